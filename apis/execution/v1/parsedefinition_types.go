@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ContentType says how a parser SDK hands the raw result to its parser.
+// +kubebuilder:validation:Enum=Text;Binary
+type ContentType string
+
+const (
+	// ContentTypeText hands it over as UTF-8 text.
+	ContentTypeText ContentType = "Text"
+	// ContentTypeBinary hands it over as bytes.
+	ContentTypeBinary ContentType = "Binary"
+)
+
+// ParseDefinitionSpec says how the parser of one result type runs. The name of the
+// object is the result type.
+type ParseDefinitionSpec struct {
+	// scopeLimiterAliases are mustache templates that scope limiters of cascading
+	// Scans may refer to by name.
+	// +optional
+	ScopeLimiterAliases map[string]string `json:"scopeLimiterAliases,omitempty"`
+
+	// image is the parser's container image.
+	// +optional
+	Image string `json:"image,omitempty"`
+
+	// imagePullSecrets name Secrets of the Scan's namespace to pull the image with.
+	// +optional
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// imagePullPolicy is when to pull the image; the cluster's default where absent.
+	// +optional
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// ttlSecondsAfterFinished removes the parser Job this long after its end.
+	// +optional
+	// +nullable
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// contentType says how the parser SDK hands over the raw result.
+	// +optional
+	// +kubebuilder:default=Text
+	ContentType ContentType `json:"contentType,omitempty"`
+
+	// env is added to the environment of the parser.
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// volumes are added to the parser pod.
+	// +optional
+	Volumes []corev1.Volume `json:"volumes,omitempty"`
+
+	// volumeMounts are added to the parser container.
+	// +optional
+	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+
+	// nodeSelector of the parser pod; spec.nodeSelector of the Scan is merged over it.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// affinity of the parser pod, used where the Scan sets none.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// tolerations of the parser pod, used where the Scan sets none.
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// resources of the parser container.
+	// +optional
+	// +kubebuilder:default={requests:{cpu:"200m",memory:"100Mi"},limits:{cpu:"400m",memory:"200Mi"}}
+	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+}
+
+// ParseDefinitionStatus is empty; it stands in the schema for old clients.
+type ParseDefinitionStatus struct{}
+
+// ParseDefinition is the parser of one result type for Scans of its namespace.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=parsedefinitions,singular=parsedefinition,scope=Namespaced
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="Parser Container Image"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ParseDefinition struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says how the parser runs.
+	// +optional
+	Spec ParseDefinitionSpec `json:"spec,omitempty"`
+	// status is always empty.
+	// +optional
+	Status ParseDefinitionStatus `json:"status,omitempty"`
+}
+
+// ParseDefinitionList is a list of ParseDefinitions.
+// +kubebuilder:object:root=true
+type ParseDefinitionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ParseDefinition `json:"items"`
+}
+
+// ClusterParseDefinition is the parser of one result type for Scans of resourceMode
+// clusterWide in every namespace. Cluster admins only write it.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=clusterparsedefinitions,singular=clusterparsedefinition,scope=Cluster
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="Parser Container Image"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ClusterParseDefinition struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says how the parser runs.
+	// +optional
+	Spec ParseDefinitionSpec `json:"spec,omitempty"`
+	// status is always empty.
+	// +optional
+	Status ParseDefinitionStatus `json:"status,omitempty"`
+}
+
+// ClusterParseDefinitionList is a list of ClusterParseDefinitions.
+// +kubebuilder:object:root=true
+type ClusterParseDefinitionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ClusterParseDefinition `json:"items"`
+}

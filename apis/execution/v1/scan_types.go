@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ResourceMode says which family of kinds a Scan uses.
+// +kubebuilder:validation:Enum=namespaceLocal;clusterWide
+type ResourceMode string
+
+const (
+	// NamespaceLocal uses ScanType, ParseDefinition and ScanCompletionHook of the Scan's namespace.
+	NamespaceLocal ResourceMode = "namespaceLocal"
+	// ClusterWide uses ClusterScanType, ClusterParseDefinition and ClusterScanCompletionHook.
+	ClusterWide ResourceMode = "clusterWide"
+)
+
+// ScanSpec says what to scan, with which scanner, and how its pods run.
+type ScanSpec struct {
+	// scanType is the name of the ScanType, or of the ClusterScanType where
+	// resourceMode is clusterWide. Example: "nmap".
+	// +required
+	ScanType string `json:"scanType"`
+
+	// parameters are appended to the command of the scanner, one element per
+	// argument; no shell is involved. May be empty.
+	// +required
+	Parameters []string `json:"parameters"`
+
+	// resourceMode chooses the family of ScanType, ParseDefinition and hooks:
+	// namespaceLocal uses those of the Scan's namespace only, clusterWide uses the
+	// Cluster* kinds only. The two are never mixed. The Jobs run in the Scan's
+	// namespace in both modes.
+	// +optional
+	// +kubebuilder:default=namespaceLocal
+	ResourceMode *ResourceMode `json:"resourceMode,omitempty"`
+
+	// hookSelector selects the hooks that run for this Scan by their labels.
+	// Absent or empty selects all.
+	// +optional
+	HookSelector *metav1.LabelSelector `json:"hookSelector,omitempty"`
+
+	// env is appended to the environment of the scanner container.
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// volumes are appended to the volumes of the scanner pod.
+	// +optional
+	Volumes []corev1.Volume `json:"volumes,omitempty"`
+
+	// volumeMounts are appended to the mounts of the scanner container.
+	// +optional
+	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+
+	// initContainers are appended to the init containers of the scanner pod.
+	// +optional
+	InitContainers []corev1.Container `json:"initContainers,omitempty"`
+
+	// nodeSelector is merged into the node selector of all pods of the Scan; where
+	// both have a key, this one wins.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// affinity replaces the affinity of all pods of the Scan. An empty object clears it.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// tolerations replace the tolerations of all pods of the Scan. An empty list clears them.
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// cascades lets findings of this Scan start further Scans. Absent: they do not.
+	// +optional
+	Cascades *CascadeSpec `json:"cascades,omitempty"`
+
+	// resources replace the resources of the scanner container as a whole.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+
+	// ttlSecondsAfterFinished deletes the Scan, with its Jobs and stored results,
+	// this many seconds after status.finishedAt. Absent: it is kept.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// suspend keeps the Scan from going on: no further Job is started, Jobs that run
+	// go on to their end. Setting it back to false goes on where the Scan stood.
+	// A suspended Scan can be deleted.
+	// +optional
+	// +kubebuilder:default=false
+	Suspend *bool `json:"suspend,omitempty"`
+
+	// deadlines bound each phase of the Scan. Absent: the operator's defaults.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Deadlines *Deadlines `json:"deadlines,omitempty"`
+}
+
+// Deadlines bound the phases of a Scan, in seconds. A phase that passes its
+// deadline is stopped and the Scan becomes Errored, with a condition that names
+// the phase. Time during which the Scan is suspended does not end a phase.
+type Deadlines struct {
+	// startSeconds bounds how long the pod of any phase may take from the creation
+	// of its Job until all its containers have started: image pulls and scheduling.
+	// A Job that is itself suspended, as Kueue does, is bounded by its phase only.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	StartSeconds *int64 `json:"startSeconds,omitempty"`
+
+	// scannerSeconds bounds the scanner Job, retries included.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ScannerSeconds *int64 `json:"scannerSeconds,omitempty"`
+
+	// parserSeconds bounds the parser Job, retries included.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ParserSeconds *int64 `json:"parserSeconds,omitempty"`
+
+	// hookSeconds bounds each hook Job, retries included.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	HookSeconds *int64 `json:"hookSeconds,omitempty"`
+}
+
+// CascadeSpec selects the cascading rules that may start further Scans from the
+// findings of this one, and says what those Scans inherit.
+type CascadeSpec struct {
+	// scopeLimiter bounds which findings may cascade.
+	// +optional
+	ScopeLimiter *ScopeLimiter `json:"scopeLimiter,omitempty"`
+
+	// inheritLabels gives child Scans the labels of this Scan.
+	// +optional
+	// +kubebuilder:default=true
+	InheritLabels *bool `json:"inheritLabels,omitempty"`
+
+	// inheritAnnotations gives child Scans the annotations of this Scan.
+	// +optional
+	// +kubebuilder:default=true
+	InheritAnnotations *bool `json:"inheritAnnotations,omitempty"`
+
+	// inheritEnv gives child Scans spec.env of this Scan.
+	// +optional
+	// +kubebuilder:default=false
+	InheritEnv *bool `json:"inheritEnv,omitempty"`
+
+	// inheritVolumes gives child Scans spec.volumes and spec.volumeMounts of this Scan.
+	// +optional
+	// +kubebuilder:default=false
+	InheritVolumes *bool `json:"inheritVolumes,omitempty"`
+
+	// inheritInitContainers gives child Scans spec.initContainers of this Scan.
+	// +optional
+	// +kubebuilder:default=false
+	InheritInitContainers *bool `json:"inheritInitContainers,omitempty"`
+
+	// inheritHookSelector gives child Scans spec.hookSelector of this Scan.
+	// +optional
+	// +kubebuilder:default=false
+	InheritHookSelector *bool `json:"inheritHookSelector,omitempty"`
+
+	// inheritAffinity gives child Scans spec.affinity of this Scan.
+	// +optional
+	// +kubebuilder:default=true
+	InheritAffinity *bool `json:"inheritAffinity,omitempty"`
+
+	// inheritTolerations gives child Scans spec.tolerations of this Scan.
+	// +optional
+	// +kubebuilder:default=true
+	InheritTolerations *bool `json:"inheritTolerations,omitempty"`
+
+	// matchLabels selects cascading rules by label; all must match.
+	// +optional
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+
+	// matchExpressions selects cascading rules by label expressions; all must match.
+	// +optional
+	MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+}
+
+// ScopeLimiter bounds which findings may cascade. A finding is in scope when all of
+// allOf, at least one of anyOf and none of noneOf hold; an empty list holds.
+type ScopeLimiter struct {
+	// validOnMissingRender is what a requirement yields when one of its values
+	// cannot be rendered from the finding.
+	// +optional
+	// +kubebuilder:default=false
+	ValidOnMissingRender *bool `json:"validOnMissingRender,omitempty"`
+
+	// anyOf holds when at least one requirement does.
+	// +optional
+	AnyOf []ScopeLimiterRequirement `json:"anyOf,omitempty"`
+
+	// allOf holds when every requirement does.
+	// +optional
+	AllOf []ScopeLimiterRequirement `json:"allOf,omitempty"`
+
+	// noneOf holds when no requirement does.
+	// +optional
+	NoneOf []ScopeLimiterRequirement `json:"noneOf,omitempty"`
+}
+
+// ScopeLimiterRequirement compares an annotation of the Scan with values rendered
+// from the finding.
+type ScopeLimiterRequirement struct {
+	// key is the annotation of the Scan to compare; it starts with
+	// "scope.cascading.securecodebox.io/".
+	// +required
+	Key string `json:"key"`
+
+	// operator is one of In, NotIn, Contains, DoesNotContain, InCIDR, NotInCIDR,
+	// SubdomainOf, NotSubdomainOf.
+	// +required
+	Operator string `json:"operator"`
+
+	// values are mustache templates rendered from the finding.
+	// +required
+	Values []string `json:"values"`
+}
+
+// ScanState is the place of a Scan in its life, as clients of secureCodeBox read it.
+type ScanState string
+
+const (
+	// ScanStateNew is a Scan that has not been started. It has no state on the wire.
+	ScanStateNew ScanState = ""
+	// ScanStateScanning means the scanner Job was created.
+	ScanStateScanning ScanState = "Scanning"
+	// ScanStateScanCompleted means the raw result is stored; the parser is about to start.
+	ScanStateScanCompleted ScanState = "ScanCompleted"
+	// ScanStateParsing means the parser Job was created.
+	ScanStateParsing ScanState = "Parsing"
+	// ScanStateParseCompleted means the findings are stored; hooks are about to be chosen.
+	ScanStateParseCompleted ScanState = "ParseCompleted"
+	// ScanStateHookProcessing means hooks run.
+	ScanStateHookProcessing ScanState = "HookProcessing"
+	// ScanStateDone means everything went well. Final.
+	ScanStateDone ScanState = "Done"
+	// ScanStateErrored means the Scan ended before its time; status.errorDescription
+	// and the conditions say why. Final.
+	ScanStateErrored ScanState = "Errored"
+)
+
+// States that old versions of secureCodeBox wrote. They are read as HookProcessing.
+const (
+	ScanStateLegacyReadAndWriteHookProcessing ScanState = "ReadAndWriteHookProcessing"
+	ScanStateLegacyReadAndWriteHookCompleted  ScanState = "ReadAndWriteHookCompleted"
+	ScanStateLegacyReadOnlyHookProcessing     ScanState = "ReadOnlyHookProcessing"
+)
+
+// Types of the conditions of a Scan.
+const (
+	// ConditionReady is True when the Scan is Done, False when it is Errored and
+	// Unknown while it is on its way; its message says what it does or waits for.
+	ConditionReady = "Ready"
+	// ConditionScanned is True when the raw result is stored.
+	ConditionScanned = "Scanned"
+	// ConditionParsed is True when the findings are stored.
+	ConditionParsed = "Parsed"
+	// ConditionHooksCompleted is True when every hook has run.
+	ConditionHooksCompleted = "HooksCompleted"
+)
+
+// Reasons of the conditions of a Scan.
+const (
+	// ReasonCompleted is set when the Scan, or the phase, has ended well.
+	ReasonCompleted = "Completed"
+	// ReasonPending is set on a phase that has not begun.
+	ReasonPending = "Pending"
+	// ReasonStarting is set when the Job of a phase exists and its pod has not started.
+	ReasonStarting = "Starting"
+	// ReasonRunning is set when the pod of a phase runs.
+	ReasonRunning = "Running"
+	// ReasonSuspended is set while spec.suspend keeps the Scan from going on; set it
+	// to false to go on.
+	ReasonSuspended = "Suspended"
+	// ReasonScanTypeNotFound is set while, and after, no ScanType of that name was
+	// found. The message says what to install.
+	ReasonScanTypeNotFound = "ScanTypeNotFound"
+	// ReasonParseDefinitionNotFound is set while, and after, no ParseDefinition for the
+	// result type was found. The message says what to install.
+	ReasonParseDefinitionNotFound = "ParseDefinitionNotFound"
+	// ReasonInvalidSpec is set when the Scan itself can never run; the message names the field.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonInvalidScanType is set when the ScanType can never run; the message names the field.
+	ReasonInvalidScanType = "InvalidScanType"
+	// ReasonInvalidHook is set when a selected hook can never run; the message names it.
+	ReasonInvalidHook = "InvalidHook"
+	// ReasonHookNotFound is set when a selected hook was deleted before it ran.
+	ReasonHookNotFound = "HookNotFound"
+	// ReasonJobRejected is set when the API server refuses a Job of the Scan for good:
+	// invalid after merging ScanType and Scan, or denied by admission. The message has its answer.
+	ReasonJobRejected = "JobRejected"
+	// ReasonQuotaExceeded is set while a ResourceQuota keeps a Job or its pods from being created.
+	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonImagePull is set while an image cannot be pulled. Check its name and pull secrets.
+	ReasonImagePull = "ImagePullFailed"
+	// ReasonContainerConfig is set while a container cannot be created, as for a missing Secret.
+	ReasonContainerConfig = "ContainerConfigError"
+	// ReasonUnschedulable is set while no node takes a pod; the message is the scheduler's.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonPodRejected is set while the pods of a Job cannot be created, as by Pod Security.
+	ReasonPodRejected = "PodRejected"
+	// ReasonContainerFailing is set while a container of a pod fails and is restarted.
+	ReasonContainerFailing = "ContainerFailing"
+	// ReasonJobSuspended is set while a Job is suspended by its ScanType or a queue such as Kueue.
+	ReasonJobSuspended = "JobSuspended"
+	// ReasonErrored is set when another operator has ended the Scan with an error.
+	ReasonErrored = "Errored"
+	// ReasonScannerFailed is set when the scanner Job failed; see the logs of its pods.
+	ReasonScannerFailed = "ScannerFailed"
+	// ReasonParserFailed is set when the parser Job failed; see the logs of its pods.
+	ReasonParserFailed = "ParserFailed"
+	// ReasonHookFailed is set when a hook Job failed; the message names the hook.
+	ReasonHookFailed = "HookFailed"
+	// ReasonJobLost is set when a Job was removed before its outcome was seen and no
+	// stored result shows that it had ended well.
+	ReasonJobLost = "JobLost"
+	// ReasonNameConflict is set when a Job of the needed name exists and belongs to
+	// something else. Delete it to go on.
+	ReasonNameConflict = "NameConflict"
+	// ReasonDeadlineExceeded is set when a phase passed its deadline; the message names it.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonStorageUnavailable is set while object storage does not answer.
+	ReasonStorageUnavailable = "StorageUnavailable"
+)
+
+// HookState is the place of one hook in its life.
+type HookState string
+
+const (
+	// HookStatePending means the hook was selected and has not started.
+	HookStatePending HookState = "Pending"
+	// HookStateInProgress means the Job of the hook was created.
+	HookStateInProgress HookState = "InProgress"
+	// HookStateCompleted means the Job of the hook ended well.
+	HookStateCompleted HookState = "Completed"
+	// HookStateCancelled means the hook never ran, since an earlier one failed.
+	HookStateCancelled HookState = "Cancelled"
+	// HookStateFailed means the Job of the hook failed.
+	HookStateFailed HookState = "Failed"
+)
+
+// HookStatus is the place of one selected hook.
+type HookStatus struct {
+	// hookName is the name of the ScanCompletionHook or ClusterScanCompletionHook.
+	// +required
+	HookName string `json:"hookName"`
+
+	// state is one of Pending, InProgress, Completed, Cancelled, Failed.
+	// +required
+	State HookState `json:"state"`
+
+	// jobName is the name of the hook's Job, once there is one.
+	// +optional
+	JobName string `json:"jobName,omitempty"`
+
+	// priority is the hook's spec.priority when it was selected.
+	// +required
+	Priority int `json:"priority"`
+
+	// type is the hook's spec.type when it was selected.
+	// +required
+	Type HookType `json:"type"`
+}
+
+// FindingSeverities counts findings by severity. A severity without findings is absent.
+type FindingSeverities struct {
+	// informational counts findings of severity INFORMATIONAL.
+	// +optional
+	Informational *int64 `json:"informational,omitempty"`
+	// low counts findings of severity LOW.
+	// +optional
+	Low *int64 `json:"low,omitempty"`
+	// medium counts findings of severity MEDIUM.
+	// +optional
+	Medium *int64 `json:"medium,omitempty"`
+	// high counts findings of severity HIGH.
+	// +optional
+	High *int64 `json:"high,omitempty"`
+}
+
+// FindingStats counts the findings of a Scan. Parsers and ReadAndWrite hooks write it.
+type FindingStats struct {
+	// count is the number of findings.
+	// +optional
+	Count *int64 `json:"count,omitempty"`
+
+	// severities counts findings by severity.
+	// +optional
+	FindingSeverities FindingSeverities `json:"severities,omitempty"`
+
+	// categories counts findings by category.
+	// +optional
+	FindingCategories map[string]int64 `json:"categories,omitempty"`
+}
+
+// ScanStatus is where a Scan stands. The operator writes it, but for findings,
+// which parsers and ReadAndWrite hooks write. Whatever another client removes
+// is written again.
+type ScanStatus struct {
+	// state is one of Scanning, ScanCompleted, Parsing, ParseCompleted,
+	// HookProcessing, Done, Errored. A fresh Scan has none.
+	// +optional
+	State ScanState `json:"state,omitempty"`
+
+	// finishedAt is when the Scan became Done or Errored.
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+
+	// errorDescription says in one sentence why the Scan is Errored.
+	// +optional
+	ErrorDescription string `json:"errorDescription,omitempty"`
+
+	// rawResultType is the ScanType's extractResults.type; it is also the name of the
+	// ParseDefinition.
+	// +optional
+	RawResultType string `json:"rawResultType,omitempty"`
+
+	// rawResultFile is the file name of the raw result in storage.
+	// +optional
+	RawResultFile string `json:"rawResultFile,omitempty"`
+
+	// findingDownloadLink is a presigned URL to download the findings, valid for seven days.
+	// +optional
+	FindingDownloadLink string `json:"findingDownloadLink,omitempty"`
+
+	// rawResultDownloadLink is a presigned URL to download the raw result, valid for seven days.
+	// +optional
+	RawResultDownloadLink string `json:"rawResultDownloadLink,omitempty"`
+
+	// findingHeadLink is a presigned URL for an HTTP HEAD of the findings.
+	// +optional
+	FindingHeadLink string `json:"findingHeadLink,omitempty"`
+
+	// rawResultHeadLink is a presigned URL for an HTTP HEAD of the raw result.
+	// +optional
+	RawResultHeadLink string `json:"rawResultHeadLink,omitempty"`
+
+	// findings counts the findings.
+	// +optional
+	Findings FindingStats `json:"findings,omitempty"`
+
+	// readAndWriteHookStatus was written by old versions of secureCodeBox; it is only read.
+	// +optional
+	ReadAndWriteHookStatus []HookStatus `json:"readAndWriteHookStatus,omitempty"`
+
+	// orderedHookStatuses are the selected hooks: groups in the order in which they
+	// run, and the hooks of a group, which run at the same time.
+	// +optional
+	OrderedHookStatuses [][]HookStatus `json:"orderedHookStatuses,omitempty"`
+
+	// conditions say for each phase and for the whole (type Ready) how it stands and why.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the metadata.generation that this status speaks of.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// startedAt is when the scanner Job was created.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+}
+
+// Scan is one run of a scanner: its raw result is stored, parsed into findings, and
+// handed to the selected hooks.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=scans,singular=scan,scope=Namespaced
+// +kubebuilder:printcolumn:name="UID",type=string,JSONPath=`.metadata.uid`,description="K8s Resource UID",priority=1
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.scanType`,description="Scan Type"
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`,description="Scan State"
+// +kubebuilder:printcolumn:name="Findings",type=string,JSONPath=`.status.findings.count`,description="Total Finding Count"
+// +kubebuilder:printcolumn:name="Parameters",type=string,JSONPath=`.spec.parameters`,description="Arguments passed to the Scanner",priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why the Scan is where it is",priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Scan struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what to scan. A Scan without it ends Errored.
+	// +optional
+	Spec ScanSpec `json:"spec,omitempty"`
+	// status is where the Scan stands.
+	// +optional
+	Status ScanStatus `json:"status,omitempty"`
+}
+
+// ScanList is a list of Scans.
+// +kubebuilder:object:root=true
+type ScanList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Scan `json:"items"`
+}
+
+// Mode returns the family of kinds that the Scan uses; absent means NamespaceLocal.
+func (s *Scan) Mode() ResourceMode {
+	if s.Spec.ResourceMode == nil || *s.Spec.ResourceMode == "" {
+		return NamespaceLocal
+	}
+	return *s.Spec.ResourceMode
+}
+
+// Settled says whether the Scan has reached a final state.
+func (s *Scan) Settled() bool {
+	return s.Status.State == ScanStateDone || s.Status.State == ScanStateErrored
+}

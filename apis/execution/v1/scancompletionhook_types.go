@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// HookType says what a hook may do with the results of a Scan.
+type HookType string
+
+const (
+	// ReadOnly hooks get the results to read; those of one priority run side by side.
+	ReadOnly HookType = "ReadOnly"
+	// ReadAndWrite hooks may replace the results; they run one after another, before
+	// the ReadOnly hooks of their priority.
+	ReadAndWrite HookType = "ReadAndWrite"
+)
+
+// ScanCompletionHookSpec says what runs after parsing.
+type ScanCompletionHookSpec struct {
+	// type is ReadOnly or ReadAndWrite.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self in ['ReadOnly', 'ReadAndWrite']",message="must be ReadOnly (the hook reads results) or ReadAndWrite (it may replace them)"
+	// +kubebuilder:validation:MaxLength=64
+	Type HookType `json:"type"`
+
+	// priority orders hooks: those with a higher one run earlier.
+	// +optional
+	// +kubebuilder:default=0
+	Priority int `json:"priority,omitempty"`
+
+	// image is the hook's container image.
+	// +optional
+	Image string `json:"image,omitempty"`
+
+	// imagePullSecrets name Secrets of the namespace where the hook runs.
+	// +optional
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// imagePullPolicy is when to pull the image; the cluster's default where absent.
+	// +optional
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// env is added to the environment of the hook.
+	// +optional
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// volumes are added to the hook pod.
+	// +optional
+	Volumes []corev1.Volume `json:"volumes,omitempty"`
+
+	// volumeMounts are added to the hook container.
+	// +optional
+	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+
+	// nodeSelector of the hook pod; spec.nodeSelector of the Scan is merged over it.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// affinity of the hook pod, used where the Scan sets none.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// tolerations of the hook pod, used where the Scan sets none.
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// serviceAccountName is the ServiceAccount of the hook pod, in the namespace where
+	// it runs. It needs get on scans and get and patch on scans/status. Absent: one
+	// called scan-completion-hook that the operator makes.
+	// +optional
+	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
+
+	// ttlSecondsAfterFinished removes the hook Job this long after its end.
+	// +optional
+	// +nullable
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// resources of the hook container.
+	// +optional
+	// +kubebuilder:default={requests:{cpu:"200m",memory:"100Mi"},limits:{cpu:"400m",memory:"200Mi"}}
+	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+}
+
+// ScanCompletionHookStatus is empty; it stands in the schema for old clients.
+type ScanCompletionHookStatus struct{}
+
+// ScanCompletionHook runs after the Scans of its namespace are parsed.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=scancompletionhooks,singular=scancompletionhook,scope=Namespaced
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`,description="ScanCompletionHook Type"
+// +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`,description="ScanCompletionHook Priority"
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="ScanCompletionHook Image"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ScanCompletionHook struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what runs.
+	// +optional
+	Spec ScanCompletionHookSpec `json:"spec,omitzero"`
+	// status is always empty.
+	// +optional
+	Status ScanCompletionHookStatus `json:"status,omitempty"`
+}
+
+// ScanCompletionHookList is a list of ScanCompletionHooks.
+// +kubebuilder:object:root=true
+type ScanCompletionHookList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ScanCompletionHook `json:"items"`
+}
+
+// ClusterScanCompletionHookSpec says what runs after parsing, and where.
+type ClusterScanCompletionHookSpec struct {
+	ScanCompletionHookSpec `json:",inline"`
+
+	// executionNamespace is where the hook's Jobs run, so that its ServiceAccount,
+	// Secrets and ConfigMaps need to exist in one namespace only. Absent: in the
+	// namespace of each Scan. The operator gives the hook's ServiceAccount access to
+	// each Scan for as long as the hook runs.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
+	ExecutionNamespace string `json:"executionNamespace,omitempty"`
+}
+
+// ClusterScanCompletionHook runs after Scans of resourceMode clusterWide are parsed,
+// in every namespace. Cluster admins only write it.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=clusterscancompletionhooks,singular=clusterscancompletionhook,scope=Cluster
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`,description="ClusterScanCompletionHook Type"
+// +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`,description="ClusterScanCompletionHook Priority"
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="ClusterScanCompletionHook Image"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ClusterScanCompletionHook struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what runs, and where.
+	// +optional
+	Spec ClusterScanCompletionHookSpec `json:"spec,omitzero"`
+	// status is always empty.
+	// +optional
+	Status ScanCompletionHookStatus `json:"status,omitempty"`
+}
+
+// ClusterScanCompletionHookList is a list of ClusterScanCompletionHooks.
+// +kubebuilder:object:root=true
+type ClusterScanCompletionHookList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ClusterScanCompletionHook `json:"items"`
+}
