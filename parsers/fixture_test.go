@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parsers_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/scanyard/scanyard/parsers"
+	"github.com/scanyard/scanyard/parsers/sdk/sdktest"
+)
+
+// folders maps the folders of the fixtures to result types. A folder that is not here is of a parser still to come.
+var folders = map[string]string{
+	"gitleaks":  "gitleaks-json",
+	"nmap":      "nmap-xml",
+	"test-scan": "test-txt",
+}
+
+// TestFixtures parses every case below the folder in the environment variable FIXTURES, by default the copies kept
+// here. The layout is described in testdata/fixtures/README.md.
+func TestFixtures(t *testing.T) {
+	root := os.Getenv("FIXTURES")
+	if root == "" {
+		root = filepath.Join("testdata", "fixtures")
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatalf("read the fixtures: %v", err)
+	}
+	present := map[string]bool{}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		present[e.Name()] = true
+		t.Run(e.Name(), func(t *testing.T) {
+			resultType, ok := folders[e.Name()]
+			if !ok {
+				t.Skipf("there is no parser for %s yet", e.Name())
+			}
+			parser, err := parsers.For(resultType)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sdktest.Fixtures(t, parser, filepath.Join(root, e.Name()))
+		})
+	}
+	for name := range folders {
+		if !present[name] {
+			t.Errorf("%s has no folder %s", root, name)
+		}
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	all := parsers.All()
+	types := make([]string, len(all))
+	for i, p := range all {
+		types[i] = p.ResultType
+		if p.ResultType == "" || p.Summary == "" || p.Parse == nil {
+			t.Errorf("parser %d (%q) is not complete", i, p.ResultType)
+		}
+		if got, err := parsers.For(p.ResultType); err != nil || got.ResultType != p.ResultType {
+			t.Errorf("For(%q): %q, %v", p.ResultType, got.ResultType, err)
+		}
+	}
+	if !slices.IsSorted(types) || len(slices.Compact(slices.Clone(types))) != len(types) {
+		t.Errorf("result types are not sorted or not unique: %q", types)
+	}
+	for folder, resultType := range folders {
+		if !slices.Contains(types, resultType) {
+			t.Errorf("folder %s is mapped to %q, which no parser reads", folder, resultType)
+		}
+	}
+	_, err := parsers.For("nikto-json")
+	if err == nil || !strings.Contains(err.Error(), `"nikto-json"`) || !strings.Contains(err.Error(), "nmap-xml") {
+		t.Errorf("want an error with the type and those there are, got %v", err)
+	}
+}
+
+// FuzzAll gives the same bytes to every parser, also to those that expect another format.
+func FuzzAll(f *testing.F) {
+	for _, seed := range []string{"", "null", "[]", "{}", "<nmaprun/>", "[{}]", "\uFEFF", "\x00"} {
+		f.Add([]byte(seed))
+	}
+	all := parsers.All()
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for _, p := range all {
+			sdktest.Fuzz(t, p, raw)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gitleaks
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/scanyard/scanyard/parsers/internal/rawgen"
+	"github.com/scanyard/scanyard/parsers/sdk/sdktest"
+)
+
+func TestFixtures(t *testing.T) { sdktest.Golden(t, Parser(), "testdata") }
+
+func TestHostileReports(t *testing.T) {
+	tests := map[string]struct {
+		in   io.Reader
+		want string
+	}{
+		"TwoGiBOfText":  {io.MultiReader(strings.NewReader(`[{"Match":"`), io.LimitReader(rawgen.Endless("a"), 2<<30)), "element too large: more than 16777216 bytes"},
+		"EndlessLeak":   {io.MultiReader(strings.NewReader(`[{"Tags":["a"`), rawgen.Endless(`,"b"`)), "element 0, byte 1: element too large"},
+		"DeeplyNested":  {io.MultiReader(strings.NewReader(`[`), rawgen.Endless(`[`)), "nested deeper than 256 levels"},
+		"XML":           {strings.NewReader(`<nmaprun/>`), "not a JSON array: it holds text that begins with '<'"},
+		"Binary":        {strings.NewReader("\x1f\x8b\x08"), "not a JSON array"},
+		"Truncated":     {strings.NewReader(`[{"RuleID":"a","Tags":[]},{"RuleID":"b"`), "element 1, byte 26: the input ends inside the array"},
+		"BadLeak":       {strings.NewReader(`[{"RuleID":"a","Tags":[]},{"RuleID":"b"}]`), "leak 1: has no Tags"},
+		"SyntaxInside":  {strings.NewReader(`[{"RuleID":"a","Tags":[]},{"RuleID":b}]`), "element 1, byte 36: 'b' where a value was expected"},
+		"AfterTheArray": {strings.NewReader(`[][]`), "data after the end of the array"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := sdktest.Count(t, Parser(), sdktest.Case{Open: func() io.Reader { return tt.in }})
+			runtime.ReadMemStats(&after)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("want %q, got %v", tt.want, err)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+				t.Errorf("took %d bytes", used)
+			}
+		})
+	}
+}
+
+func TestManyLeaksInLittleMemory(t *testing.T) {
+	n, err := sdktest.Count(t, Parser(), sdktest.Case{Open: func() io.Reader { return rawgen.Gitleaks(20_000) }})
+	if err != nil || n != 20_000 {
+		t.Errorf("got %d findings, %v", n, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "[]", `[{"RuleID":"a","Commit":"c","Tags":["HIGH"],"StartLine":1e3}]`, `[{"Tags":["\ud800"]}]`, `[[[`, "[{}]",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) { sdktest.Fuzz(t, Parser(), raw) })
+}
+
+func BenchmarkParse(b *testing.B) {
+	for _, leaks := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint(leaks), func(b *testing.B) {
+			sdktest.Benchmark(b, Parser(), func() io.Reader { return rawgen.Gitleaks(leaks) })
+		})
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/scanyard/scanyard/parsers/sdk"
+)
+
+type parseOptions struct {
+	resultType, scanFile, input string
+	bare, strict                bool
+}
+
+func readParseOptions(args []string) (parseOptions, error) {
+	o := parseOptions{}
+	flags := flag.NewFlagSet("parse", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.resultType, "type", "", "")
+	flags.StringVar(&o.scanFile, "scan", "", "")
+	flags.BoolVar(&o.bare, "bare", false, "")
+	flags.BoolVar(&o.strict, "strict", false, "")
+	var files []string
+	for len(args) > 0 { // options may also follow the file
+		if err := flags.Parse(args); err != nil {
+			return o, err
+		}
+		if args = flags.Args(); len(args) > 0 {
+			files, args = append(files, args[0]), args[1:]
+		}
+	}
+	switch {
+	case o.resultType == "":
+		return o, errors.New(`parse needs --type; "parser list" shows the types`)
+	case len(files) != 1:
+		return o, errors.New(`parse needs one FILE, or "-" for standard input`)
+	case o.bare && o.strict:
+		return o, errors.New("--strict has no use with --bare: bare findings lack what the schema requires")
+	}
+	o.input = files[0]
+	return o, nil
+}
+
+func (p *Program) parse(ctx context.Context, args []string) error {
+	o, err := readParseOptions(args)
+	if errors.Is(err, flag.ErrHelp) {
+		_, err = io.WriteString(p.Stdout, usage)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	parser, err := p.Lookup(o.resultType)
+	if err != nil {
+		return err
+	}
+	scan := &sdk.Scan{}
+	if o.scanFile != "" {
+		data, err := os.ReadFile(o.scanFile)
+		if err != nil {
+			return err
+		}
+		if scan, err = sdk.DecodeScan(data); err != nil {
+			return fmt.Errorf("%s: %w", o.scanFile, err)
+		}
+	}
+	source, closeSource, err := p.source(o.input)
+	if err != nil {
+		return err
+	}
+	defer closeSource()
+	encoder := sdk.NewEncoder(p.Stdout, scan.Info(), p.Clock.Now())
+	if o.bare {
+		encoder = sdk.NewBareEncoder(p.Stdout)
+	}
+	in := &sdk.Input{Source: source, Scan: scan, Env: p.Env, Limits: sdk.DefaultLimits()}
+	if err := sdk.Run(ctx, parser, in, encoder.Emit); err != nil {
+		return err
+	}
+	if err := encoder.Close(); err != nil {
+		return fmt.Errorf("write the findings: %w", err)
+	}
+	if _, err := io.WriteString(p.Stdout, "\n"); err != nil {
+		return fmt.Errorf("write the findings: %w", err)
+	}
+	if o.strict {
+		return encoder.Strict()
+	}
+	return nil
+}
+
+// source opens a file as often as wanted. Standard input is spooled to a temporary file while it is read for the
+// first time, for a parser that wants to read it again.
+func (p *Program) source(name string) (source sdk.Source, closeSource func(), err error) {
+	if name != "-" {
+		if info, err := os.Stat(name); err != nil {
+			return nil, nil, err
+		} else if info.Mode().IsRegular() {
+			open := func(context.Context) (io.ReadCloser, error) { return os.Open(name) }
+			return sdk.SourceFunc(open), func() {}, nil
+		}
+		f, err := os.Open(name) // a pipe or a device: read once, like standard input
+		if err != nil {
+			return nil, nil, err
+		}
+		spool := &spool{in: f}
+		return spool, func() { spool.remove(); _ = f.Close() }, nil
+	}
+	spool := &spool{in: p.Stdin}
+	return spool, spool.remove, nil
+}
+
+// spool is a Source over something that can be read only once.
+type spool struct {
+	in     io.Reader
+	file   *os.File
+	opened bool
+}
+
+// Open gives the input itself the first time, and the copy afterwards.
+func (s *spool) Open(context.Context) (io.ReadCloser, error) {
+	if !s.opened {
+		s.opened = true
+		file, err := os.CreateTemp("", "parser-input-*")
+		if err != nil {
+			return nil, fmt.Errorf("make a copy of the input: %w", err)
+		}
+		s.file = file
+		return io.NopCloser(io.TeeReader(s.in, file)), nil
+	}
+	// A first pass that ended early has not copied everything.
+	if _, err := io.Copy(s.file, s.in); err != nil {
+		return nil, fmt.Errorf("make a copy of the input: %w", err)
+	}
+	return os.Open(s.file.Name())
+}
+
+func (s *spool) remove() {
+	if s.file == nil {
+		return
+	}
+	_ = s.file.Close()           // it was only ever a copy
+	_ = os.Remove(s.file.Name()) // as above
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package container runs a parser in the pod of a Scan, as the operator starts it: two presigned URLs as arguments,
+// the Scan's name and namespace in the environment, a token of the service account "parser".
+//
+//	get Scan ──► pick parser by status.rawResultType ──► parse (count) ──► upload findings ──► patch status
+//	                                                        │ small: kept          ▲
+//	                                                        └ large: ──── parse again, as the upload's source
+//
+// What it decides:
+//
+//   - Nothing is written to disk; the root file system is read-only. Findings up to Config.BufferLimit are kept in
+//     memory. Beyond it the result is parsed once to learn the size, since a presigned PUT wants a Content-Length, and
+//     once more while it is sent.
+//   - The findings are stored before the status tells of them, so that a retry never leaves counters without findings.
+//     Counters of categories that a former run had and this one has not are removed.
+//   - Faults of the API server and the store are waited out for minutes. What can not get better ends the run at once,
+//     with one sentence that says what to do.
+//   - No ParseDefinition is read. The only thing it could say is that the raw result is binary, and here every raw
+//     result is a stream of bytes. So the same image works for namespaced and cluster-wide Scans.
+//   - Neither URL is ever printed.
+package container

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/parsers/sdk"
+)
+
+// run is one parser run.
+type run struct {
+	Config
+	scan     *sdk.Scan
+	parser   sdk.Parser
+	parsedAt time.Time
+}
+
+// Run parses the raw result of the Scan, stores the findings and writes their counters into the Scan's status.
+func Run(ctx context.Context, c Config) error {
+	scan, err := c.Scans.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if scan.Status.RawResultType == "" {
+		return errors.New("the Scan's status names no rawResultType, so it is not known what the raw result is")
+	}
+	parser, err := c.Lookup(scan.Status.RawResultType)
+	if err != nil {
+		return err
+	}
+	r := &run{Config: c, scan: scan, parser: parser, parsedAt: c.Now()}
+	size, kept, stats, err := r.measure(ctx)
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", parser.ResultType, explain(err))
+	}
+	c.Log.Info("parsed", "resultType", parser.ResultType, "findings", stats.Count, "bytes", size, "kept", kept != nil)
+	if err := c.Store.Upload(ctx, c.Findings, size, r.source(ctx, kept), nil); err != nil {
+		return fmt.Errorf("store the findings: %w", explain(err))
+	}
+	return r.patch(ctx, stats)
+}
+
+// explain adds what to do where the answer of the store does not say it.
+func explain(err error) error {
+	if transfer.IsExpired(err) {
+		return fmt.Errorf("%w (the presigned URL is no longer valid: the parser started too late or took too long; "+
+			"raise URL_EXPIRATION_PARSER of the operator and run the scan again)", err)
+	}
+	return err
+}
+
+// measure parses once, to know the size and the counters. Findings are kept if they are small; kept is nil if not.
+func (r *run) measure(ctx context.Context) (size int64, kept []byte, stats *finding.Stats, err error) {
+	buffer := &boundedBuffer{limit: r.BufferLimit}
+	encoder, err := r.parseTo(ctx, buffer)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	if encoder.Invalid > 0 {
+		err := encoder.Strict()
+		if r.Strict {
+			return 0, nil, nil, fmt.Errorf("%w (%s is true)", err, EnvStrict)
+		}
+		r.Log.Warn("some findings break the schema", "error", err)
+	}
+	return buffer.size, buffer.kept, &encoder.Stats, nil
+}
+
+func (r *run) parseTo(ctx context.Context, w io.Writer) (*sdk.Encoder, error) {
+	encoder := sdk.NewEncoder(w, r.scan.Info(), r.parsedAt)
+	in := &sdk.Input{
+		Source: sdk.SourceFunc(func(ctx context.Context) (io.ReadCloser, error) {
+			raw, _, err := r.Store.Download(ctx, r.Raw)
+			return raw, err
+		}),
+		Scan: r.scan, Env: r.Env, Limits: r.Limits,
+	}
+	if err := sdk.Run(ctx, r.parser, in, encoder.Emit); err != nil {
+		return nil, err
+	}
+	return encoder, encoder.Close()
+}
+
+// source gives the findings for one attempt of the upload: from memory, or by parsing again.
+func (r *run) source(ctx context.Context, kept []byte) func() (io.ReadCloser, error) {
+	if kept != nil {
+		return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(kept)), nil }
+	}
+	return func() (io.ReadCloser, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		out, in := io.Pipe()
+		s := &stream{PipeReader: out, cancel: cancel, done: make(chan struct{})}
+		go func() {
+			defer close(s.done)
+			_, err := r.parseTo(ctx, in)
+			_ = in.CloseWithError(err) // never fails
+		}()
+		return s, nil
+	}
+}
+
+// stream is the output of a parser that is running.
+type stream struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// Close stops the parser and waits for it, so that there is never more than one.
+func (s *stream) Close() error {
+	s.cancel()
+	err := s.PipeReader.Close()
+	<-s.done
+	return err
+}
+
+// patch writes the counters. The answer shows whether categories of an earlier run are left that the Scan, when it
+// was read, did not have yet.
+func (r *run) patch(ctx context.Context, stats *finding.Stats) error {
+	previous := r.scan.CountedCategories()
+	for range 3 {
+		now, err := r.Scans.PatchStatus(ctx, stats.StatusPatch(previous))
+		if err != nil {
+			return err
+		}
+		previous = slices.DeleteFunc(now.CountedCategories(), func(category string) bool {
+			return stats.Categories[category] > 0
+		})
+		if len(previous) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("the Scan's status keeps counting categories without findings (%q): "+
+		"somebody else writes them", previous[0])
+}
+
+// boundedBuffer counts what is written and keeps it as long as it is small.
+type boundedBuffer struct {
+	limit int
+	size  int64
+	kept  []byte
+}
+
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	fits := b.size+int64(len(p)) <= int64(b.limit)
+	b.size += int64(len(p))
+	if fits {
+		b.kept = append(b.kept, p...)
+	} else {
+		b.kept = nil
+	}
+	return len(p), nil
+}

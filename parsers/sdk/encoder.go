@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/scanyard/scanyard/apis/finding"
+)
+
+// Encoder writes the findings of one run as findings.json and counts them. Its Emit is what a parser is given.
+type Encoder struct {
+	// Stats counts what was written.
+	Stats finding.Stats
+	// Invalid is how many findings break the schema.
+	Invalid int
+	// FirstInvalid says of the first such finding what is wrong.
+	FirstInvalid error
+
+	stamp   *finding.Stamp
+	out     *finding.Writer
+	scratch []byte
+}
+
+// NewEncoder returns an Encoder that adds id, parsed_at and scan to each finding.
+func NewEncoder(w io.Writer, scan finding.ScanInfo, parsedAt time.Time) *Encoder {
+	return &Encoder{out: finding.NewWriter(w), stamp: finding.NewStamp(scan, parsedAt)}
+}
+
+// NewBareEncoder returns an Encoder that writes findings as the parser makes them.
+func NewBareEncoder(w io.Writer) *Encoder {
+	return &Encoder{out: finding.NewWriter(w)}
+}
+
+// Emit writes one finding.
+func (e *Encoder) Emit(f *finding.Finding) error {
+	var err error
+	if e.stamp == nil {
+		e.scratch, err = f.AppendJSON(e.scratch[:0])
+	} else {
+		e.scratch, err = e.stamp.AppendJSON(e.scratch[:0], f)
+	}
+	if err != nil {
+		return fmt.Errorf("write finding %d: %w", e.Stats.Count, err)
+	}
+	e.check(f)
+	if e.stamp != nil || !f.Severity.IsAbsent() {
+		if err := e.Stats.Add(f); err != nil {
+			return fmt.Errorf("finding %d (%q): %w", e.Stats.Count, f.Name.Or(""), err)
+		}
+	}
+	return e.out.WriteRaw(e.scratch)
+}
+
+// Close completes the array.
+func (e *Encoder) Close() error { return e.out.Close() }
+
+// check holds a stamped finding to the schema. Most findings show at a glance that they are fine.
+func (e *Encoder) check(f *finding.Finding) {
+	if e.stamp == nil || isPlainlyValid(f) {
+		return
+	}
+	if err := finding.Validate(e.scratch); err != nil {
+		if e.Invalid == 0 {
+			e.FirstInvalid = fmt.Errorf("finding %d: %w", e.Stats.Count, err)
+		}
+		e.Invalid++
+	}
+}
+
+// isPlainlyValid tells that a finding needs no closer look. What the stamp writes is valid but for created_at, which
+// the API server vouches for.
+func isPlainlyValid(f *finding.Finding) bool {
+	if len(f.Extra) > 0 || !f.IdentifiedAt.IsAbsent() {
+		return false
+	}
+	if _, ok := f.Name.Get(); !ok {
+		return false
+	}
+	if _, ok := f.Category.Get(); !ok {
+		return false
+	}
+	switch f.Severity.Or("") {
+	case finding.Informational, finding.Low, finding.Medium, finding.High:
+		return true
+	}
+	return false
+}
+
+// ErrInvalid says that findings break the schema where that was asked to be an error.
+var ErrInvalid = errors.New("findings break the schema")
+
+// Strict returns an error wrapping ErrInvalid if any finding broke the schema.
+func (e *Encoder) Strict() error {
+	if e.Invalid == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d of %d, first %w", ErrInvalid, e.Invalid, e.Stats.Count, e.FirstInvalid)
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/parsers/sdk"
+)
+
+func TestRunTurnsCrashesIntoErrors(t *testing.T) {
+	p := sdk.Parser{ResultType: "x", Parse: func(context.Context, *sdk.Input, sdk.Emit) error {
+		var none map[string]int
+		none["a"] = 1
+		return nil
+	}}
+	err := sdk.Run(t.Context(), p, &sdk.Input{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "parser for x crashed") || !strings.Contains(err.Error(), "sdk_test.go") {
+		t.Errorf("got %v", err)
+	}
+}
+
+var info = finding.ScanInfo{CreatedAt: "2026-01-01T00:00:00Z", Name: "s", Namespace: "n", ScanType: "t"}
+
+func valid() *finding.Finding {
+	return &finding.Finding{Name: finding.String("n"), Category: finding.String("c"), Severity: finding.String(finding.Low)}
+}
+
+func TestEncoder(t *testing.T) {
+	tests := map[string]struct {
+		change  func(*finding.Finding)
+		invalid string
+	}{
+		"Valid":            {func(*finding.Finding) {}, ""},
+		"GoodTime":         {func(f *finding.Finding) { f.IdentifiedAt = finding.String("2026-01-01T00:00:00Z") }, ""},
+		"MoreKeys":         {func(f *finding.Finding) { f.Extra.Set("hint", 1) }, ""},
+		"OwnIDIsReplaced":  {func(f *finding.Finding) { f.Extra.Set("id", 1) }, ""},
+		"NoName":           {func(f *finding.Finding) { f.Name = finding.Text{} }, "finding 0: name: is missing"},
+		"NullCategory":     {func(f *finding.Finding) { f.Category = finding.Null() }, "category: is null"},
+		"UnknownSeverity":  {func(f *finding.Finding) { f.Severity = finding.String("CRITICAL") }, "severity: must be one of"},
+		"BadTime":          {func(f *finding.Finding) { f.IdentifiedAt = finding.String("now") }, "identified_at: must be"},
+		"FalseDescription": {func(f *finding.Finding) { f.Extra.Set("description", false) }, "description: is a boolean"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := valid()
+			tt.change(f)
+			var out bytes.Buffer
+			e := sdk.NewEncoder(&out, info, time.Unix(0, 0))
+			if err := e.Emit(f); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			err := e.Strict()
+			if tt.invalid == "" {
+				if err != nil || e.Invalid != 0 || e.Stats.Count != 1 {
+					t.Errorf("got %v, %d invalid of %d", err, e.Invalid, e.Stats.Count)
+				}
+				return
+			}
+			if !errors.Is(err, sdk.ErrInvalid) || !strings.Contains(err.Error(), tt.invalid) || e.Invalid != 1 {
+				t.Errorf("want %q, got %v", tt.invalid, err)
+			}
+		})
+	}
+}
+
+func TestEncoderNeedsASeverity(t *testing.T) {
+	f := valid()
+	f.Severity = finding.Text{}
+	e := sdk.NewEncoder(&bytes.Buffer{}, info, time.Unix(0, 0))
+	if err := e.Emit(f); !errors.Is(err, finding.ErrNoSeverity) || !strings.Contains(err.Error(), `finding 0 ("n")`) {
+		t.Errorf("got %v", err)
+	}
+	if err := sdk.NewBareEncoder(&bytes.Buffer{}).Emit(f); err != nil {
+		t.Errorf("a bare finding was refused: %v", err)
+	}
+}
+
+func TestDecodeScan(t *testing.T) {
+	s, err := sdk.DecodeScan([]byte(`{"metadata":{"name":"s","annotations":{"a":"b"}},"spec":{"parameters":[]},` +
+		`"status":{"rawResultType":"t","findings":{"categories":{"b":1,"a":2}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Metadata.Annotations["a"] != "b" || s.Spec.Parameters == nil || strings.Join(s.CountedCategories(), ",") != "a,b" {
+		t.Errorf("got %+v", s)
+	}
+	if _, err := sdk.DecodeScan([]byte(`[]`)); err == nil {
+		t.Error("an array was taken")
+	}
+}
