@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sdk is what every hook is built on. A hook is a container that the operator starts after parsing; the SDK
+// turns its arguments and environment into a [Session] and the session's outcome into an exit code.
+//
+//	args: raw GET, findings GET [, raw PUT, findings PUT]     env: SCAN_NAME, NAMESPACE, the hook's own
+//	                      │
+//	  Main ── GET Scan ──► Handler.Handle(Session) ──► exit 0, or one sentence on stderr and in the pod's status, exit 1
+//	                         │ Findings       stream in
+//	                         │ EditFindings   stream in, stream out: count ─► PUT findings ─► merge patch scans/status
+//	                         └ UpdateRawResult                                 PUT raw result, status untouched
+//
+// What it decides:
+//
+//   - Nothing is held whole in memory. Storage wants to know the length before the first byte, and the pod has no disk
+//     to write to; so findings that fit in a small buffer go out from there, and larger ones are made twice: once to
+//     count and once to send. The two must be byte for byte the same, which a checksum holds.
+//   - Status counters are written after the upload, never before, and categories that are gone are set to null, since a
+//     merge patch would keep them for ever.
+//   - A status other than success of a download or an upload is an error. A hook that the operator gave no upload URL
+//     and that writes nevertheless fails with [ErrReadOnly].
+//   - The API server may be away for minutes; reads and patches are repeated until it is back. What the hook itself
+//     does to third parties is repeated only by the hook.
+//   - URLs in arguments are credentials. They never reach a log, an error or the pod's status with their query.
+package sdk

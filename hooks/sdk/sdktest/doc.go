@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sdktest is a small world for tests of hooks: a store and an API server that hold one Scan, and a record of
+// everything the hook did to them, in order. Hooks run in it exactly as in a container, from arguments to exit code.
+package sdktest

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/transfer"
+)
+
+// ErrReadOnly says that a hook wanted to write without having been given a place to write to.
+var ErrReadOnly = errors.New("this hook changes results, but the operator gave it no upload URLs: " +
+	"set spec.type of its ScanCompletionHook to ReadAndWrite")
+
+// Session is one run of a hook for one Scan.
+type Session struct {
+	hook      string
+	scan      *Scan
+	urls      urls
+	client    ScanClient
+	store     *transfer.Client
+	transport http.RoundTripper
+	log       io.Writer
+}
+
+// Scan is the Scan the hook runs for.
+func (s *Session) Scan() *Scan { return s.scan }
+
+// Transport reaches third parties: it knows the proxies of the environment and the cluster's extra CA.
+func (s *Session) Transport() http.RoundTripper { return s.transport }
+
+// Notef writes a line for people who read the hook's log. Never pass URLs or credentials.
+func (s *Session) Notef(format string, args ...any) {
+	fmt.Fprintf(s.log, "hook %s: %s\n", s.hook, fmt.Sprintf(format, args...))
+}
+
+// RawResult is the scanner's output as a stream. The caller closes it.
+func (s *Session) RawResult(ctx context.Context) (io.ReadCloser, error) {
+	body, _, err := s.store.Download(ctx, s.urls.raw)
+	if err != nil {
+		return nil, fmt.Errorf("get raw result: %w", err)
+	}
+	return body, nil
+}
+
+// Findings is a findings array on its way in. The elements it gives are valid until the next one is asked for.
+type Findings struct {
+	*finding.Reader
+	io.Closer
+}
+
+// Findings opens the Scan's findings. The caller closes them. Opening them again starts anew.
+func (s *Session) Findings(ctx context.Context) (*Findings, error) {
+	body, _, err := s.store.Download(ctx, s.urls.findings)
+	if err != nil {
+		return nil, fmt.Errorf("get findings: %w", err)
+	}
+	return &Findings{Reader: finding.NewReader(body, finding.Limits{}), Closer: body}, nil
+}
+
+// EachFinding calls a function with every finding as it stands in findings.json. The bytes are valid during the call.
+func (s *Session) EachFinding(ctx context.Context, do func(element []byte) error) (err error) {
+	findings, err := s.Findings(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, findings.Close()) }()
+	for {
+		element, err := findings.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read findings: %w", err)
+		}
+		if err := do(element); err != nil {
+			return fmt.Errorf("finding %d: %w", findings.Count()-1, err)
+		}
+	}
+}
+
+// Edit makes a finding from a finding; nil leaves it out. It may be called twice for the same one and must answer the
+// same. The input is valid during the call, the output must be one JSON value.
+type Edit func(element []byte) ([]byte, error)
+
+// EditFindings replaces the findings by what edit makes of them, and the counters in the Scan's status with them.
+func (s *Session) EditFindings(ctx context.Context, edit Edit) error {
+	return s.UpdateFindings(ctx, func(ctx context.Context, out *Output) error {
+		return s.EachFinding(ctx, func(element []byte) error {
+			changed, err := edit(element)
+			if err != nil || changed == nil {
+				return err
+			}
+			return out.WriteRaw(changed)
+		})
+	})
+}
+
+// Output takes the findings of an update one after another.
+type Output struct {
+	writer *finding.Writer
+	// stats is nil on any pass but the first.
+	stats     *finding.Stats
+	uncounted error
+}
+
+// Write appends a finding.
+func (o *Output) Write(f *finding.Finding) error {
+	raw, err := f.AppendJSON(nil)
+	if err != nil {
+		return fmt.Errorf("encode finding: %w", err)
+	}
+	return o.WriteRaw(raw)
+}
+
+// WriteRaw appends a finding that is JSON already; the caller vouches for its syntax.
+func (o *Output) WriteRaw(element []byte) error {
+	if o.stats != nil && o.uncounted == nil {
+		if err := o.stats.AddRaw(element); err != nil {
+			o.uncounted = fmt.Errorf("count findings: finding %d: %w", o.writer.Count(), err)
+		}
+	}
+	return o.writer.WriteRaw(element)
+}
+
+// UpdateFindings replaces all findings by those that produce writes, then the counters in the Scan's status. Large
+// outputs are produced twice and must be the same both times. A finding that cannot be counted is stored like the
+// others, as with every SDK of this protocol, and then is the error.
+func (s *Session) UpdateFindings(ctx context.Context, produce func(ctx context.Context, out *Output) error) error {
+	if s.urls.putFindings == "" {
+		return ErrReadOnly
+	}
+	first := &Output{stats: &finding.Stats{}}
+	staged, err := Stage(ctx, func(ctx context.Context, w io.Writer) error {
+		out := &Output{writer: finding.NewWriter(w)}
+		if first.writer == nil {
+			first.writer = out.writer
+			out = first
+		}
+		if err := produce(ctx, out); err != nil {
+			return err
+		}
+		return out.writer.Close()
+	})
+	if err != nil {
+		return fmt.Errorf("make findings: %w", err)
+	}
+	if err := s.store.Upload(ctx, s.urls.putFindings, staged.Size(), staged.Open, nil); err != nil {
+		return fmt.Errorf("put findings: %w", err)
+	}
+	if first.uncounted != nil {
+		return first.uncounted
+	}
+	previous := slices.Sorted(maps.Keys(s.scan.Status.Findings.Categories))
+	return s.client.PatchStatus(ctx, first.stats.StatusPatch(previous))
+}
+
+// UpdateRawResult replaces the raw result by size bytes of what open gives; open may be called again after a fault of
+// the network. Findings and status stay as they are: nothing is parsed again.
+func (s *Session) UpdateRawResult(ctx context.Context, size int64, open func() (io.ReadCloser, error)) error {
+	if s.urls.putRaw == "" {
+		return ErrReadOnly
+	}
+	if err := s.store.Upload(ctx, s.urls.putRaw, size, open, nil); err != nil {
+		return fmt.Errorf("put raw result: %w", err)
+	}
+	return nil
+}
