@@ -1,0 +1,3 @@
+module github.com/scanyard/scanyard/scanners
+
+go 1.26.0
