@@ -1,0 +1,56 @@
+{{/* SPDX-License-Identifier: Apache-2.0 */}}
+
+{{/* A release's name for its objects: the release itself where it says the chart's name already. */}}
+{{- define "scanyard-lib.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{/* The labels that hookSelectors of Scans may select by. */}}
+{{- define "scanyard-lib.labels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* apiVersion, kind and metadata. Takes root, group, kind, name and labels (optional); makes the Cluster* kind and
+     leaves the namespace out where the chart is installed cluster-wide. */}}
+{{- define "scanyard-lib.head" -}}
+apiVersion: {{ .group }}.securecodebox.io/v1
+kind: {{ if .root.Values.clusterWide }}Cluster{{ end }}{{ .kind }}
+metadata:
+  name: {{ .name }}
+  {{- if not .root.Values.clusterWide }}
+  namespace: {{ .root.Release.Namespace }}
+  {{- end }}
+  labels:
+    {{- include "scanyard-lib.labels" .root | nindent 4 }}
+    {{- with .labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{/* An image from a values block {repository, tag, pullPolicy} and the tag to take when none is set. */}}
+{{- define "scanyard-lib.image" -}}
+image: "{{ .image.repository }}:{{ .image.tag | default .tag }}"
+{{- with .image.pullPolicy }}
+imagePullPolicy: {{ . }}
+{{- end }}
+{{- end }}
+
+{{/* Those of the given keys of a values block that are set, as they are. Null, empty lists and empty maps are left out. */}}
+{{- define "scanyard-lib.set" -}}
+{{- $block := .block }}
+{{- range $target, $key := .keys }}
+{{- with get $block $key }}
+{{ $target }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
