@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access gives the pods of a Scan the rights they need, and no more.
+//
+// Three ServiceAccounts per namespace are the contract of secureCodeBox; charts bind
+// to their names: lurker (scanner pods), parser and scan-completion-hook. A hook
+// that runs in another namespace gets a Role of its own per Scan, which names that
+// Scan only and is removed when the Scan has settled.
+package access
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/auth/rbac/validation"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/names"
+)
+
+// group is the API group of Scans.
+const group = "execution.securecodebox.io"
+
+// trusted is for how long a namespace's accounts are taken to be as they were last
+// seen. Somebody who deletes one waits at most this long for it to come back.
+const trusted = time.Minute
+
+// account is a ServiceAccount with a Role and a RoleBinding of the same name.
+type account struct {
+	name        string
+	description string
+	rules       []rbacv1.PolicyRule
+}
+
+var (
+	lurker = account{
+		name:        executionv1.ServiceAccountLurker,
+		description: "Lets the lurker of a scan pod see when the scanner has ended, so that it can upload the result.",
+		// The contract has get; watch spares the API server a request each second.
+		rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "watch"}}},
+	}
+	parser = account{
+		name:        executionv1.ServiceAccountParser,
+		description: "Lets parsers read their Scan and ParseDefinition and write the counts of findings.",
+		rules: append(scanRules(), rbacv1.PolicyRule{
+			APIGroups: []string{group}, Resources: []string{"parsedefinitions"}, Verbs: []string{"get"},
+		}),
+	}
+	hook = account{
+		name:        executionv1.ServiceAccountHook,
+		description: "Lets hooks read their Scan and write the counts of findings.",
+		rules:       scanRules(),
+	}
+)
+
+func scanRules(scan ...string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{group}, Resources: []string{"scans"}, ResourceNames: scan, Verbs: []string{"get"}},
+		{APIGroups: []string{group}, Resources: []string{"scans/status"}, ResourceNames: scan, Verbs: []string{"get", "patch"}},
+	}
+}
+
+// ConflictError says that a RoleBinding of a needed name binds another Role. Its
+// roleRef cannot be changed; somebody has to delete it.
+type ConflictError struct{ Namespace, Name, RoleRef string }
+
+// Error says what to delete.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("RoleBinding %s/%s binds %s, not Role %s; delete it, and it is made anew", e.Namespace, e.Name, e.RoleRef, e.Name)
+}
+
+// Access makes ServiceAccounts, Roles and RoleBindings. It is safe for concurrent use.
+type Access struct {
+	// reader is not cached: a cache would hold every Role of the cluster.
+	reader client.Reader
+	writer client.Writer
+	clock  clock.PassiveClock
+
+	mu   sync.Mutex
+	seen map[types.NamespacedName]time.Time
+}
+
+// New returns an Access. The reader must not be cached.
+func New(reader client.Reader, writer client.Writer, c clock.PassiveClock) *Access {
+	return &Access{reader: reader, writer: writer, clock: c, seen: map[types.NamespacedName]time.Time{}}
+}
+
+// EnsureLurker makes sure that scanner pods can run in a namespace.
+func (a *Access) EnsureLurker(ctx context.Context, namespace string) error {
+	return a.ensure(ctx, namespace, lurker)
+}
+
+// EnsureParser makes sure that parser pods can run in a namespace.
+func (a *Access) EnsureParser(ctx context.Context, namespace string) error {
+	return a.ensure(ctx, namespace, parser)
+}
+
+// EnsureHook makes sure that hook pods without a ServiceAccount of their own can run
+// in a namespace.
+func (a *Access) EnsureHook(ctx context.Context, namespace string) error {
+	return a.ensure(ctx, namespace, hook)
+}
+
+// EnsureHookAccount makes sure that the default ServiceAccount of hooks exists in an
+// execution namespace. It gets no rights there.
+func (a *Access) EnsureHookAccount(ctx context.Context, namespace string) error {
+	return a.ensureServiceAccount(ctx, namespace, hook)
+}
+
+// Forget makes the next Ensure of a namespace look again, as after the API server
+// has said that an account is missing.
+func (a *Access) Forget(namespace string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k := range a.seen {
+		if k.Namespace == namespace {
+			delete(a.seen, k)
+		}
+	}
+}
+
+func (a *Access) ensure(ctx context.Context, namespace string, acc account) error {
+	key := types.NamespacedName{Namespace: namespace, Name: acc.name}
+	if a.fresh(key) {
+		return nil
+	}
+	if err := a.ensureServiceAccount(ctx, namespace, acc); err != nil {
+		return err
+	}
+	if err := a.ensureRole(ctx, newRole(namespace, acc)); err != nil {
+		return err
+	}
+	if err := a.ensureBinding(ctx, newBinding(namespace, acc)); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen[key] = a.clock.Now()
+	return nil
+}
+
+// fresh says whether an account was seen a moment ago, and drops what was seen long
+// ago, so that namespaces that are gone do not pile up.
+func (a *Access) fresh(key types.NamespacedName) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock.Now()
+	at, ok := a.seen[key]
+	if ok && now.Sub(at) < trusted {
+		return true
+	}
+	for k, at := range a.seen {
+		if now.Sub(at) >= trusted {
+			delete(a.seen, k)
+		}
+	}
+	return false
+}
+
+func (a *Access) ensureServiceAccount(ctx context.Context, namespace string, acc account) error {
+	var have corev1.ServiceAccount
+	err := a.reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: acc.name}, &have)
+	if apierrors.IsNotFound(err) {
+		err = exists(a.writer.Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta(namespace, acc)}))
+	}
+	if err != nil {
+		return fmt.Errorf("ensure ServiceAccount %s/%s: %w", namespace, acc.name, err)
+	}
+	return nil
+}
+
+// ensureRole makes a Role, or adds what an older one lacks. Rules that somebody has
+// added stay.
+func (a *Access) ensureRole(ctx context.Context, want *rbacv1.Role) error {
+	var have rbacv1.Role
+	err := a.reader.Get(ctx, client.ObjectKeyFromObject(want), &have)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = exists(a.writer.Create(ctx, want))
+	case err == nil:
+		covered, missing := validation.Covers(have.Rules, want.Rules)
+		if covered {
+			return nil
+		}
+		changed := have.DeepCopy()
+		changed.Rules = append(changed.Rules, missing...)
+		err = a.writer.Patch(ctx, changed, client.MergeFromWithOptions(&have, client.MergeFromWithOptimisticLock{}))
+	}
+	if err != nil {
+		return fmt.Errorf("ensure Role %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	return nil
+}
+
+func (a *Access) ensureBinding(ctx context.Context, want *rbacv1.RoleBinding) error {
+	var have rbacv1.RoleBinding
+	err := a.reader.Get(ctx, client.ObjectKeyFromObject(want), &have)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = exists(a.writer.Create(ctx, want))
+	case err == nil && have.RoleRef != want.RoleRef:
+		return &ConflictError{Namespace: want.Namespace, Name: want.Name, RoleRef: have.RoleRef.Kind + " " + have.RoleRef.Name}
+	case err == nil:
+		if binds(&have, want.Subjects[0]) {
+			return nil
+		}
+		changed := have.DeepCopy()
+		changed.Subjects = append(changed.Subjects, want.Subjects...)
+		err = a.writer.Patch(ctx, changed, client.MergeFromWithOptions(&have, client.MergeFromWithOptimisticLock{}))
+	}
+	if err != nil {
+		return fmt.Errorf("ensure RoleBinding %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	return nil
+}
+
+// binds says whether a binding names a subject. An empty namespace is that of the binding.
+func binds(b *rbacv1.RoleBinding, want rbacv1.Subject) bool {
+	for _, s := range b.Subjects {
+		if s.Kind == want.Kind && s.Name == want.Name && cmp.Or(s.Namespace, b.Namespace) == cmp.Or(want.Namespace, b.Namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+func newRole(namespace string, acc account) *rbacv1.Role {
+	return &rbacv1.Role{ObjectMeta: meta(namespace, acc), Rules: acc.rules}
+}
+
+func newBinding(namespace string, acc account) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: meta(namespace, acc),
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: acc.name}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: acc.name},
+	}
+}
+
+func meta(namespace string, acc account) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: acc.name, Annotations: map[string]string{"description": acc.description}}
+}
+
+// exists takes AlreadyExists for success: another pass was faster.
+func exists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// HookGrant lets the ServiceAccount of a hook that runs in another namespace reach
+// one Scan.
+type HookGrant struct {
+	Scan *executionv1.Scan
+	// Hook is the name of the hook.
+	Hook string
+	// Namespace and ServiceAccount are those of the hook's pod.
+	Namespace, ServiceAccount string
+}
+
+// GrantHook makes the Role and RoleBinding of a grant.
+func (a *Access) GrantHook(ctx context.Context, g HookGrant) error {
+	role, binding := newGrant(g)
+	if err := a.ensureRole(ctx, role); err != nil {
+		return err
+	}
+	return a.ensureBinding(ctx, binding)
+}
+
+// RevokeHook removes what GrantHook made. What is not there is no error.
+func (a *Access) RevokeHook(ctx context.Context, scan *executionv1.Scan, hookName string) error {
+	m := metav1.ObjectMeta{Namespace: scan.Namespace, Name: names.HookAccess(hookName, scan.UID)}
+	return errors.Join(
+		client.IgnoreNotFound(a.writer.Delete(ctx, &rbacv1.RoleBinding{ObjectMeta: m})),
+		client.IgnoreNotFound(a.writer.Delete(ctx, &rbacv1.Role{ObjectMeta: m})),
+	)
+}
+
+func newGrant(g HookGrant) (*rbacv1.Role, *rbacv1.RoleBinding) {
+	m := metav1.ObjectMeta{
+		Namespace:       g.Scan.Namespace,
+		Name:            names.HookAccess(g.Hook, g.Scan.UID),
+		Labels:          map[string]string{executionv1.LabelScanUID: string(g.Scan.UID)},
+		Annotations:     map[string]string{"description": fmt.Sprintf("Lets hook %s, which runs in namespace %s, reach Scan %s.", g.Hook, g.Namespace, g.Scan.Name)},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(g.Scan, executionv1.SchemeGroupVersion.WithKind("Scan"))},
+	}
+	rules := append(scanRules(g.Scan.Name), rbacv1.PolicyRule{
+		APIGroups: []string{group}, Resources: []string{"parsedefinitions"}, ResourceNames: []string{g.Scan.Status.RawResultType}, Verbs: []string{"get"},
+	})
+	return &rbacv1.Role{ObjectMeta: m, Rules: rules}, &rbacv1.RoleBinding{
+		ObjectMeta: *m.DeepCopy(),
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: g.ServiceAccount, Namespace: g.Namespace}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: m.Name},
+	}
+}

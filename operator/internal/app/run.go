@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/jobs"
+	"github.com/scanyard/scanyard/operator/internal/scan"
+	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/uploads"
+)
+
+const (
+	// leaseName is that of secureCodeBox: during a migration its operator and this one
+	// never work at the same time when they share a namespace.
+	leaseName = "e341d981.securecodebox.io"
+	syncCheck = time.Second
+
+	kindsEvery   = 500 * time.Millisecond
+	kindsTimeout = time.Minute
+)
+
+// Run runs the operator until the context ends.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	config.QPS, config.Burst = float32(o.QPS), o.Burst
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	storage, err := newStore(o.Storage)
+	if err != nil {
+		return err
+	}
+	if err := awaitKinds(ctx, config); err != nil {
+		return err
+	}
+	mgr, err := newManager(config, scheme, o)
+	if err != nil {
+		return fmt.Errorf("connect to the API server: %w", err)
+	}
+	// Informers are started by this call's first read and by the watches below. RBAC
+	// that lacks a kind shows as an error at start, not as a worker that waits for ever.
+	if err := addUploads(ctx, mgr, config, storage, &o); err != nil {
+		return err
+	}
+	monitor := store.NewMonitor(storage, clock.RealClock{})
+	scanMetrics := scan.NewMetrics(metrics.Registry)
+	metrics.Registry.MustRegister(scan.NewStateCollector(mgr.GetCache(), scanMetrics))
+	r := scan.NewReconciler(scan.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{},
+		Storage: storage, Settings: o.Scan, Expiry: o.Expiry, Jobs: o.Jobs, Metrics: scanMetrics,
+	})
+	err = errors.Join(
+		mgr.Add(monitor),
+		r.SetupWithManager(ctx, mgr, o.Workers),
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("object-storage", monitor.Healthz),
+		mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())),
+	)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// awaitKinds waits until the API server knows all kinds: it takes a moment after the
+// CRDs have been applied.
+func awaitKinds(ctx context.Context, config *rest.Config) error {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	var missing error
+	err = wait.PollUntilContextTimeout(ctx, kindsEvery, kindsTimeout, true, func(ctx context.Context) (bool, error) {
+		missing = knowsKinds(ctx, d)
+		if missing != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("Waiting for CRDs", "error", missing.Error())
+		}
+		return missing == nil, nil
+	})
+	if err != nil && missing != nil {
+		return fmt.Errorf("%w; are the CRDs of the chart (crds/) installed, and is the API server up?", missing)
+	}
+	return err
+}
+
+// knowsKinds says which kind the API server does not know.
+func knowsKinds(ctx context.Context, d discovery.DiscoveryInterfaceWithContext) error {
+	list, err := d.ServerResourcesForGroupVersionWithContext(ctx, executionv1.SchemeGroupVersion.String())
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for i := range list.APIResources {
+		known[list.APIResources[i].Kind] = true
+	}
+	for o := range scan.CacheOptions() {
+		kind := reflect.TypeOf(o).Elem()
+		if kind.PkgPath() == reflect.TypeFor[executionv1.Scan]().PkgPath() && !known[kind.Name()] {
+			return fmt.Errorf("the API server does not know the kind %s of %s", kind.Name(), executionv1.SchemeGroupVersion)
+		}
+	}
+	return nil
+}
+
+func newStore(c store.Config) (*store.Store, error) {
+	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scanyard_storage_requests_total", Help: "Calls to the object storage by operation and result (ok, error).",
+	}, []string{"operation", "result"})
+	if err := metrics.Registry.Register(calls); err != nil {
+		return nil, err
+	}
+	return store.New(c, store.WithObserver(func(operation string, err error) {
+		result := "ok"
+		if err != nil {
+			result = "error"
+		}
+		calls.WithLabelValues(operation, result).Inc()
+	}))
+}
+
+func newManager(config *rest.Config, scheme *runtime.Scheme, o Options) (ctrl.Manager, error) {
+	return ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.HealthAddress,
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Cache:                         cache.Options{ByObject: scan.CacheOptions(), ReaderFailOnMissingInformer: true},
+		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)}},
+	})
+}
+
+// addUploads adds the endpoint for fresh upload URLs, unless it is switched off, and
+// tells the Jobs of it.
+func addUploads(ctx context.Context, mgr ctrl.Manager, config *rest.Config, s *store.Store, o *Options) error {
+	if o.UploadURL == "" {
+		return nil
+	}
+	u, err := url.Parse(o.UploadURL)
+	if err != nil {
+		return fmt.Errorf("--upload-endpoint-url: %w", err)
+	}
+	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	cert, err := uploads.EnsureCertificate(ctx, direct, client.ObjectKey{Namespace: o.Namespace, Name: o.UploadSecret}, u.Hostname(), clock.RealClock{}.Now())
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.UploadAddress)
+	if err != nil {
+		return fmt.Errorf("--upload-endpoint-bind-address: %w", err)
+	}
+	u.Path = uploads.Path
+	o.Jobs.UploadEndpoint = jobs.UploadEndpoint{URL: u.String(), CA: cert.CA}
+	return mgr.Add(uploads.NewServer(listener, cert.TLS, direct, mgr.GetAPIReader(), s))
+}
+
+// cachesSynced says whether the caches have been filled.
+func cachesSynced(c cache.Cache) healthz.Checker {
+	return func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), syncCheck)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("caches are not filled yet: can the operator list and watch all of its kinds?")
+		}
+		return nil
+	}
+}

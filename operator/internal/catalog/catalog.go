@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// NotFoundError says that a Scan needs an object that does not exist. Its text is
+// for the user: it says what to install.
+type NotFoundError struct {
+	// Kind and Name of what is missing.
+	Kind, Name string
+	// Advice says what to do.
+	Advice string
+}
+
+// Error names what is missing and what to do.
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("%s %q not found%s", e.Kind, e.Name, e.Advice)
+}
+
+// Hook is a hook of either kind.
+type Hook struct {
+	Name string
+	Spec *executionv1.ScanCompletionHookSpec
+	// ExecutionNamespace is where it runs; empty means the namespace of the Scan.
+	ExecutionNamespace string
+}
+
+// Catalog reads the kinds that cluster admins and teams install.
+type Catalog struct{ reader client.Reader }
+
+// New returns a Catalog over a reader, usually a cache.
+func New(reader client.Reader) *Catalog { return &Catalog{reader: reader} }
+
+// shared skips the copy that a cache makes of what it returns. What the catalog
+// returns is read only; builders copy before they change.
+var shared = client.UnsafeDisableDeepCopy
+
+// ScanType returns the scanner of a Scan. The error is a *NotFoundError where there
+// is none; any other error is one of the API.
+func (c *Catalog) ScanType(ctx context.Context, scan *executionv1.Scan) (*executionv1.ScanTypeSpec, error) {
+	name := scan.Spec.ScanType
+	if scan.Mode() == executionv1.ClusterWide {
+		var t executionv1.ClusterScanType
+		err := c.reader.Get(ctx, types.NamespacedName{Name: name}, &t)
+		if apierrors.IsNotFound(err) {
+			return nil, c.noScanType(ctx, scan)
+		}
+		return &t.Spec, wrap(err, "get ClusterScanType")
+	}
+	var t executionv1.ScanType
+	err := c.reader.Get(ctx, types.NamespacedName{Namespace: scan.Namespace, Name: name}, &t)
+	if apierrors.IsNotFound(err) {
+		return nil, c.noScanType(ctx, scan)
+	}
+	return &t.Spec, wrap(err, "get ScanType")
+}
+
+// ParseDefinition returns the parser of a result type for a Scan. The error is a
+// *NotFoundError where there is none; any other error is one of the API.
+func (c *Catalog) ParseDefinition(ctx context.Context, scan *executionv1.Scan, resultType string) (*executionv1.ParseDefinitionSpec, error) {
+	if scan.Mode() == executionv1.ClusterWide {
+		var d executionv1.ClusterParseDefinition
+		err := c.reader.Get(ctx, types.NamespacedName{Name: resultType}, &d)
+		if apierrors.IsNotFound(err) {
+			return nil, &NotFoundError{Kind: "ClusterParseDefinition", Name: resultType, Advice: fmt.Sprintf(
+				"; a cluster admin can install the chart whose parser reads results of type %q with --set clusterWide=true", resultType)}
+		}
+		return &d.Spec, wrap(err, "get ClusterParseDefinition")
+	}
+	var d executionv1.ParseDefinition
+	err := c.reader.Get(ctx, types.NamespacedName{Namespace: scan.Namespace, Name: resultType}, &d)
+	if apierrors.IsNotFound(err) || err == nil && IsMirror(&d) {
+		return nil, &NotFoundError{Kind: "ParseDefinition", Name: resultType, Advice: fmt.Sprintf(
+			" in namespace %q; install the chart whose parser reads results of type %q into that namespace", scan.Namespace, resultType)}
+	}
+	return &d.Spec, wrap(err, "get ParseDefinition")
+}
+
+// Hooks returns the hooks that a Scan selects, in the order in which they run:
+// priority, then name. An invalid spec.hookSelector is an *InvalidSelectorError.
+func (c *Catalog) Hooks(ctx context.Context, scan *executionv1.Scan) ([]Hook, error) {
+	selector, err := Selector(scan)
+	if err != nil {
+		return nil, err
+	}
+	var hooks []Hook
+	if scan.Mode() == executionv1.ClusterWide {
+		var list executionv1.ClusterScanCompletionHookList
+		if err := c.reader.List(ctx, &list, client.MatchingLabelsSelector{Selector: selector}, shared); err != nil {
+			return nil, fmt.Errorf("list ClusterScanCompletionHooks: %w", err)
+		}
+		for i := range list.Items {
+			h := &list.Items[i]
+			hooks = append(hooks, Hook{Name: h.Name, Spec: &h.Spec.ScanCompletionHookSpec, ExecutionNamespace: away(h.Spec.ExecutionNamespace, scan)})
+		}
+	} else {
+		var list executionv1.ScanCompletionHookList
+		if err := c.reader.List(ctx, &list, client.InNamespace(scan.Namespace), client.MatchingLabelsSelector{Selector: selector}, shared); err != nil {
+			return nil, fmt.Errorf("list ScanCompletionHooks: %w", err)
+		}
+		for i := range list.Items {
+			h := &list.Items[i]
+			hooks = append(hooks, Hook{Name: h.Name, Spec: &h.Spec})
+		}
+	}
+	slices.SortFunc(hooks, func(a, b Hook) int {
+		if a.Spec.Priority != b.Spec.Priority {
+			return b.Spec.Priority - a.Spec.Priority
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return hooks, nil
+}
+
+// away is the execution namespace where it differs from that of the Scan.
+func away(executionNamespace string, scan *executionv1.Scan) string {
+	if executionNamespace == scan.Namespace {
+		return ""
+	}
+	return executionNamespace
+}
+
+// InvalidSelectorError says that spec.hookSelector of a Scan is no selector.
+type InvalidSelectorError struct{ Err error }
+
+// Error names the field.
+func (e *InvalidSelectorError) Error() string { return "spec.hookSelector: " + e.Err.Error() }
+
+// Unwrap returns what is wrong with it.
+func (e *InvalidSelectorError) Unwrap() error { return e.Err }
+
+// Selector returns the hook selector of a Scan; absent and empty select all.
+func Selector(scan *executionv1.Scan) (labels.Selector, error) {
+	if scan.Spec.HookSelector == nil {
+		return labels.Everything(), nil
+	}
+	s, err := metav1.LabelSelectorAsSelector(scan.Spec.HookSelector)
+	if err != nil {
+		return nil, &InvalidSelectorError{Err: err}
+	}
+	return s, nil
+}
+
+// noScanType says what is missing and what the user can do about it: what is
+// installed, or that the other family of kinds has it.
+func (c *Catalog) noScanType(ctx context.Context, scan *executionv1.Scan) error {
+	local, err := c.scanTypes(ctx, scan.Namespace)
+	if err != nil {
+		return err
+	}
+	cluster, err := c.clusterScanTypes(ctx)
+	if err != nil {
+		return err
+	}
+	name := scan.Spec.ScanType
+	if scan.Mode() == executionv1.ClusterWide {
+		return &NotFoundError{Kind: "ClusterScanType", Name: name, Advice: adviceClusterWide(name, local, cluster)}
+	}
+	return &NotFoundError{Kind: "ScanType", Name: name, Advice: adviceLocal(name, scan.Namespace, local, cluster)}
+}
+
+func (c *Catalog) scanTypes(ctx context.Context, namespace string) ([]string, error) {
+	var list executionv1.ScanTypeList
+	if err := c.reader.List(ctx, &list, client.InNamespace(namespace), shared); err != nil {
+		return nil, fmt.Errorf("list ScanTypes: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (c *Catalog) clusterScanTypes(ctx context.Context) ([]string, error) {
+	var list executionv1.ClusterScanTypeList
+	if err := c.reader.List(ctx, &list, shared); err != nil {
+		return nil, fmt.Errorf("list ClusterScanTypes: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func adviceLocal(name, namespace string, local, cluster []string) string {
+	advice := fmt.Sprintf(" in namespace %q; install it there, for example with: helm install %s <charts>/%s --namespace %s", namespace, name, name, namespace)
+	if slices.Contains(cluster, name) {
+		return fmt.Sprintf(" in namespace %q, but there is a ClusterScanType of that name; set spec.resourceMode to clusterWide to use it", namespace)
+	}
+	return advice + installed(local)
+}
+
+func adviceClusterWide(name string, local, cluster []string) string {
+	if slices.Contains(local, name) {
+		return ", but the namespace has a ScanType of that name; set spec.resourceMode to namespaceLocal to use it"
+	}
+	return fmt.Sprintf("; a cluster admin can install it, for example with: helm install %s <charts>/%s --set clusterWide=true", name, name) + installed(cluster)
+}
+
+// maxListed bounds how many names a message lists.
+const maxListed = 20
+
+func installed(names []string) string {
+	switch {
+	case len(names) == 0:
+		return " (none is installed)"
+	case len(names) > maxListed:
+		return fmt.Sprintf(" (installed are %s and %d more)", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+	default:
+		return fmt.Sprintf(" (installed: %s)", strings.Join(names, ", "))
+	}
+}
+
+func wrap(err error, doing string) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}

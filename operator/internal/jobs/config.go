@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Config is what the operator's settings say about every Job.
+type Config struct {
+	Lurker         Lurker
+	CustomCA       CustomCA
+	IstioInject    bool
+	UploadEndpoint UploadEndpoint
+}
+
+// Lurker is the container that uploads the result of a scanner.
+type Lurker struct {
+	Image          string
+	PullPolicy     corev1.PullPolicy
+	SeccompProfile corev1.SeccompProfile
+}
+
+// CustomCA is a ConfigMap in every namespace with Scans that holds a certificate to
+// trust. The zero value means none.
+type CustomCA struct {
+	// ConfigMap is the name of the ConfigMap.
+	ConfigMap string
+	// Key is the key of the certificate in it, and the file name in the pods.
+	Key string
+}
+
+// set says whether there is a certificate to trust.
+func (c CustomCA) set() bool { return c.ConfigMap != "" }
+
+// path is where the certificate stands in the pods.
+func (c CustomCA) path() string { return "/etc/ssl/certs/" + c.Key }
+
+// UploadEndpoint is where a lurker gets a fresh upload URL when its first one has
+// expired. The zero value means there is no endpoint.
+type UploadEndpoint struct {
+	// URL of the endpoint.
+	URL string
+	// CA is the certificate, PEM, that the endpoint's is signed by. It is public.
+	CA string
+}
+
+const (
+	caVolume      = "ca-certificate"
+	resultsVolume = "scan-results"
+	tokenVolume   = "lurker-token"
+	uploadVolume  = "lurker-upload-token"
+
+	// tokenDir is where client-go and every other client looks for a pod's token.
+	tokenDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// UploadTokenDir holds the token with which the lurker asks for a fresh upload URL.
+	UploadTokenDir = "/var/run/secrets/scanyard.io/upload"
+	// UploadTokenFile is the name of that token below UploadTokenDir.
+	UploadTokenFile = "token"
+	// UploadAudience is the audience of that token: the API server refuses it.
+	UploadAudience = "scanyard-upload"
+
+	// EnvUploadEndpoint tells a lurker the URL of UploadEndpoint.
+	EnvUploadEndpoint = "UPLOAD_URL_ENDPOINT"
+	// EnvUploadCA tells a lurker the CA of UploadEndpoint, PEM.
+	EnvUploadCA = "UPLOAD_URL_ENDPOINT_CA"
+	// EnvPodName tells a lurker its pod. HOSTNAME, which the contract knows, is
+	// something else with hostNetwork or spec.hostname.
+	EnvPodName = "POD_NAME"
+
+	tokenSeconds       = 3607 // as the API server's own default, so that kubelet treats it alike
+	uploadTokenSeconds = 3600
+	readableByAll      = int32(0o444)
+)
+
+// fieldEnv is an environment variable with a field of the pod as its value.
+func fieldEnv(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+}
+
+// caMount mounts the certificate of c as one file among those the image has.
+func (c CustomCA) caMount() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: caVolume, MountPath: c.path(), SubPath: c.Key, ReadOnly: true}
+}
+
+func (c CustomCA) caVolume() corev1.Volume {
+	return corev1.Volume{Name: caVolume, VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: c.ConfigMap}},
+	}}
+}
+
+func (c Config) istio() string { return strconv.FormatBool(c.IstioInject) }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/names"
+)
+
+// Hook is what a hook Job is built from.
+type Hook struct {
+	Scan *executionv1.Scan
+	// Name of the hook.
+	Name string
+	Spec *executionv1.ScanCompletionHookSpec
+	// Type is the hook's type when it was selected; what its spec says now may differ.
+	Type executionv1.HookType
+	// ExecutionNamespace is where the Job runs; empty means the Scan's namespace.
+	ExecutionNamespace string
+	URLs               HookURLs
+	Attempt            int
+}
+
+// HookURLs are the presigned URLs that a hook gets. The last two are for
+// ReadAndWrite hooks only.
+type HookURLs struct {
+	RawResult, Findings             string
+	RawResultUpload, FindingsUpload string
+}
+
+// HookName returns the name of the Job of one hook of a Scan.
+func HookName(scan *executionv1.Scan, hook string, attempt int) string {
+	return names.Job(hook+"-"+scan.Name, scan.UID, "hook/"+hook, attempt)
+}
+
+// HookAccount returns the ServiceAccount that the pod of a hook runs as.
+func HookAccount(spec *executionv1.ScanCompletionHookSpec) string {
+	if spec.ServiceAccountName != nil && *spec.ServiceAccountName != "" {
+		return *spec.ServiceAccountName
+	}
+	return executionv1.ServiceAccountHook
+}
+
+// NewHook builds the Job that runs one hook over the results of a Scan.
+func NewHook(in Hook, cfg Config) *batchv1.Job {
+	scan, spec := in.Scan.DeepCopy(), in.Spec.DeepCopy()
+	away := in.ExecutionNamespace != "" && in.ExecutionNamespace != scan.Namespace
+	namespace := fieldEnv("NAMESPACE", "metadata.namespace")
+	if away {
+		// Hook images take the namespace of the Scan from this variable.
+		namespace = corev1.EnvVar{Name: "NAMESPACE", Value: scan.Namespace}
+	}
+	w := worker{
+		name:        "hook",
+		image:       spec.Image,
+		pullPolicy:  spec.ImagePullPolicy,
+		pullSecrets: spec.ImagePullSecrets,
+		args:        in.args(),
+		env:         workerEnv(namespace, scan, spec.Env, cfg.CustomCA),
+		resources:   spec.Resources,
+		nodes:       spec.NodeSelector,
+		affinity:    spec.Affinity,
+		tolerations: spec.Tolerations,
+		account:     HookAccount(spec),
+		podLabels:   map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy},
+		ttl:         spec.TTLSecondsAfterFinished,
+	}
+	if cfg.CustomCA.set() {
+		w.volumes = append(w.volumes, cfg.CustomCA.caVolume())
+		w.mounts = append(w.mounts, cfg.CustomCA.caMount())
+	}
+	w.volumes = append(w.volumes, spec.Volumes...)
+	w.mounts = append(w.mounts, spec.VolumeMounts...)
+
+	job := w.job(scan, cfg)
+	job.Name = HookName(scan, in.Name, in.Attempt)
+	job.Namespace = scan.Namespace
+	job.Labels = overlay(scan.Labels, map[string]string{
+		executionv1.LabelJobType:  jobType(in.Type),
+		executionv1.LabelHookName: names.LabelValue(in.Name),
+	})
+	if names.LabelValue(in.Name) != in.Name {
+		job.Annotations = map[string]string{executionv1.AnnotationHookName: in.Name}
+	}
+	if !away {
+		job.OwnerReferences = ownedBy(scan)
+		return job
+	}
+	// An owner in another namespace would have the Job collected at once: the Scan is
+	// found by label and annotation, and cleans up by its finalizer.
+	job.Namespace = in.ExecutionNamespace
+	job.Labels[executionv1.LabelScanUID] = string(scan.UID)
+	job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationScan: scan.Namespace + "/" + scan.Name})
+	return job
+}
+
+func (in Hook) args() []string {
+	args := []string{in.URLs.RawResult, in.URLs.Findings}
+	if in.Type == executionv1.ReadAndWrite {
+		args = append(args, in.URLs.RawResultUpload, in.URLs.FindingsUpload)
+	}
+	return args
+}
+
+func jobType(t executionv1.HookType) string {
+	if t == executionv1.ReadAndWrite {
+		return executionv1.JobTypeReadAndWriteHook
+	}
+	return executionv1.JobTypeReadOnlyHook
+}

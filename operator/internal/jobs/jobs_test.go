@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/gen"
+)
+
+// update rewrites testdata from what the builders build: UPDATE=1 go test ./internal/jobs.
+// Each file is then compared with the contract by hand.
+var update = os.Getenv("UPDATE") != ""
+
+var testConfig = Config{Lurker: Lurker{
+	Image: "docker.io/scanyard/lurker:dev", PullPolicy: corev1.PullIfNotPresent,
+	SeccompProfile: corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+}}
+
+func withCA(c Config) Config {
+	c.CustomCA = CustomCA{ConfigMap: "company-ca", Key: "public.crt"}
+	return c
+}
+
+func withUploads(c Config) Config {
+	c.UploadEndpoint = UploadEndpoint{URL: "https://scanyard.scanyard-system.svc:8443/v1/upload-url", CA: "PEM"}
+	return c
+}
+
+// fullScan sets every field of a Scan that reaches a Job.
+func fullScan(s *executionv1.Scan) {
+	s.Labels = map[string]string{"team": "a", executionv1.LabelManagedBy: "argo"}
+	s.Annotations = map[string]string{"not": "copied"}
+	s.Spec.Env = []corev1.EnvVar{{Name: "FROM_SCAN", Value: "1"}}
+	s.Spec.Volumes = []corev1.Volume{{Name: "scan-volume"}}
+	s.Spec.VolumeMounts = []corev1.VolumeMount{{Name: "scan-volume", MountPath: "/scan"}}
+	s.Spec.InitContainers = []corev1.Container{{Name: "scan-init", Image: "init"}}
+	s.Spec.NodeSelector = map[string]string{"disk": "ssd", "zone": "scan"}
+	s.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
+	s.Spec.Tolerations = []corev1.Toleration{{Key: "from-scan"}}
+	s.Spec.Resources = corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}
+}
+
+// fullType sets every field of a ScanType that a Scan is merged with.
+func fullType(t *executionv1.ScanTypeSpec) {
+	j := &t.JobTemplate
+	j.Annotations = map[string]string{"from": "job-template", "sidecar.istio.io/inject": "true"}
+	j.Spec.TTLSecondsAfterFinished, j.Spec.ActiveDeadlineSeconds, j.Spec.Suspend = ptr.To[int32](60), ptr.To[int64](600), ptr.To(false)
+	p := &j.Spec.Template
+	p.Labels = map[string]string{"from": "pod-template", "team": "type"}
+	p.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true", "from": "pod-template"}
+	p.Spec.Volumes = []corev1.Volume{{Name: "type-volume"}}
+	p.Spec.NodeSelector = map[string]string{"zone": "type", "arch": "amd64"}
+	p.Spec.Tolerations = []corev1.Toleration{{Key: "from-type"}}
+	p.Spec.InitContainers = []corev1.Container{{Name: "type-init", Image: "init", VolumeMounts: []corev1.VolumeMount{{Name: "type-volume", MountPath: "/t"}}}}
+	c := &p.Spec.Containers[0]
+	c.Args = []string{"dropped"}
+	c.Env = []corev1.EnvVar{{Name: "FROM_TYPE", Value: "1"}}
+	c.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}
+	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "extra", Image: "extra"})
+}
+
+func TestNewScanner(t *testing.T) {
+	const u = "https://s3.example/raw?X-Amz-Signature=s"
+	cases := map[string]struct {
+		scan   *executionv1.Scan
+		kind   *executionv1.ScanTypeSpec
+		config Config
+	}{
+		"scanner-minimal":     {gen.Scan("nightly"), gen.ScanTypeSpec(), testConfig},
+		"scanner-full":        {gen.Scan("nightly", fullScan), gen.ScanTypeSpec(fullType), withUploads(withCA(testConfig))},
+		"scanner-own-account": {gen.Scan("nightly"), gen.ScanTypeSpec(func(t *executionv1.ScanTypeSpec) { t.JobTemplate.Spec.Template.Spec.ServiceAccountName = "trivy-k8s" }), testConfig},
+		"scanner-cleared": {gen.Scan("nightly", func(s *executionv1.Scan) {
+			s.Spec.Tolerations, s.Spec.Affinity = []corev1.Toleration{}, &corev1.Affinity{}
+		}),
+			gen.ScanTypeSpec(fullType), testConfig},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := tc.kind.DeepCopy()
+			got, err := NewScanner(Scanner{Scan: tc.scan, ScanType: tc.kind, UploadURL: u, Attempt: 1}, tc.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, name, got)
+			if diff := cmp.Diff(before, tc.kind); diff != "" {
+				t.Errorf("the ScanType was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNewScannerWithoutContainer(t *testing.T) {
+	kind := gen.ScanTypeSpec(func(t *executionv1.ScanTypeSpec) { t.JobTemplate.Spec.Template.Spec.Containers = nil })
+	_, err := NewScanner(Scanner{Scan: gen.Scan("s"), ScanType: kind, Attempt: 1}, testConfig)
+	if err == nil || !strings.Contains(err.Error(), "containers is empty") {
+		t.Errorf("error %v, want one that names the field", err)
+	}
+}
+
+func TestNewParser(t *testing.T) {
+	full := &executionv1.ParseDefinitionSpec{
+		Image: "parser", ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}},
+		TTLSecondsAfterFinished: ptr.To[int32](30), Env: []corev1.EnvVar{{Name: "FROM_DEFINITION", Value: "1"}},
+		Volumes: []corev1.Volume{{Name: "definition-volume"}}, VolumeMounts: []corev1.VolumeMount{{Name: "definition-volume", MountPath: "/d"}},
+		NodeSelector: map[string]string{"zone": "definition", "arch": "amd64"}, Tolerations: []corev1.Toleration{{Key: "from-definition"}},
+		Affinity:  &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}},
+		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}},
+	}
+	cases := map[string]struct {
+		scan   *executionv1.Scan
+		def    *executionv1.ParseDefinitionSpec
+		config Config
+	}{
+		"parser-minimal":    {gen.Scan("nightly"), &executionv1.ParseDefinitionSpec{Image: "parser"}, testConfig},
+		"parser-full":       {gen.Scan("nightly", fullScan), full, withCA(testConfig)},
+		"parser-definition": {gen.Scan("nightly"), full, testConfig},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			compare(t, name, NewParser(Parser{Scan: tc.scan, Definition: tc.def, RawResultURL: "https://s3/raw?q", FindingsUploadURL: "https://s3/findings?q", Attempt: 1}, tc.config))
+		})
+	}
+}
+
+func TestNewHook(t *testing.T) {
+	urls := HookURLs{RawResult: "get-raw", Findings: "get-findings", RawResultUpload: "put-raw", FindingsUpload: "put-findings"}
+	full := gen.HookSpec(executionv1.ReadAndWrite, 3)
+	full.ServiceAccountName, full.TTLSecondsAfterFinished = ptr.To("own"), ptr.To[int32](30)
+	full.Env = []corev1.EnvVar{{Name: "FROM_HOOK", Value: "1"}}
+	full.Volumes, full.VolumeMounts = []corev1.Volume{{Name: "hook-volume"}}, []corev1.VolumeMount{{Name: "hook-volume", MountPath: "/h"}}
+	cases := map[string]struct {
+		scan   *executionv1.Scan
+		in     Hook
+		config Config
+	}{
+		"hook-minimal":   {gen.Scan("nightly"), Hook{Name: "webhook", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly}, testConfig},
+		"hook-full":      {gen.Scan("nightly", fullScan), Hook{Name: "webhook", Spec: full, Type: executionv1.ReadAndWrite}, withCA(testConfig)},
+		"hook-away":      {gen.Scan("nightly", gen.ClusterWide), Hook{Name: "webhook", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ExecutionNamespace: "hooks"}, testConfig},
+		"hook-long-name": {gen.Scan("nightly"), Hook{Name: strings.Repeat("long.", 20) + "name", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly}, testConfig},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.in.Scan, tc.in.URLs, tc.in.Attempt = tc.scan, urls, 1
+			compare(t, name, NewHook(tc.in, tc.config))
+		})
+	}
+}
+
+// compare holds a Job as a whole against its file.
+func compare(t *testing.T, name string, got *batchv1.Job) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".yaml")
+	if update {
+		out, err := yaml.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, out, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want batchv1.Job
+	if err := yaml.UnmarshalStrict(raw, &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/names"
+)
+
+// Parser is what a parser Job is built from.
+type Parser struct {
+	Scan       *executionv1.Scan
+	Definition *executionv1.ParseDefinitionSpec
+	// RawResultURL is the presigned GET of the raw result.
+	RawResultURL string
+	// FindingsUploadURL is the presigned PUT of the findings.
+	FindingsUploadURL string
+	Attempt           int
+}
+
+// ParserName returns the name of the parser Job of a Scan.
+func ParserName(scan *executionv1.Scan, attempt int) string {
+	return names.Job("parse-"+scan.Name, scan.UID, executionv1.JobTypeParser, attempt)
+}
+
+// NewParser builds the Job that turns the raw result into findings.
+func NewParser(in Parser, cfg Config) *batchv1.Job {
+	scan, def := in.Scan.DeepCopy(), in.Definition.DeepCopy()
+	w := worker{
+		name:        "parser",
+		image:       def.Image,
+		pullPolicy:  def.ImagePullPolicy,
+		pullSecrets: def.ImagePullSecrets,
+		args:        []string{in.RawResultURL, in.FindingsUploadURL},
+		env:         workerEnv(fieldEnv("NAMESPACE", "metadata.namespace"), scan, def.Env, cfg.CustomCA),
+		volumes:     def.Volumes,
+		mounts:      def.VolumeMounts,
+		resources:   def.Resources,
+		nodes:       def.NodeSelector,
+		affinity:    def.Affinity,
+		tolerations: def.Tolerations,
+		account:     executionv1.ServiceAccountParser,
+		automount:   ptr.To(true),
+		podLabels:   overlay(map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy}, scan.Labels),
+		ttl:         def.TTLSecondsAfterFinished,
+	}
+	if cfg.CustomCA.set() {
+		w.volumes = append(w.volumes, cfg.CustomCA.caVolume())
+		w.mounts = append(w.mounts, cfg.CustomCA.caMount())
+	}
+	job := w.job(scan, cfg)
+	job.Name = ParserName(scan, in.Attempt)
+	job.Namespace = scan.Namespace
+	job.Labels = overlay(scan.Labels, map[string]string{executionv1.LabelJobType: executionv1.JobTypeParser})
+	job.OwnerReferences = ownedBy(scan)
+	return job
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"errors"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/names"
+)
+
+// ErrNoContainer says that a ScanType has nothing to run.
+var ErrNoContainer = errors.New("spec.jobTemplate.spec.template.spec.containers is empty: a ScanType needs a scanner container")
+
+// Scanner is what a scanner Job is built from.
+type Scanner struct {
+	Scan     *executionv1.Scan
+	ScanType *executionv1.ScanTypeSpec
+	// UploadURL is the presigned PUT of the raw result.
+	UploadURL string
+	Attempt   int
+}
+
+// ScannerName returns the name of the scanner Job of a Scan.
+func ScannerName(scan *executionv1.Scan, attempt int) string {
+	return names.Job("scan-"+scan.Name, scan.UID, executionv1.JobTypeScanner, attempt)
+}
+
+// NewScanner builds the Job that runs the scanner and, beside it, the lurker.
+func NewScanner(in Scanner, cfg Config) (*batchv1.Job, error) {
+	template := in.ScanType.JobTemplate.DeepCopy()
+	if len(template.Spec.Template.Spec.Containers) == 0 {
+		return nil, ErrNoContainer
+	}
+	scan := in.Scan.DeepCopy()
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            ScannerName(scan, in.Attempt),
+			Namespace:       scan.Namespace,
+			Labels:          overlay(scan.Labels, map[string]string{executionv1.LabelJobType: executionv1.JobTypeScanner}),
+			OwnerReferences: ownedBy(scan),
+		},
+		Spec: template.Spec,
+	}
+	pod := &job.Spec.Template
+	pod.ObjectMeta = metav1.ObjectMeta{
+		Labels: overlay(overlay(pod.Labels, scan.Labels), map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy}),
+		// The annotations of the pod template are kept; secureCodeBox drops them.
+		Annotations: overlay(overlay(pod.Annotations, template.Annotations), podAnnotations(cfg)),
+	}
+	addScanner(&pod.Spec, scan, cfg)
+	addLurker(&pod.Spec, in, cfg)
+	return job, nil
+}
+
+// addScanner merges what the Scan says into the pod of the ScanType.
+func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
+	// Volumes of the template are kept even where the scanner container mounts none:
+	// init containers and further containers may need them.
+	pod.Volumes = append(pod.Volumes, corev1.Volume{
+		Name:         resultsVolume,
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+	})
+	if cfg.CustomCA.set() {
+		pod.Volumes = append(pod.Volumes, cfg.CustomCA.caVolume())
+	}
+	pod.Volumes = append(pod.Volumes, scan.Spec.Volumes...)
+
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: resultsVolume, MountPath: executionv1.ResultsDir})
+	c.VolumeMounts = append(c.VolumeMounts, scan.Spec.VolumeMounts...)
+	c.Command = append(c.Command, scan.Spec.Parameters...)
+	c.Args = nil
+	c.Env = append(c.Env, scan.Spec.Env...)
+	if len(scan.Spec.Resources.Requests) > 0 || len(scan.Spec.Resources.Limits) > 0 {
+		c.Resources = scan.Spec.Resources
+	}
+	pod.InitContainers = append(pod.InitContainers, scan.Spec.InitContainers...)
+	pod.NodeSelector = overlay(pod.NodeSelector, scan.Spec.NodeSelector)
+	if scan.Spec.Affinity != nil {
+		pod.Affinity = scan.Spec.Affinity
+	}
+	if scan.Spec.Tolerations != nil {
+		pod.Tolerations = scan.Spec.Tolerations
+	}
+	// Without a profile a scanner could not run where the restricted Pod Security
+	// level is enforced. What the ScanType sets, for the pod or a container, stays.
+	if pod.SecurityContext == nil {
+		pod.SecurityContext = &corev1.PodSecurityContext{}
+	}
+	if pod.SecurityContext.SeccompProfile == nil {
+		pod.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	}
+}
+
+// addLurker puts the uploading container last in the pod.
+func addLurker(pod *corev1.PodSpec, in Scanner, cfg Config) {
+	lurker := corev1.Container{
+		Name:            "lurker",
+		Image:           cfg.Lurker.Image,
+		ImagePullPolicy: cfg.Lurker.PullPolicy,
+		Args: []string{
+			"--container", pod.Containers[0].Name,
+			"--file", in.ScanType.ExtractResults.Location,
+			"--url", in.UploadURL,
+		},
+		Env: []corev1.EnvVar{fieldEnv("NAMESPACE", "metadata.namespace"), fieldEnv(EnvPodName, "metadata.name")},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("20Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("100Mi")},
+		},
+		VolumeMounts:    []corev1.VolumeMount{{Name: resultsVolume, MountPath: executionv1.ResultsDir, ReadOnly: true}},
+		SecurityContext: restricted(cfg.Lurker.SeccompProfile),
+	}
+	if cfg.CustomCA.set() {
+		lurker.VolumeMounts = append(lurker.VolumeMounts, cfg.CustomCA.caMount())
+	}
+	if pod.ServiceAccountName == "" {
+		// The scanner runs foreign code over hostile input: it gets no token. A ScanType
+		// that names a ServiceAccount of its own wants one, and keeps its setting.
+		pod.ServiceAccountName = executionv1.ServiceAccountLurker
+		pod.AutomountServiceAccountToken = ptr.To(false)
+	}
+	if automountOff(pod) {
+		pod.Volumes = append(pod.Volumes, apiTokenVolume())
+		lurker.VolumeMounts = append(lurker.VolumeMounts, corev1.VolumeMount{Name: tokenVolume, MountPath: tokenDir, ReadOnly: true})
+	}
+	if e := cfg.UploadEndpoint; e.URL != "" {
+		lurker.Env = append(lurker.Env, corev1.EnvVar{Name: EnvUploadEndpoint, Value: e.URL}, corev1.EnvVar{Name: EnvUploadCA, Value: e.CA})
+		pod.Volumes = append(pod.Volumes, uploadTokenVolume())
+		lurker.VolumeMounts = append(lurker.VolumeMounts, corev1.VolumeMount{Name: uploadVolume, MountPath: UploadTokenDir, ReadOnly: true})
+	}
+	pod.Containers = append(slices.Clip(pod.Containers), lurker)
+}
+
+func automountOff(pod *corev1.PodSpec) bool {
+	return pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken
+}
+
+// apiTokenVolume is what the API server's admission would mount into every
+// container, here for the lurker alone.
+func apiTokenVolume() corev1.Volume {
+	return corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To(readableByAll),
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](tokenSeconds)}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+				{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}},
+			}}},
+		},
+	}}}
+}
+
+// uploadTokenVolume holds a token that is good for the upload endpoint only.
+func uploadTokenVolume() corev1.Volume {
+	return corev1.Volume{Name: uploadVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To(readableByAll),
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+			Audience: UploadAudience, Path: UploadTokenFile, ExpirationSeconds: ptr.To[int64](uploadTokenSeconds),
+		}}},
+	}}}
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"maps"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// ownedBy is the owner reference of everything that lives and dies with the Scan.
+func ownedBy(scan *executionv1.Scan) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(scan, executionv1.SchemeGroupVersion.WithKind("Scan"))}
+}
+
+// overlay copies base and sets over's keys in the copy; nil when both are empty.
+func overlay(base, over map[string]string) map[string]string {
+	if len(base) == 0 && len(over) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(base)+len(over))
+	maps.Copy(out, base)
+	maps.Copy(out, over)
+	return out
+}
+
+// podAnnotations are those of every pod of a Scan.
+func podAnnotations(cfg Config) map[string]string {
+	return map[string]string{
+		executionv1.AnnotationDiscoveryIgnore: "true",
+		executionv1.AnnotationIstioInject:     cfg.istio(),
+	}
+}
+
+// worker is what parser and hook Jobs have in common: one container that gets
+// presigned URLs as arguments and reaches its Scan through the API.
+type worker struct {
+	name        string
+	image       string
+	pullPolicy  corev1.PullPolicy
+	pullSecrets []corev1.LocalObjectReference
+	args        []string
+	env         []corev1.EnvVar
+	volumes     []corev1.Volume
+	mounts      []corev1.VolumeMount
+	resources   corev1.ResourceRequirements
+	nodes       map[string]string
+	affinity    *corev1.Affinity
+	tolerations []corev1.Toleration
+	account     string
+	automount   *bool
+	podLabels   map[string]string
+	ttl         *int32
+}
+
+// workerBackoff is how often a parser or hook pod is tried again.
+const workerBackoff = 3
+
+func (w worker) job(scan *executionv1.Scan, cfg Config) *batchv1.Job {
+	tolerations := w.tolerations
+	if scan.Spec.Tolerations != nil {
+		tolerations = scan.Spec.Tolerations
+	}
+	affinity := w.affinity
+	if scan.Spec.Affinity != nil {
+		affinity = scan.Spec.Affinity
+	}
+	resources := w.resources
+	if len(resources.Requests) == 0 && len(resources.Limits) == 0 {
+		resources = defaultResources()
+	}
+	return &batchv1.Job{Spec: batchv1.JobSpec{
+		BackoffLimit:            ptr.To[int32](workerBackoff),
+		TTLSecondsAfterFinished: w.ttl,
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: w.podLabels, Annotations: podAnnotations(cfg)},
+			Spec: corev1.PodSpec{
+				RestartPolicy:                corev1.RestartPolicyNever,
+				ServiceAccountName:           w.account,
+				AutomountServiceAccountToken: w.automount,
+				ImagePullSecrets:             w.pullSecrets,
+				Containers: []corev1.Container{{
+					Name:            w.name,
+					Image:           w.image,
+					ImagePullPolicy: w.pullPolicy,
+					Args:            w.args,
+					Env:             w.env,
+					VolumeMounts:    w.mounts,
+					Resources:       resources,
+					SecurityContext: restricted(corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}),
+				}},
+				Volumes:      w.volumes,
+				NodeSelector: overlay(w.nodes, scan.Spec.NodeSelector),
+				Affinity:     affinity,
+				Tolerations:  tolerations,
+			},
+		},
+	}}
+}
+
+// workerEnv is the environment of a parser or hook: who it works for, its own, and
+// the certificate to trust.
+func workerEnv(namespace corev1.EnvVar, scan *executionv1.Scan, own []corev1.EnvVar, ca CustomCA) []corev1.EnvVar {
+	env := append([]corev1.EnvVar{namespace, {Name: "SCAN_NAME", Value: scan.Name}}, own...)
+	if ca.set() {
+		// Node.js reads this variable; our own SDKs do so too.
+		env = append(env, corev1.EnvVar{Name: "NODE_EXTRA_CA_CERTS", Value: ca.path()})
+	}
+	return env
+}
+
+func defaultResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("100Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("400m"), corev1.ResourceMemory: resource.MustParse("200Mi")},
+	}
+}
+
+// restricted is the security context of every container that we bring. With the
+// seccomp profile, which secureCodeBox leaves out, it passes the restricted level
+// of the Pod Security Standards.
+func restricted(seccomp corev1.SeccompProfile) *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		RunAsNonRoot:             ptr.To(true),
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Privileged:               ptr.To(false),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile:           &seccomp,
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lurker
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/scanyard/scanyard/apis/transfer"
+)
+
+const (
+	freshTimeout = 30 * time.Second
+	// freshPatience is how long an operator that does not answer is waited for.
+	freshPatience = time.Hour
+	maxAnswer     = 64 << 10
+)
+
+// Endpoint is where the operator gives fresh upload URLs.
+type Endpoint struct {
+	// URL of the endpoint.
+	URL string
+	// CA to trust, PEM.
+	CA string
+	// TokenFile holds the pod's token for the endpoint. Kubelet replaces it from time to
+	// time, so it is read for each request.
+	TokenFile string
+	Clock     clock.Clock
+	Log       *slog.Logger
+}
+
+// Fresh asks for an upload URL, and goes on asking while the operator does not answer.
+func (e Endpoint) Fresh(ctx context.Context) (transfer.URL, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(e.CA)) {
+		return "", errors.New("the CA of the operator's endpoint holds no PEM certificate")
+	}
+	c := &http.Client{
+		Timeout:   freshTimeout,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
+	}
+	defer c.CloseIdleConnections()
+	pause, began := newBackoff(), e.Clock.Now()
+	for {
+		u, final, err := e.ask(ctx, c)
+		if err == nil || final || e.Clock.Since(began) > freshPatience {
+			return u, err
+		}
+		next := pause.Step()
+		e.Log.Warn("the operator gives no fresh upload URL, trying again", "error", err, "in", next.Round(time.Millisecond))
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-e.Clock.After(next):
+		}
+	}
+}
+
+// ask asks once. An answer of the operator that asking again cannot change is final.
+func (e Endpoint) ask(ctx context.Context, c *http.Client) (u transfer.URL, final bool, err error) {
+	token, err := os.ReadFile(e.TokenFile)
+	if err != nil {
+		return "", true, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, http.NoBody)
+	if err != nil {
+		return "", true, err
+	}
+	req.Header.Set("Authorization", "Bearer "+string(bytes.TrimSpace(token)))
+	resp, err := c.Do(req)
+	if err != nil {
+		return "", false, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return "", false, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		final = resp.StatusCode == http.StatusForbidden
+		return "", final, fmt.Errorf("the operator answers %s: %s", resp.Status, bytes.TrimSpace(body))
+	}
+	var answer struct {
+		URL string `json:"url"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.URL == "" {
+		return "", false, errors.New("the operator's answer holds no URL")
+	}
+	return transfer.URL(answer.URL), false, nil
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lurker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// pollEvery is how often the pod is asked for where it may not be watched.
+	pollEvery = 2 * time.Second
+	// refusedFor is how long the API server may say that there is no such pod, or that
+	// we may not see it, before that is believed: rights may come a moment late.
+	refusedFor = time.Minute
+	// watchFor bounds one watch, so that a connection that died unnoticed ends.
+	watchFor = 10 * time.Minute
+)
+
+// errUnwatchable says that the pod may be read but not watched.
+var errUnwatchable = errors.New("the pod may not be watched")
+
+// waiter waits for a container to end.
+type waiter struct {
+	pods      corev1client.PodInterface
+	pod       string
+	container string
+	clock     clock.Clock
+	log       *slog.Logger
+
+	unwatchable  bool
+	refusedSince time.Time
+}
+
+// wait returns the verdict over a container that has ended. It gives up only when the
+// API server refuses: an outage is waited out.
+func (w *waiter) wait(ctx context.Context) (verdict, error) {
+	pause := newBackoff()
+	for {
+		v, err := w.look(ctx)
+		if err == nil && v.ended {
+			return v, nil
+		}
+		if ctx.Err() != nil {
+			return verdict{}, ctx.Err()
+		}
+		next := pollEvery
+		if err != nil {
+			if err := w.giveUp(err); err != nil {
+				return verdict{}, err
+			}
+			next = pause.Step()
+			w.log.Warn("cannot see the pod, trying again", "error", err, "in", next.Round(time.Millisecond))
+		} else {
+			pause, w.refusedSince = newBackoff(), time.Time{}
+		}
+		select {
+		case <-ctx.Done():
+			return verdict{}, ctx.Err()
+		case <-w.clock.After(next):
+		}
+	}
+}
+
+// newBackoff grows from half a second to half a minute.
+func newBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 1 << 30, Cap: 30 * time.Second}
+}
+
+// giveUp returns the error to end with when the API server has refused for a while.
+func (w *waiter) giveUp(err error) error {
+	if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+		w.refusedSince = time.Time{}
+		return nil
+	}
+	if w.refusedSince.IsZero() {
+		w.refusedSince = w.clock.Now()
+	}
+	if w.clock.Since(w.refusedSince) < refusedFor {
+		return nil
+	}
+	return fmt.Errorf("look at pod %s: %w; the pod's ServiceAccount needs to get pods, and POD_NAME or HOSTNAME must be the name of the pod", w.pod, err)
+}
+
+// look reads the pod once and then, where that is allowed, follows it.
+func (w *waiter) look(ctx context.Context) (verdict, error) {
+	pod, err := w.pods.Get(ctx, w.pod, metav1.GetOptions{})
+	if err != nil {
+		return verdict{}, err
+	}
+	if v := judge(pod, w.container); v.ended || w.unwatchable {
+		return v, nil
+	}
+	v, err := w.follow(ctx, pod.ResourceVersion)
+	if errors.Is(err, errUnwatchable) {
+		w.unwatchable = true
+		w.log.Info("the pod may not be watched; asking for it instead", "every", pollEvery)
+		return verdict{}, nil
+	}
+	return v, err
+}
+
+// follow watches the pod until its container has ended or the watch has.
+func (w *waiter) follow(ctx context.Context, version string) (verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, watchFor)
+	defer cancel()
+	events, err := w.pods.Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", w.pod).String(), ResourceVersion: version,
+	})
+	if apierrors.IsForbidden(err) {
+		return verdict{}, errUnwatchable
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	defer events.Stop()
+	for e := range events.ResultChan() {
+		switch pod, ok := e.Object.(*corev1.Pod); {
+		case e.Type == watch.Error:
+			return verdict{}, apierrors.FromObject(e.Object)
+		case !ok || e.Type == watch.Bookmark:
+		case e.Type == watch.Deleted:
+			return verdict{ended: true, err: fmt.Errorf("pod %s was deleted", w.pod)}, nil
+		default:
+			if v := judge(pod, w.container); v.ended {
+				return v, nil
+			}
+		}
+	}
+	return verdict{}, nil
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan_test
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/gen"
+)
+
+// TestScanFromStartToDone follows one Scan step by step.
+func TestScanFromStartToDone(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), w.scan("s"))
+
+	scanner := w.job(executionv1.JobTypeScanner)
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
+	s := w.get("s")
+	w.Expect(s.Finalizers).To(ConsistOf(executionv1.FinalizerStorage))
+	w.Expect(s.Status.RawResultType).To(Equal("nmap-xml"))
+	w.Expect(s.Status.RawResultFile).To(Equal("nmap-results.xml"))
+	w.Expect(s.Status.FindingDownloadLink).To(ContainSubstring("X-Amz-Expires=604800"))
+	w.Expect(s.Status.RawResultHeadLink).To(ContainSubstring("nmap-results.xml"))
+	w.Expect(s.Status.StartedAt).NotTo(BeNil())
+
+	w.finish(scanner, batchv1.JobComplete, "CompletionsReached")
+	parser := w.job(executionv1.JobTypeParser)
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateParsing))
+	w.finish(parser, batchv1.JobComplete, "CompletionsReached")
+
+	hook := w.job(executionv1.JobTypeReadOnlyHook)
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateHookProcessing))
+	w.Expect(w.get("s").Status.OrderedHookStatuses).To(Equal([][]executionv1.HookStatus{{
+		{HookName: "webhook", State: executionv1.HookStateInProgress, JobName: hook.Name, Type: executionv1.ReadOnly},
+	}}))
+	w.finish(hook, batchv1.JobComplete, "CompletionsReached")
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
+	w.Expect(w.get("s").Status.FinishedAt).NotTo(BeNil())
+	for _, account := range []string{"lurker", "parser", "scan-completion-hook"} {
+		key := client.ObjectKey{Namespace: w.namespace, Name: account}
+		w.Expect(w.client.Get(t.Context(), key, &corev1.ServiceAccount{})).To(Succeed())
+		w.Expect(w.client.Get(t.Context(), key, &rbacv1.Role{})).To(Succeed())
+		w.Expect(w.client.Get(t.Context(), key, &rbacv1.RoleBinding{})).To(Succeed())
+	}
+}
+
+// TestScanSurvivesEveryFault fails each write of a Scan's life in turn, once before
+// and once after it has had its effect. Every time the Scan ends Done with one Job for
+// each phase.
+func TestScanSurvivesEveryFault(t *testing.T) {
+	live := func(t *testing.T, at int, after bool) (calls int) {
+		w := newWorld(t)
+		w.faults.at, w.faults.after = at, after
+		w.completeAll()
+		w.create(w.scanType(), w.parseDefinition(), w.hook("writer", executionv1.ReadAndWrite, 0), w.hook("reader", executionv1.ReadOnly, 0), w.scan("s"))
+		w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
+		for _, kind := range []string{executionv1.JobTypeScanner, executionv1.JobTypeParser, executionv1.JobTypeReadAndWriteHook, executionv1.JobTypeReadOnlyHook} {
+			w.Expect(w.jobs(kind)).To(HaveLen(1), kind)
+		}
+		w.Expect(w.client.Delete(t.Context(), w.get("s"))).To(Succeed())
+		w.Eventually(w.gone("s")).Should(BeTrue())
+		return w.faults.count()
+	}
+	var writes int
+	if !t.Run("None", func(t *testing.T) { writes = live(t, 0, false) }) {
+		return
+	}
+	if writes < 20 {
+		t.Fatalf("only %d calls were counted; does the test still see them?", writes)
+	}
+	for at := 1; at <= writes; at++ {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%02d/after=%t", at, after), func(t *testing.T) {
+				t.Parallel()
+				live(t, at, after)
+			})
+		}
+	}
+}
+
+// TestClusterWideScan uses the Cluster* kinds only, and leaves what images need.
+func TestClusterWideScan(t *testing.T) {
+	w := newWorld(t)
+	clusterHook := &executionv1.ClusterScanCompletionHook{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster-" + w.namespace, Labels: map[string]string{"of": w.namespace}},
+		Spec:       executionv1.ClusterScanCompletionHookSpec{ScanCompletionHookSpec: *gen.HookSpec(executionv1.ReadOnly, 0)},
+	}
+	kind := w.clusterKinds(clusterHook)
+	w.create(w.hook("namespaced", executionv1.ReadOnly, 0))
+	w.completeAll()
+	w.create(w.scan("s", gen.ClusterWide, func(s *executionv1.Scan) {
+		s.Spec.ScanType = kind
+		s.Spec.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": w.namespace}}
+	}))
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
+	w.Expect(w.jobs(executionv1.JobTypeReadOnlyHook)).To(HaveLen(1), "the namespaced hook must not run")
+
+	var mirror executionv1.ParseDefinition
+	w.Expect(w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: kind + "-xml"}, &mirror)).To(Succeed())
+	w.Expect(mirror.Spec.ContentType).To(Equal(executionv1.ContentTypeBinary))
+	w.Expect(mirror.OwnerReferences).To(HaveLen(1))
+	w.Expect(mirror.OwnerReferences[0].UID).To(Equal(w.get("s").UID))
+
+	// A second Scan shares the mirror; a namespaceLocal one does not see it.
+	w.create(w.scan("second", gen.ClusterWide, func(s *executionv1.Scan) {
+		s.Spec.ScanType = kind
+		s.Spec.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
+	}))
+	w.Eventually(w.state("second")).Should(Equal(executionv1.ScanStateDone))
+	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(&mirror), &mirror)).To(Succeed())
+	w.Expect(mirror.OwnerReferences).To(HaveLen(2))
+
+	w.create(w.scanType(func(s *executionv1.ScanTypeSpec) { s.ExtractResults.Type = kind + "-xml" }), w.scan("local"))
+	w.Eventually(w.ready("local")).Should(Equal(executionv1.ReasonParseDefinitionNotFound))
+}
+
+// TestExecutionNamespace runs a cluster hook away from the Scan's namespace.
+func TestExecutionNamespace(t *testing.T) {
+	away := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hooks-"}}
+	if err := cluster.Client.Create(t.Context(), away); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldWith(t, []string{away.Name})
+	label := map[string]string{"of": w.namespace}
+	h := &executionv1.ClusterScanCompletionHook{
+		ObjectMeta: metav1.ObjectMeta{Name: "away-" + w.namespace, Labels: label},
+		Spec:       executionv1.ClusterScanCompletionHookSpec{ScanCompletionHookSpec: *gen.HookSpec(executionv1.ReadOnly, 0), ExecutionNamespace: away.Name},
+	}
+	kind := w.clusterKinds(h)
+	w.completeAll()
+	w.create(w.scan("s", gen.ClusterWide, func(s *executionv1.Scan) {
+		s.Spec.ScanType, s.Spec.HookSelector = kind, &metav1.LabelSelector{MatchLabels: label}
+	}))
+
+	var job batchv1.Job
+	w.Eventually(func(g Gomega) {
+		var list batchv1.JobList
+		g.Expect(w.client.List(t.Context(), &list, client.InNamespace(away.Name))).To(Succeed())
+		g.Expect(list.Items).To(HaveLen(1))
+		job = list.Items[0]
+	}).Should(Succeed())
+	scan := w.get("s")
+	w.Expect(job.OwnerReferences).To(BeEmpty())
+	w.Expect(job.Labels).To(HaveKeyWithValue(executionv1.LabelScanUID, string(scan.UID)))
+	w.Expect(job.Spec.Template.Spec.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "NAMESPACE", Value: w.namespace}))
+
+	var roles rbacv1.RoleList
+	w.Expect(w.client.List(t.Context(), &roles, client.InNamespace(w.namespace), client.MatchingLabels{executionv1.LabelScanUID: string(scan.UID)})).To(Succeed())
+	w.Expect(roles.Items).To(HaveLen(1))
+	for _, rule := range roles.Items[0].Rules {
+		w.Expect(rule.ResourceNames).NotTo(BeEmpty(), "the hook must reach this one Scan only")
+	}
+	var binding rbacv1.RoleBinding
+	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(&roles.Items[0]), &binding)).To(Succeed())
+	w.Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Name: "scan-completion-hook", Namespace: away.Name}))
+
+	w.finish(&job, batchv1.JobComplete, "CompletionsReached")
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
+	w.Eventually(func() error {
+		return w.client.Get(t.Context(), client.ObjectKeyFromObject(&binding), &rbacv1.RoleBinding{})
+	}).Should(Satisfy(apierrors.IsNotFound), "access ends with the Scan")
+
+	// Nothing collects a Job in another namespace but the Scan's finalizer.
+	w.Expect(w.client.Delete(t.Context(), w.get("s"))).To(Succeed())
+	w.Eventually(w.gone("s")).Should(BeTrue())
+	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(&job), &job)).To(Or(Satisfy(apierrors.IsNotFound), Satisfy(func(error) bool { return job.DeletionTimestamp != nil })))
+}
+
+// TestForgedHookJobIsNotBelieved: a Job elsewhere that claims to be a hook of a Scan
+// says nothing unless it runs where a cluster admin sends that hook.
+func TestForgedHookJobIsNotBelieved(t *testing.T) {
+	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-b-"}}
+	if err := cluster.Client.Create(t.Context(), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldWith(t, []string{elsewhere.Name})
+	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	scanner := w.job(executionv1.JobTypeScanner)
+	forged := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "forged", Namespace: elsewhere.Name,
+			Labels: map[string]string{
+				executionv1.LabelJobType: executionv1.JobTypeReadOnlyHook, executionv1.LabelHookName: "webhook", executionv1.LabelScanUID: string(w.get("s").UID),
+			},
+			Annotations: map[string]string{executionv1.AnnotationScan: w.namespace + "/s"},
+		},
+		Spec: scanner.Spec,
+	}
+	forged.Spec.Selector, forged.Spec.Template.Labels = nil, nil
+	w.Expect(w.client.Create(t.Context(), forged)).To(Succeed())
+	w.finish(forged, batchv1.JobComplete, "CompletionsReached")
+	w.finish(scanner, batchv1.JobComplete, "CompletionsReached")
+	w.job(executionv1.JobTypeParser)
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateParsing))
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// maxTypes bounds the values of the label scan_type: anybody who may write Scans
+// chooses them, and each costs memory here and in Prometheus. Further types are
+// counted as "other".
+const maxTypes = 100
+
+// Metrics counts Scans. Labels never name a namespace or a Scan.
+type Metrics struct {
+	started, done, errored *prometheus.CounterVec
+	phases                 *prometheus.HistogramVec
+	orphans                prometheus.Counter
+
+	mu    sync.Mutex
+	types map[string]bool
+}
+
+// NewMetrics registers the metrics of Scans. The first three are those of
+// secureCodeBox.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	byType := []string{"scan_type"}
+	m := &Metrics{
+		started: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "securecodebox_scans_started_count", Help: "Scans started."}, byType),
+		done:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "securecodebox_scans_done_count", Help: "Scans that ended Done."}, byType),
+		errored: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "securecodebox_scans_errored_count", Help: "Scans that ended Errored."}, byType),
+		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "scanyard_scan_phase_duration_seconds", Help: "Time that a phase of a Scan (scan, parse, hooks) took.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 18), // 1 s to 36 h
+		}, []string{"scan_type", "phase"}),
+		orphans: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "scanyard_scans_storage_left_total", Help: "Scans deleted whose stored results could not be removed in time.",
+		}),
+		types: map[string]bool{},
+	}
+	r.MustRegister(m.started, m.done, m.errored, m.phases, m.orphans)
+	return m
+}
+
+// typeLabel is the value of the label scan_type.
+func (m *Metrics) typeLabel(scanType string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.types[scanType] {
+		if len(m.types) >= maxTypes {
+			return "other"
+		}
+		m.types[scanType] = true
+	}
+	return scanType
+}
+
+func (m *Metrics) orphaned() { m.orphans.Inc() }
+
+// changed counts what a written status has changed.
+func (m *Metrics) changed(before *executionv1.Scan, after *executionv1.ScanStatus) {
+	kind := m.typeLabel(before.Spec.ScanType)
+	if before.Status.State == executionv1.ScanStateNew && after.State == executionv1.ScanStateScanning {
+		m.started.WithLabelValues(kind).Inc()
+	}
+	if settledSince(before, after) {
+		if after.State == executionv1.ScanStateDone {
+			m.done.WithLabelValues(kind).Inc()
+		} else {
+			m.errored.WithLabelValues(kind).Inc()
+		}
+	}
+	m.durations(kind, before, after)
+}
+
+// durations observes the phases that have just ended. A phase begins when the one
+// before has ended.
+func (m *Metrics) durations(kind string, before *executionv1.Scan, after *executionv1.ScanStatus) {
+	if after.StartedAt == nil {
+		return
+	}
+	began := after.StartedAt.Time
+	for _, p := range []struct{ condition, name string }{
+		{executionv1.ConditionScanned, "scan"}, {executionv1.ConditionParsed, "parse"}, {executionv1.ConditionHooksCompleted, "hooks"},
+	} {
+		c := findCondition(after.Conditions, p.condition)
+		if c == nil || c.Status != metav1.ConditionTrue {
+			return
+		}
+		was := findCondition(before.Status.Conditions, p.condition)
+		if was == nil || was.Status != metav1.ConditionTrue {
+			m.phases.WithLabelValues(kind, p.name).Observe(max(0, c.LastTransitionTime.Sub(began).Seconds()))
+		}
+		began = c.LastTransitionTime.Time
+	}
+}
+
+// stateCollector counts the Scans that exist, by state and type, when it is asked.
+type stateCollector struct {
+	reader  client.Reader
+	metrics *Metrics
+	desc    *prometheus.Desc
+}
+
+// NewStateCollector returns a collector of the Scans in a cache, by state and type.
+func NewStateCollector(reader client.Reader, m *Metrics) prometheus.Collector {
+	return &stateCollector{reader: reader, metrics: m, desc: prometheus.NewDesc(
+		"scanyard_scans", "Scans that exist, by state (a Scan that has not been started has state New) and type.", []string{"state", "scan_type"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// collectTimeout bounds a read that only a cache that has not synced can delay.
+const collectTimeout = 5 * time.Second
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+	//nolint:forbidigo // Collect is called by Prometheus without a context
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+	defer cancel()
+	var list executionv1.ScanList
+	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		ch <- prometheus.NewInvalidMetric(c.desc, err)
+		return
+	}
+	type key struct{ state, kind string }
+	counts := map[key]int{}
+	for i := range list.Items {
+		state := string(list.Items[i].Status.State)
+		if state == "" {
+			state = "New"
+		}
+		counts[key{state, c.metrics.typeLabel(list.Items[i].Spec.ScanType)}]++
+	}
+	for k, n := range counts {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n), k.state, k.kind)
+	}
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// quotaRetry is how often a Job that a quota keeps out is tried again: nothing tells
+// when a quota has room.
+const quotaRetry = 15 * time.Second
+
+// rejection is why the API server did not take a Job.
+type rejection struct {
+	trouble
+
+	// final means that trying again cannot help.
+	final bool
+}
+
+// classify tells refusals of a Job, which the user has to hear of, from failures of
+// the API, which are tried again.
+func classify(err error) (rejection, bool) {
+	message := clean(err.Error())
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		return rejection{trouble{executionv1.ReasonJobRejected, "The API server refuses the Job made of ScanType and Scan: " + message}, true}, true
+	case apierrors.IsForbidden(err) && isQuota(message):
+		return rejection{trouble{executionv1.ReasonQuotaExceeded, "The Job cannot be created: " + message}, false}, true
+	case strings.Contains(message, "admission webhook") && strings.Contains(message, "denied the request"),
+		strings.Contains(message, "ValidatingAdmissionPolicy") && strings.Contains(message, "denied request"):
+		return rejection{trouble{executionv1.ReasonJobRejected, "A policy of the cluster refuses the Job: " + message}, true}, true
+	default:
+		return rejection{}, false
+	}
+}
+
+// decideRejected says what to do when the Job of a launch was refused. It replaces the
+// decision that asked for it; Jobs launched before it stay.
+func decideRejected(o *observed, before *decision, l launch, why rejection) decision {
+	d := decision{step: before.step + "Rejected"}
+	if l.hook != nil {
+		rejectHook(o, before, &d, l, why)
+		return d
+	}
+	s := newStatus(o)
+	phase := executionv1.ConditionScanned
+	if l.role == parserRole {
+		s.advance(executionv1.ScanStateScanCompleted)
+		s.scanned(o)
+		phase = executionv1.ConditionParsed
+	}
+	if why.final {
+		d.fail(o, s, phase, why.trouble)
+		return d
+	}
+	d.await(o, s, phase, why.trouble, deadline(o.deadlines().StartSeconds, o.settings.StartDeadline))
+	if d.requeueAfter > 0 && !settledState(d.status) {
+		d.requeueAfter = min(d.requeueAfter, quotaRetry)
+	}
+	return d
+}
+
+func settledState(s *executionv1.ScanStatus) bool {
+	return s.State == executionv1.ScanStateDone || s.State == executionv1.ScanStateErrored
+}
+
+// rejectHook marks the one hook; the others of its group go on.
+func rejectHook(o *observed, before, d *decision, l launch, why rejection) {
+	s := &status{before.status.DeepCopy()}
+	t := trouble{why.reason, fmt.Sprintf("Hook %q: %s", l.hook.Name, why.message)}
+	for _, g := range s.OrderedHookStatuses {
+		for i := range g {
+			if g[i].HookName != l.hook.Name {
+				continue
+			}
+			g[i].State = executionv1.HookStatePending
+			if why.final {
+				g[i].State = executionv1.HookStateFailed
+			}
+		}
+	}
+	s.wait(o, executionv1.ConditionHooksCompleted, t)
+	d.tell(o, corev1.EventTypeWarning, t)
+	d.status = s.result()
+	d.requeueAfter = quotaRetry
+	if why.final {
+		d.requeueAfter = time.Second
+	}
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// Index names.
+const (
+	indexScanUID = "scanyard.io/scan-uid" // of Jobs: the UID of their Scan
+	indexJobUID  = "scanyard.io/job-uid"  // of pods: the UID of their Job
+	indexAwaits  = "scanyard.io/awaits"   // of Scans: the object they wait for
+)
+
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Minute
+	// passTimeout bounds one pass, so that nothing that does not answer holds a worker.
+	passTimeout = 2 * time.Minute
+)
+
+// CacheOptions say what is kept of the objects that the life of a Scan looks at. A
+// cluster has many Jobs and pods; of ours, only what decide reads is kept.
+func CacheOptions() map[client.Object]cache.ByObject {
+	strip := cache.ByObject{Transform: cache.TransformStripManagedFields()}
+	return map[client.Object]cache.ByObject{
+		&executionv1.Scan{}:                      strip,
+		&executionv1.ScanType{}:                  strip,
+		&executionv1.ClusterScanType{}:           strip,
+		&executionv1.ParseDefinition{}:           strip,
+		&executionv1.ClusterParseDefinition{}:    strip,
+		&executionv1.ScanCompletionHook{}:        strip,
+		&executionv1.ClusterScanCompletionHook{}: strip,
+		&batchv1.Job{}:                           {Label: hasJobType(), Transform: stripJob},
+		&corev1.Pod{}: {
+			Label: labels.SelectorFromSet(labels.Set{executionv1.LabelManagedBy: executionv1.ManagedBy}),
+			// A pod that has ended says nothing that its Job does not.
+			Field: fields.AndSelectors(
+				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed))),
+			Transform: stripPod,
+		},
+	}
+}
+
+func hasJobType() labels.Selector {
+	r, err := labels.NewRequirement(executionv1.LabelJobType, selection.Exists, nil)
+	if err != nil {
+		return labels.Nothing() // the key is a constant that a test holds valid
+	}
+	return labels.NewSelector().Add(*r)
+}
+
+// stripJob keeps of a Job what newJob and scanUID read.
+func stripJob(in any) (any, error) {
+	b, ok := in.(*batchv1.Job)
+	if !ok {
+		return in, nil
+	}
+	small := &batchv1.Job{
+		TypeMeta:   b.TypeMeta,
+		ObjectMeta: stripMeta(&b.ObjectMeta),
+		Spec:       batchv1.JobSpec{Suspend: b.Spec.Suspend},
+		Status:     b.Status,
+	}
+	small.Labels = pick(b.Labels, executionv1.LabelJobType, executionv1.LabelHookName, executionv1.LabelScanUID)
+	small.Annotations = pick(b.Annotations, executionv1.AnnotationScan)
+	return small, nil
+}
+
+// stripPod keeps of a pod what podTrouble and hasStarted read.
+func stripPod(in any) (any, error) {
+	p, ok := in.(*corev1.Pod)
+	if !ok {
+		return in, nil
+	}
+	small := &corev1.Pod{TypeMeta: p.TypeMeta, ObjectMeta: stripMeta(&p.ObjectMeta)}
+	names := func(containers []corev1.Container) []corev1.Container {
+		var out []corev1.Container
+		for i := range containers {
+			out = append(out, corev1.Container{Name: containers[i].Name, Image: containers[i].Image})
+		}
+		return out
+	}
+	small.Spec.Containers = names(p.Spec.Containers)
+	small.Spec.InitContainers = names(p.Spec.InitContainers)
+	small.Status = corev1.PodStatus{
+		Phase: p.Status.Phase, Conditions: p.Status.Conditions,
+		InitContainerStatuses: p.Status.InitContainerStatuses, ContainerStatuses: p.Status.ContainerStatuses,
+	}
+	return small, nil
+}
+
+func stripMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, OwnerReferences: m.OwnerReferences,
+	}
+}
+
+func pick(m map[string]string, keys ...string) map[string]string {
+	var out map[string]string
+	for _, k := range keys {
+		if v, ok := m[k]; ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// SetupWithManager registers the Reconciler, its indexes and its watches.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
+	if err := addIndexes(ctx, mgr); err != nil {
+		return err
+	}
+	// Hooks are read and not watched: informers that no watch starts are started here,
+	// since the cache refuses reads that would start one.
+	for _, o := range []client.Object{&executionv1.ScanCompletionHook{}, &executionv1.ClusterScanCompletionHook{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
+			return err
+		}
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("scan").
+		For(&executionv1.Scan{}).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(scanOfJob)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.scanOfPod), podPredicate()).
+		Watches(&executionv1.ScanType{}, r.enqueueAwaiting("ScanType")).
+		Watches(&executionv1.ClusterScanType{}, r.enqueueAwaiting("ScanType")).
+		Watches(&executionv1.ParseDefinition{}, r.enqueueAwaiting("ParseDefinition")).
+		Watches(&executionv1.ClusterParseDefinition{}, r.enqueueAwaiting("ParseDefinition")).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+			ReconciliationTimeout:   passTimeout,
+		}).
+		Complete(r)
+}
+
+// podPredicate lets through what changes how a Job stands: that its pod is there, that
+// its containers have started, and what keeps them from it.
+func podPredicate() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return true },
+		DeleteFunc: func(event.DeleteEvent) bool { return false }, // its Job tells
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*corev1.Pod)
+			after, okAfter := e.ObjectNew.(*corev1.Pod)
+			return okBefore && okAfter && podNews(before, after)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	})
+}
+
+func podNews(before, after *corev1.Pod) bool {
+	b, a := podTrouble(before), podTrouble(after)
+	if (b == nil) != (a == nil) || b != nil && *b != *a {
+		return true
+	}
+	return hasStarted(before) != hasStarted(after) && a != nil
+}
+
+// scanOfJob maps a Job to its Scan.
+func scanOfJob(_ context.Context, o client.Object) []reconcile.Request {
+	b, ok := o.(*batchv1.Job)
+	if !ok || scanUID(b) == "" {
+		return nil
+	}
+	if c := metav1.GetControllerOf(b); c != nil {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: c.Name}}}
+	}
+	namespace, name, _ := strings.Cut(b.Annotations[executionv1.AnnotationScan], "/")
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}
+
+// scanOfPod maps a pod to the Scan of its Job.
+func (r *Reconciler) scanOfPod(ctx context.Context, o client.Object) []reconcile.Request {
+	c := metav1.GetControllerOf(o)
+	if c == nil || c.Kind != "Job" {
+		return nil
+	}
+	var b batchv1.Job
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: c.Name}, &b, client.DisableReadYourWritesConsistency)
+	if err != nil {
+		return nil // the Job's own event comes later and brings the Scan
+	}
+	return scanOfJob(ctx, &b)
+}
+
+// enqueueAwaiting brings the Scans that wait for an object when it comes or changes.
+func (r *Reconciler) enqueueAwaiting(kind string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		options := []client.ListOption{
+			client.MatchingFields{indexAwaits: kind + "/" + o.GetName()}, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency,
+		}
+		if o.GetNamespace() != "" {
+			options = append(options, client.InNamespace(o.GetNamespace()))
+		}
+		var list executionv1.ScanList
+		if err := r.client.List(ctx, &list, options...); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "List Scans that wait", "kind", kind, "name", o.GetName())
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range list.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+		return requests
+	})
+}
+
+func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
+	i := mgr.GetFieldIndexer()
+	return errors.Join(
+		i.IndexField(ctx, &batchv1.Job{}, indexScanUID, func(o client.Object) []string {
+			if b, ok := o.(*batchv1.Job); ok {
+				return nonEmpty(scanUID(b))
+			}
+			return nil
+		}),
+		i.IndexField(ctx, &corev1.Pod{}, indexJobUID, func(o client.Object) []string {
+			if c := metav1.GetControllerOf(o); c != nil && c.Kind == "Job" {
+				return []string{string(c.UID)}
+			}
+			return nil
+		}),
+		i.IndexField(ctx, &executionv1.Scan{}, indexAwaits, func(o client.Object) []string {
+			if s, ok := o.(*executionv1.Scan); ok {
+				return nonEmpty(awaits(s))
+			}
+			return nil
+		}),
+	)
+}
+
+// awaits names what a Scan may be waiting for.
+func awaits(s *executionv1.Scan) string {
+	switch s.Status.State {
+	case executionv1.ScanStateNew:
+		return "ScanType/" + s.Spec.ScanType
+	case executionv1.ScanStateScanCompleted:
+		return "ParseDefinition/" + s.Status.RawResultType
+	default:
+		return ""
+	}
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// waitingReasons tells what kubelet's reasons for a waiting container mean to a user.
+var waitingReasons = map[string]string{
+	"ErrImagePull":               executionv1.ReasonImagePull,
+	"ImagePullBackOff":           executionv1.ReasonImagePull,
+	"InvalidImageName":           executionv1.ReasonImagePull,
+	"ErrImageNeverPull":          executionv1.ReasonImagePull,
+	"RegistryUnavailable":        executionv1.ReasonImagePull,
+	"ImageInspectError":          executionv1.ReasonImagePull,
+	"CreateContainerConfigError": executionv1.ReasonContainerConfig,
+	"CreateContainerError":       executionv1.ReasonContainerConfig,
+	"RunContainerError":          executionv1.ReasonContainerConfig,
+	"CrashLoopBackOff":           executionv1.ReasonContainerFailing,
+}
+
+// podTrouble says what keeps a pod from getting on; nil where nothing does.
+func podTrouble(pod *corev1.Pod) *trouble {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return &trouble{executionv1.ReasonUnschedulable, "No node takes the pod: " + clean(c.Message)}
+		}
+	}
+	images := images(pod)
+	for _, s := range containerStatuses(pod) {
+		if s.State.Waiting == nil {
+			continue
+		}
+		reason, known := waitingReasons[s.State.Waiting.Reason]
+		if !known {
+			continue
+		}
+		return &trouble{reason, waitingMessage(reason, images[s.Name], s)}
+	}
+	return nil
+}
+
+// waitingMessage is stable while the trouble stays the same: kubelet's own message
+// changes between a pull and the pause before the next one.
+func waitingMessage(reason, image string, s corev1.ContainerStatus) string {
+	switch reason {
+	case executionv1.ReasonImagePull:
+		return fmt.Sprintf("The image %q of container %q cannot be pulled. Check its name and tag, and that the cluster may pull it (imagePullSecrets).", image, s.Name)
+	case executionv1.ReasonContainerFailing:
+		if t := s.LastTerminationState.Terminated; t != nil {
+			return fmt.Sprintf("Container %q fails and is restarted: %s", s.Name, terminated(t))
+		}
+		return fmt.Sprintf("Container %q fails and is restarted.", s.Name)
+	default:
+		return fmt.Sprintf("Container %q cannot be created: %s", s.Name, clean(s.State.Waiting.Message))
+	}
+}
+
+func images(pod *corev1.Pod) map[string]string {
+	m := map[string]string{}
+	for _, c := range pod.Spec.InitContainers {
+		m[c.Name] = c.Image
+	}
+	for _, c := range pod.Spec.Containers {
+		m[c.Name] = c.Image
+	}
+	return m
+}
+
+func containerStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
+	all := make([]corev1.ContainerStatus, 0, len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses))
+	all = append(all, pod.Status.InitContainerStatuses...)
+	return append(all, pod.Status.ContainerStatuses...)
+}
+
+// hasStarted says whether every container of a pod has run at least once.
+func hasStarted(pod *corev1.Pod) bool {
+	if len(pod.Status.ContainerStatuses) < len(pod.Spec.Containers) {
+		return false
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running == nil && s.State.Terminated == nil && s.LastTerminationState.Terminated == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// podsFailure says what the pods of a failed Job ended with: the newest failed one's
+// containers. Empty where there is none, as the Job controller removes pods whose
+// containers are restarted in place.
+func podsFailure(pods []corev1.Pod) string {
+	var newest *corev1.Pod
+	for i := range pods {
+		p := &pods[i]
+		if p.Status.Phase == corev1.PodFailed && (newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp)) {
+			newest = p
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	var parts []string
+	for _, s := range containerStatuses(newest) {
+		if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
+			parts = append(parts, fmt.Sprintf("container %q %s", s.Name, terminated(t)))
+		}
+	}
+	if len(parts) == 0 && newest.Status.Message != "" {
+		parts = append(parts, clean(newest.Status.Message))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func terminated(t *corev1.ContainerStateTerminated) string {
+	s := fmt.Sprintf("exited with code %d", t.ExitCode)
+	if t.Reason != "" && t.Reason != "Error" {
+		s += " (" + t.Reason + ")"
+	}
+	if m := clean(t.Message); m != "" {
+		s += ": " + m
+	}
+	return s
+}
+
+// jobFailure is what the Job controller says of a failed Job.
+func jobFailure(j *batchv1.Job) string {
+	for _, c := range j.Status.Conditions {
+		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
+			return strings.TrimPrefix(c.Reason+": "+clean(c.Message), ": ")
+		}
+	}
+	return ""
+}
+
+// createTrouble says why the Job controller cannot create pods, from the Events that
+// it writes; nil where it can.
+func createTrouble(events []corev1.Event) *trouble {
+	var newest *corev1.Event
+	for i := range events {
+		e := &events[i]
+		if e.Reason == "FailedCreate" && (newest == nil || eventTime(newest).Before(eventTime(e))) {
+			newest = e
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	message := clean(newest.Message)
+	if isQuota(message) {
+		return &trouble{executionv1.ReasonQuotaExceeded, "The pod cannot be created: " + message}
+	}
+	return &trouble{executionv1.ReasonPodRejected, "The pod cannot be created: " + podName.ReplaceAllString(message, "pod")}
+}
+
+// podName is the random name in the Job controller's message; without it the message
+// stays the same from try to try.
+var podName = regexp.MustCompile(`pods? "[^"]*"`)
+
+func eventTime(e *corev1.Event) time.Time {
+	if !e.EventTime.IsZero() {
+		return e.EventTime.Time
+	}
+	return e.LastTimestamp.Time
+}
+
+func isQuota(message string) bool { return strings.Contains(message, "exceeded quota") }
+
+var (
+	urlQuery = regexp.MustCompile(`(https?://[^\s"'?]*)\?[^\s"']*`)
+	control  = regexp.MustCompile(`[\x00-\x1f\x7f]+`)
+)
+
+// maxQuoted is how much of a text that pods or servers wrote is quoted.
+const maxQuoted = 500
+
+// clean makes text of pods and servers fit for a condition: queries of URLs, which
+// may be credentials, are cut off, as are control characters and what is too long.
+func clean(s string) string {
+	s = urlQuery.ReplaceAllString(s, "$1")
+	s = strings.TrimSpace(control.ReplaceAllString(s, " "))
+	if len(s) > maxQuoted {
+		s = strings.ToValidUTF8(s[:maxQuoted], "") + "…"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"net"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Config says how to reach the storage. The field comments name the environment
+// variables, which are those of secureCodeBox but for the last three.
+type Config struct {
+	Endpoint  string // S3_ENDPOINT: host or host:port, without a scheme
+	Port      string // S3_PORT: appended to the endpoint
+	UseSSL    bool   // S3_USE_SSL: only "false" switches TLS off
+	Bucket    string // S3_BUCKET
+	AuthType  string // S3_AUTH_TYPE: "aws-irsa" or "aws-iam" use the chain of AWS, else static keys
+	AccessKey string // MINIO_ROOT_USER, else MINIO_ACCESS_KEY
+	SecretKey string // MINIO_ROOT_PASSWORD, else MINIO_SECRET_KEY
+	STS       string // S3_AWS_STS_ENDPOINT, else S3_AWS_IRSA_STS_ENDPOINT
+	URL       string // S3_URL_TEMPLATE
+
+	Region    string // S3_REGION: asked of the storage where empty
+	PathStyle string // S3_PATH_STYLE: "true", "false", or empty to choose by endpoint
+	CAFile    string // S3_CA_FILE: a certificate to trust, PEM
+
+	// Timeout bounds every call. Zero means 30 s.
+	Timeout time.Duration
+}
+
+// address is the endpoint with its port.
+func (c Config) address() string {
+	if c.Port == "" {
+		return c.Endpoint
+	}
+	return net.JoinHostPort(c.Endpoint, c.Port)
+}
+
+// Validate says what is wrong, naming the environment variable.
+func (c Config) Validate() field.ErrorList {
+	var errs field.ErrorList
+	if c.Endpoint == "" {
+		errs = append(errs, field.Required(field.NewPath("S3_ENDPOINT"), "the host of the object storage, such as s3.eu-central-1.amazonaws.com"))
+	}
+	if c.Bucket == "" {
+		errs = append(errs, field.Required(field.NewPath("S3_BUCKET"), "the bucket that holds the results of scans"))
+	}
+	if c.Port != "" {
+		if _, err := net.LookupPort("tcp", c.Port); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("S3_PORT"), c.Port, "must be a port number, or empty"))
+		}
+	}
+	switch c.PathStyle {
+	case "", "true", "false":
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("S3_PATH_STYLE"), c.PathStyle, []string{"true", "false"}))
+	}
+	if _, err := NewLayout(c.urlTemplate()); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("S3_URL_TEMPLATE"), c.URL, err.Error()))
+	}
+	return errs
+}
+
+func (c Config) urlTemplate() string {
+	if c.URL == "" {
+		return DefaultURLTemplate
+	}
+	return c.URL
+}
+
+// usesIAM says whether credentials come from the chain of AWS.
+func (c Config) usesIAM() bool { return c.AuthType == "aws-irsa" || c.AuthType == "aws-iam" }

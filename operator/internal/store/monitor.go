@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	checkEvery   = 15 * time.Second
+	checkTimeout = 10 * time.Second
+	// staleAfter is when the last check is too old to be believed.
+	staleAfter = 3 * checkEvery
+)
+
+// errUnchecked is what a Monitor says before its first check has ended.
+var errUnchecked = errors.New("object storage has not been checked yet")
+
+// Monitor looks at regular intervals whether the storage can be used, so that a probe
+// has its answer at once. It is a Runnable of a manager.
+type Monitor struct {
+	check func(context.Context) error
+	clock clock.WithTicker
+
+	mu  sync.Mutex
+	err error
+	at  time.Time
+}
+
+// NewMonitor returns a Monitor of a Store.
+func NewMonitor(s *Store, c clock.WithTicker) *Monitor {
+	return &Monitor{check: s.Check, clock: c, err: errUnchecked}
+}
+
+// Start checks until the context ends.
+func (m *Monitor) Start(ctx context.Context) error {
+	ticker := m.clock.NewTicker(checkEvery)
+	defer ticker.Stop()
+	for {
+		m.look(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// NeedLeaderElection is false: each replica answers for itself.
+func (m *Monitor) NeedLeaderElection() bool { return false }
+
+func (m *Monitor) look(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	err := m.check(bounded)
+	if ctx.Err() != nil {
+		return
+	}
+	m.mu.Lock()
+	before := m.err
+	m.err, m.at = err, m.clock.Now()
+	m.mu.Unlock()
+	switch {
+	case err != nil && (before == nil || errors.Is(before, errUnchecked)):
+		log.FromContext(ctx).Error(err, "Object storage cannot be used; Scans wait until it can")
+	case err == nil && before != nil:
+		log.FromContext(ctx).Info("Object storage can be used")
+	}
+}
+
+// Healthz says whether the storage could be used a moment ago. It is a healthz.Checker.
+func (m *Monitor) Healthz(*http.Request) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return m.err
+	}
+	if age := m.clock.Since(m.at); age > staleAfter {
+		return fmt.Errorf("object storage was last checked %s ago", age.Round(time.Second))
+	}
+	return nil
+}

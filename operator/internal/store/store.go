@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// DownloadExpiry is how long the links in the status of a Scan are good: the longest
+// that SigV4 allows.
+const DownloadExpiry = 7 * 24 * time.Hour
+
+const (
+	defaultTimeout = 30 * time.Second
+	// deleteBatch is how many keys one S3 call may delete.
+	deleteBatch = 1000
+)
+
+// Store hands out presigned URLs and removes objects. It is safe for concurrent use.
+type Store struct {
+	client  *minio.Client
+	bucket  string
+	layout  *Layout
+	timeout time.Duration
+	observe func(operation string, err error)
+}
+
+// Option changes a Store.
+type Option func(*Store)
+
+// WithObserver calls f after every call to the storage, for metrics.
+func WithObserver(f func(operation string, err error)) Option {
+	return func(s *Store) { s.observe = f }
+}
+
+// New returns a Store. It does not call the storage.
+func New(c Config, options ...Option) (*Store, error) {
+	layout, err := NewLayout(c.urlTemplate())
+	if err != nil {
+		return nil, fmt.Errorf("S3_URL_TEMPLATE: %w", err)
+	}
+	transport, err := newTransport(c)
+	if err != nil {
+		return nil, err
+	}
+	creds := credentials.NewStaticV4(c.AccessKey, c.SecretKey, "")
+	if c.usesIAM() {
+		creds = credentials.NewIAM(c.STS)
+	}
+	lookup := minio.BucketLookupAuto
+	switch c.PathStyle {
+	case "true":
+		lookup = minio.BucketLookupPath
+	case "false":
+		lookup = minio.BucketLookupDNS
+	}
+	client, err := minio.New(c.address(), &minio.Options{
+		Creds: creds, Secure: c.UseSSL, Region: c.Region, BucketLookup: lookup, Transport: transport, MaxRetries: 3,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("S3_ENDPOINT %q: %w", c.address(), err)
+	}
+	s := &Store{client: client, bucket: c.Bucket, layout: layout, timeout: c.Timeout, observe: func(string, error) {}}
+	if s.timeout == 0 {
+		s.timeout = defaultTimeout
+	}
+	for _, o := range options {
+		o(s)
+	}
+	return s, nil
+}
+
+func newTransport(c Config) (*http.Transport, error) {
+	t, err := minio.DefaultTransport(c.UseSSL)
+	if err != nil {
+		return nil, err
+	}
+	if c.CAFile == "" {
+		return t, nil
+	}
+	pem, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("S3_CA_FILE: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("S3_CA_FILE %s holds no PEM certificate", c.CAFile)
+	}
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return t, nil
+}
+
+// PresignUpload returns a URL to PUT a file of a Scan to.
+func (s *Store) PresignUpload(ctx context.Context, o Owner, filename string, expiry time.Duration) (string, error) {
+	return s.presign(ctx, http.MethodPut, o, filename, expiry)
+}
+
+// PresignDownload returns a URL to GET a file of a Scan from.
+func (s *Store) PresignDownload(ctx context.Context, o Owner, filename string, expiry time.Duration) (string, error) {
+	return s.presign(ctx, http.MethodGet, o, filename, expiry)
+}
+
+// PresignHead returns a URL to ask with HEAD for a file of a Scan.
+func (s *Store) PresignHead(ctx context.Context, o Owner, filename string, expiry time.Duration) (string, error) {
+	return s.presign(ctx, http.MethodHead, o, filename, expiry)
+}
+
+func (s *Store) presign(ctx context.Context, method string, o Owner, filename string, expiry time.Duration) (string, error) {
+	key, err := s.layout.Key(o, filename)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	// Signing is local, but for the first call, which may ask for the bucket's region,
+	// and for credentials that are fetched.
+	u, err := s.client.Presign(ctx, method, s.bucket, key, expiry, nil)
+	s.observe("presign", err)
+	if err != nil {
+		return "", fmt.Errorf("presign %s: %w", method, clean(err))
+	}
+	return u.String(), nil
+}
+
+// Exists says whether a file of a Scan is stored.
+func (s *Store) Exists(ctx context.Context, o Owner, filename string) (bool, error) {
+	key, err := s.layout.Key(o, filename)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	_, err = s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+	if isMissing(err) {
+		s.observe("stat", nil)
+		return false, nil
+	}
+	s.observe("stat", err)
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", filename, clean(err))
+	}
+	return true, nil
+}
+
+// Remove removes everything that a Scan has stored: all below its prefix, or, where
+// the URL template gives it none, its raw result and findings. What is not there is
+// no error.
+func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	prefix, ok := s.layout.Prefix(o)
+	if ok {
+		err := s.removePrefix(ctx, prefix)
+		s.observe("remove", err)
+		return err
+	}
+	for _, f := range []string{rawResultFile, executionv1.FindingsFile} {
+		if f == "" {
+			continue
+		}
+		key, err := s.layout.Key(o, f)
+		if err != nil {
+			return err
+		}
+		err = s.client.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{})
+		if isMissing(err) {
+			err = nil
+		}
+		s.observe("remove", err)
+		if err != nil {
+			return fmt.Errorf("remove %s: %w", f, clean(err))
+		}
+	}
+	return nil
+}
+
+// removePrefix lists, with versions where the bucket keeps them, and removes.
+func (s *Store) removePrefix(ctx context.Context, prefix string) error {
+	batch := make(chan minio.ObjectInfo, deleteBatch)
+	var listErr error
+	go func() {
+		defer close(batch)
+		for object := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+			if object.Err != nil {
+				listErr = object.Err
+				return
+			}
+			select {
+			case batch <- object:
+			case <-ctx.Done():
+				listErr = ctx.Err()
+				return
+			}
+		}
+	}()
+	var errs []error
+	for e := range s.client.RemoveObjects(ctx, s.bucket, batch, minio.RemoveObjectsOptions{}) {
+		if !isMissing(e.Err) {
+			errs = append(errs, fmt.Errorf("remove %s: %w", e.ObjectName, clean(e.Err)))
+		}
+	}
+	// RemoveObjects ends when batch is closed, so the lister has ended too.
+	if listErr != nil {
+		errs = append(errs, fmt.Errorf("list %s: %w", prefix, clean(listErr)))
+	}
+	return errors.Join(errs...)
+}
+
+// Check says whether the storage can be used: it answers, knows the bucket and takes
+// our credentials. Credentials that may not look at objects outside of scans are fine.
+func (s *Store) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	err := s.check(ctx)
+	s.observe("check", err)
+	if err != nil {
+		return fmt.Errorf("bucket %q at %s: %w", s.bucket, s.client.EndpointURL().Host, clean(err))
+	}
+	return nil
+}
+
+func (s *Store) check(ctx context.Context) error {
+	exists, err := s.client.BucketExists(ctx, s.bucket)
+	if err == nil && !exists {
+		return errors.New("the bucket does not exist; create it or set S3_BUCKET")
+	}
+	if minio.ToErrorResponse(err).Code != minio.AccessDenied {
+		return err
+	}
+	// HEAD has no body: whether it is the keys that are wrong, or a right that we do not
+	// need, only a call with an answer tells.
+	for object := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{MaxKeys: 1}) {
+		if object.Err != nil && minio.ToErrorResponse(object.Err).Code != minio.AccessDenied {
+			return object.Err
+		}
+		break
+	}
+	return nil
+}
+
+func isMissing(err error) bool {
+	return err != nil && minio.ToErrorResponse(err).Code == minio.NoSuchKey
+}
+
+// clean takes queries out of errors: those of presigned URLs are credentials.
+func clean(err error) error {
+	var u *url.Error
+	if !errors.As(err, &u) {
+		return err
+	}
+	parsed, parseErr := url.Parse(u.URL)
+	if parseErr != nil {
+		return fmt.Errorf("%s: %w", u.Op, u.Err)
+	}
+	parsed.RawQuery = ""
+	return &url.Error{Op: u.Op, URL: parsed.String(), Err: u.Err}
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testcluster gives tests of the operator a real API server, with our CRDs,
+// and a real S3 server. It starts the project's local cluster and stops what would
+// run Jobs: tests play the Job controller and the kubelet themselves, so that they
+// decide what is seen when.
+package testcluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/store"
+)
+
+const (
+	startTimeout = 2 * time.Minute
+	crdTimeout   = time.Minute
+)
+
+// Cluster is an API server and an S3 server.
+type Cluster struct {
+	Config  *rest.Config
+	Scheme  *k8sruntime.Scheme
+	Client  client.Client
+	Storage store.Config
+
+	binary, dir string
+}
+
+// Start starts a cluster. It takes the local cluster's binary from LOCALCLUSTER_BIN or
+// from bin/ of the checkout.
+func Start(ctx context.Context) (*Cluster, error) {
+	binary, err := findBinary()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "scanyard-testcluster-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{binary: binary, dir: dir}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// Stop stops the cluster and removes what it made.
+func (c *Cluster) Stop() error {
+	_, err := c.run(context.Background(), "down")
+	return errors.Join(err, os.RemoveAll(c.dir))
+}
+
+func findBinary() (string, error) {
+	path := os.Getenv("LOCALCLUSTER_BIN")
+	if path == "" {
+		path = filepath.Join(root(), "bin", "localcluster")
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("these tests need the local cluster: run \"make bin/localcluster\", or set LOCALCLUSTER_BIN: %w", err)
+	}
+	return path, nil
+}
+
+// root is the folder of the checkout.
+func root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	if _, err := c.run(ctx, "up", "--detach"); err != nil {
+		return err
+	}
+	for _, component := range []string{"node", "kube-controller-manager"} {
+		if _, err := c.run(ctx, "stop", component); err != nil {
+			return err
+		}
+	}
+	if err := c.connect(); err != nil {
+		return err
+	}
+	if err := c.readStorage(); err != nil {
+		return err
+	}
+	return c.installCRDs(ctx)
+}
+
+func (c *Cluster) connect() error {
+	var err error
+	c.Config, err = clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "kubeconfig"))
+	if err != nil {
+		return err
+	}
+	c.Config.QPS = -1
+	c.Scheme = k8sruntime.NewScheme()
+	err = errors.Join(clientgoscheme.AddToScheme(c.Scheme), apiextensionsv1.AddToScheme(c.Scheme),
+		executionv1.AddToScheme(c.Scheme), cascadingv1.AddToScheme(c.Scheme))
+	if err != nil {
+		return err
+	}
+	c.Client, err = client.New(c.Config, client.Options{Scheme: c.Scheme})
+	return err
+}
+
+// readStorage reads from the cluster's state how to reach its S3 server.
+func (c *Cluster) readStorage() error {
+	raw, err := os.ReadFile(filepath.Join(c.dir, "cluster.json"))
+	if err != nil {
+		return err
+	}
+	var state struct {
+		ObjectStore struct{ Endpoint, Bucket, AccessKey, SecretKey string } `json:"objectStore"`
+	}
+	if err := json.Unmarshal(raw, &state); err != nil {
+		return err
+	}
+	s := state.ObjectStore
+	c.Storage = store.Config{
+		Endpoint: strings.TrimPrefix(s.Endpoint, "http://"), Bucket: s.Bucket, AccessKey: s.AccessKey, SecretKey: s.SecretKey,
+		Region: "us-east-1", PathStyle: "true",
+	}
+	return nil
+}
+
+// CRDs returns the CRDs of the chart by file name.
+func CRDs() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := filepath.Glob(filepath.Join(root(), "charts", "scanyard", "crds", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no CRDs in charts/scanyard/crds: %w", err)
+	}
+	all := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(raw, crd); err != nil {
+			return nil, fmt.Errorf("%s: %w", f, err)
+		}
+		all[filepath.Base(f)] = crd
+	}
+	return all, nil
+}
+
+func (c *Cluster) installCRDs(ctx context.Context) error {
+	crds, err := CRDs()
+	if err != nil {
+		return err
+	}
+	for _, crd := range crds {
+		if err := c.Client.Create(ctx, crd); err != nil {
+			return err
+		}
+	}
+	for _, crd := range crds {
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, crdTimeout, true, func(ctx context.Context) (bool, error) {
+			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+				return false, err
+			}
+			for _, cond := range crd.Status.Conditions {
+				if cond.Type == apiextensionsv1.Established && cond.Status == apiextensionsv1.ConditionTrue {
+					return true, nil
+				}
+			}
+			return false, nil
+		})
+		if err != nil {
+			return fmt.Errorf("CRD %s is not established: %w", crd.Name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, c.binary, append(args, "--data-dir", c.dir)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("localcluster %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uploads
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/jobs"
+	"github.com/scanyard/scanyard/operator/internal/store"
+)
+
+const (
+	// Path is where the endpoint answers to POST.
+	Path = "/v1/upload-url"
+	// expiry of the URLs: the lurker uses them at once, and storage looks at the time
+	// when an upload begins.
+	expiry = 15 * time.Minute
+
+	maxToken       = 16 << 10
+	readTimeout    = 10 * time.Second
+	answerTimeout  = 30 * time.Second
+	maxConcurrent  = 32
+	shutdownPeriod = 5 * time.Second
+)
+
+// Answer is what the endpoint answers with.
+type Answer struct {
+	// URL is a presigned PUT of the raw result.
+	URL string `json:"url"`
+}
+
+// Presigner makes upload URLs.
+type Presigner interface {
+	PresignUpload(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
+}
+
+// Server is the endpoint. It is a Runnable of a manager and runs on every replica.
+type Server struct {
+	listener net.Listener
+	cert     tls.Certificate
+	// review creates TokenReviews; live reads from the API server.
+	review client.Writer
+	live   client.Reader
+	store  Presigner
+	slots  chan struct{}
+}
+
+// NewServer returns a Server that will answer on a listener.
+func NewServer(l net.Listener, cert tls.Certificate, review client.Writer, live client.Reader, s Presigner) *Server {
+	return &Server{listener: l, cert: cert, review: review, live: live, store: s, slots: make(chan struct{}, maxConcurrent)}
+}
+
+// NeedLeaderElection is false: any replica can answer.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start answers until the context ends.
+func (s *Server) Start(ctx context.Context) error {
+	mux := http.NewServeMux()
+	mux.Handle("POST "+Path, s)
+	h := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: answerTimeout + readTimeout,
+		MaxHeaderBytes: 2 * maxToken,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+		TLSConfig:      &tls.Config{Certificates: []tls.Certificate{s.cert}, MinVersion: tls.VersionTLS12},
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- h.ServeTLS(s.listener, "", "") }()
+	log.FromContext(ctx).Info("Serving upload URLs", "address", s.listener.Addr().String())
+	select {
+	case err := <-stopped:
+		return fmt.Errorf("serve upload URLs: %w", err)
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPeriod)
+	defer cancel()
+	return h.Shutdown(end)
+}
+
+// refusal is an answer other than a URL.
+type refusal struct {
+	code    int
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+func refuse(code int, format string, args ...any) error {
+	return &refusal{code, fmt.Sprintf(format, args...)}
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many requests at once", http.StatusTooManyRequests)
+		return
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), answerTimeout)
+	defer cancel()
+	url, err := s.answer(ctx, req)
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		http.Error(w, refused.message, refused.code)
+		return
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Make a fresh upload URL")
+		http.Error(w, "the operator could not make an upload URL; try again", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if err := json.NewEncoder(w).Encode(Answer{URL: url}); err != nil {
+		log.FromContext(ctx).V(1).Info("The client went before it had its answer", "error", err.Error())
+	}
+}
+
+func (s *Server) answer(ctx context.Context, req *http.Request) (string, error) {
+	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	if !ok || token == "" || len(token) > maxToken {
+		return "", refuse(http.StatusUnauthorized, "send the pod's token for audience %s as a bearer token", jobs.UploadAudience)
+	}
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{jobs.UploadAudience}}}
+	if err := s.review.Create(ctx, review); err != nil {
+		return "", fmt.Errorf("review token: %w", err)
+	}
+	pod, err := podOf(&review.Status)
+	if err != nil {
+		return "", err
+	}
+	scan, err := s.scanOf(ctx, pod)
+	if err != nil {
+		return "", err
+	}
+	return s.store.PresignUpload(ctx, store.OwnerOf(scan), scan.Status.RawResultFile, expiry)
+}
+
+// podRef is the pod that a token is bound to.
+type podRef struct {
+	types.NamespacedName
+
+	uid types.UID
+}
+
+// podOf reads from a review which pod the token is bound to. The names of the extra
+// fields are Kubernetes' own (k8s.io/apiserver/pkg/authentication/serviceaccount).
+func podOf(s *authenticationv1.TokenReviewStatus) (podRef, error) {
+	if !s.Authenticated || !slices.Contains(s.Audiences, jobs.UploadAudience) {
+		return podRef{}, refuse(http.StatusUnauthorized, "the token is not valid for audience %s", jobs.UploadAudience)
+	}
+	name, uid := s.User.Extra["authentication.kubernetes.io/pod-name"], s.User.Extra["authentication.kubernetes.io/pod-uid"]
+	account, isAccount := strings.CutPrefix(s.User.Username, "system:serviceaccount:")
+	namespace, _, found := strings.Cut(account, ":")
+	if !isAccount || !found || len(name) != 1 || len(uid) != 1 {
+		return podRef{}, refuse(http.StatusForbidden, "the token is not bound to a pod")
+	}
+	return podRef{types.NamespacedName{Namespace: namespace, Name: name[0]}, types.UID(uid[0])}, nil
+}
+
+// scanOf follows a pod to the Scan that it scans for. Every step compares UIDs: a name
+// may have been taken over by something else.
+func (s *Server) scanOf(ctx context.Context, ref podRef) (*executionv1.Scan, error) {
+	var pod corev1.Pod
+	if err := s.get(ctx, ref.NamespacedName, &pod); err != nil {
+		return nil, err
+	}
+	if pod.UID != ref.uid || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return nil, refuse(http.StatusForbidden, "pod %s has ended", ref.Name)
+	}
+	var job batchv1.Job
+	owner := metav1.GetControllerOf(&pod)
+	if owner == nil || owner.Kind != "Job" {
+		return nil, refuse(http.StatusForbidden, "pod %s is no scanner pod", ref.Name)
+	}
+	if err := s.get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: owner.Name}, &job); err != nil {
+		return nil, err
+	}
+	by := metav1.GetControllerOf(&job)
+	if job.UID != owner.UID || job.Labels[executionv1.LabelJobType] != executionv1.JobTypeScanner ||
+		by == nil || by.Kind != "Scan" || by.APIVersion != executionv1.SchemeGroupVersion.String() {
+		return nil, refuse(http.StatusForbidden, "pod %s is no scanner pod", ref.Name)
+	}
+	var scan executionv1.Scan
+	if err := s.get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: by.Name}, &scan); err != nil {
+		return nil, err
+	}
+	if scan.UID != by.UID || !uploading(&scan) || jobs.ScannerName(&scan, 1) != job.Name {
+		return nil, refuse(http.StatusForbidden, "Scan %s takes no raw result now", by.Name)
+	}
+	return &scan, nil
+}
+
+// uploading says whether the raw result of a Scan may still be written: later phases
+// read it.
+func uploading(scan *executionv1.Scan) bool {
+	return scan.DeletionTimestamp.IsZero() && scan.Status.State == executionv1.ScanStateScanning && scan.Status.RawResultFile != ""
+}
+
+func (s *Server) get(ctx context.Context, key types.NamespacedName, o client.Object) error {
+	err := s.live.Get(ctx, key, o)
+	if apierrors.IsNotFound(err) {
+		return refuse(http.StatusForbidden, "%s is gone", key.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("get %T %s: %w", o, key, err)
+	}
+	return nil
+}
