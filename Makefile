@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# make help tells what there is. Everything is built from source with Go; only nmap
+# comes from the distribution. Tools have pinned versions and land in bin/tools.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+
+BIN   := $(CURDIR)/bin
+TOOLS := $(BIN)/tools
+
+# Modules of go.work, and the one that is not in it: tests links Kubernetes' servers.
+MODULES := apis hooks operator parsers scanners
+ALL     := $(MODULES) tests
+
+K8S_VERSION        := v1.36.3
+CONTROLLER_GEN     := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
+CRD_REF_DOCS       := github.com/elastic/crd-ref-docs@v0.3.0
+HELM_VERSION       := v4.3.1
+GITLEAKS_VERSION   := v8.30.1
+GOLANGCI_VERSION   := v2.15.0
+
+# Static binaries, and one set of compiler flags everywhere: the build cache is shared
+# by builds, tests and linters.
+export CGO_ENABLED := 0
+export GOFLAGS     := -buildvcs=false
+
+VERSION_PKG := k8s.io/component-base/version
+LDFLAGS_LOCALCLUSTER := -s -w -X $(VERSION_PKG).gitVersion=$(K8S_VERSION) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=36
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ What most people want
+
+.PHONY: demo
+demo: build tools ## Start a cluster on this machine, run real scans in it, show their findings, clean up
+	@$(BIN)/demo $(DEMO_ARGS)
+
+.PHONY: up
+up: build tools ## Start a cluster with everything installed, and keep it for playing
+	@$(BIN)/demo up
+
+.PHONY: down
+down: ## Stop the cluster of "make up" and remove what it made
+	@$(BIN)/demo down
+
+.PHONY: test
+test: build tools ## Run all tests: unit tests, tests on a real API server, end to end with real scanners
+	@hack/test.sh
+
+.PHONY: bench
+bench: build ## Measure: scans per second, API writes per scan, latencies, parser throughput
+	@hack/bench.sh
+
+##@ Building
+
+.PHONY: build
+build: $(BIN)/localcluster ## Build all programs into bin/
+	@hack/needs.sh go
+	@mkdir -p $(BIN)
+	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/...
+	@cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench
+
+# Kubernetes' servers take minutes to compile on a machine that has not done it before;
+# go build itself finds out what has changed.
+.PHONY: $(BIN)/localcluster
+$(BIN)/localcluster:
+	@hack/needs.sh go disk
+	@mkdir -p $(BIN)
+	@hack/slow.sh "building the local cluster (Kubernetes $(K8S_VERSION)): some minutes the first time, seconds after that" \
+		bash -c "cd tests && GOWORK=off go build -ldflags='$(LDFLAGS_LOCALCLUSTER)' -o $(BIN)/localcluster ./cmd/localcluster"
+
+.PHONY: tools
+tools: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/gitleaks-$(GITLEAKS_VERSION) ## Install what demo and tests use: helm, gitleaks (Go), nmap (apt)
+	@hack/needs.sh nmap git
+
+$(TOOLS)/helm-$(HELM_VERSION):
+	@hack/tool.sh helm $(HELM_VERSION) helm.sh/helm/v4/cmd/helm
+
+$(TOOLS)/gitleaks-$(GITLEAKS_VERSION):
+	@hack/tool.sh gitleaks $(GITLEAKS_VERSION) github.com/zricethezav/gitleaks/v8
+
+$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
+	@hack/tool.sh golangci-lint $(GOLANGCI_VERSION) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+##@ Keeping it in order
+
+.PHONY: generate
+generate: ## Regenerate deep copies, CRDs and the API reference
+	@hack/generate.sh "$(CONTROLLER_GEN)" "$(CRD_REF_DOCS)"
+
+.PHONY: fmt
+fmt: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) ## Format all Go code
+	@for m in $(ALL); do (cd $$m && GOWORK=off $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) fmt -c $(CURDIR)/.golangci.yml ./...); done
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) $(TOOLS)/helm-$(HELM_VERSION) ## Lint all Go code and the charts
+	@for m in $(ALL); do echo "lint $$m"; (cd $$m && GOWORK=off $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) run -c $(CURDIR)/.golangci.yml ./...); done
+	@$(MAKE) -C charts lint HELM=$(TOOLS)/helm-$(HELM_VERSION)
+
+.PHONY: verify
+verify: generate ## Fail where generated files or go.mod files are not current, or a module does not build alone
+	@hack/verify.sh $(ALL)
+
+.PHONY: e2e
+e2e: build tools ## Run only the end-to-end tests
+	@hack/test.sh e2e
+
+.PHONY: fuzz
+fuzz: ## Fuzz each parser for FUZZTIME (30s)
+	@hack/fuzz.sh $${FUZZTIME:-30s}
+
+.PHONY: clean
+clean: ## Remove what was built
+	@rm -rf $(BIN)

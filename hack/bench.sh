@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Measures, with the built programs. docs/benchmarks.md says what the figures mean.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+echo "== operator: Scans whose pods end at once"
+bin/bench ${BENCH_ARGS:-}
+echo "== parsers and findings"
+go test ./parsers/... ./apis/finding -run '^$' -bench . -benchtime 3x | grep -E '^(Benchmark|goos|cpu|ok)' || true

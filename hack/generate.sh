@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Regenerates what is generated: deep copies, CRDs, the API reference.
+# Usage: generate.sh CONTROLLER-GEN CRD-REF-DOCS (packages with versions)
+set -euo pipefail
+cd "$(dirname "$0")/../apis"
+controller_gen=$1 crd_ref_docs=$2
+export GOWORK=off
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+echo '// SPDX-License-Identifier: Apache-2.0' >"$tmp/header"
+go run "$controller_gen" object:headerFile="$tmp/header" paths=./execution/... paths=./cascading/...
+mkdir "$tmp/crds"
+go run "$controller_gen" crd:generateEmbeddedObjectMeta=true paths=./execution/... paths=./cascading/... output:crd:dir="$tmp/crds"
+go run ./internal/crdtrim "$tmp/crds" ../charts/scanyard/crds
+if [ -f ../docs/reference/config.yaml ]; then
+  go run "$crd_ref_docs" --config=../docs/reference/config.yaml --source-path=. --renderer=markdown --output-path=../docs/reference/api.md 2>"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
+fi

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the tests; the programs and tools are built already (see the Makefile).
+# Usage: test.sh [e2e]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export LOCALCLUSTER_BIN=$PWD/bin/localcluster
+export SCANYARD_BIN=$PWD/bin HELM=$PWD/bin/tools/helm
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+failed=0
+
+# run shows the packages as they end, and counts.
+run() {
+  echo "== $1"
+  shift
+  "$@" 2>&1 | tee -a "$log" | grep -vE 'no test files' || true
+  [ "${PIPESTATUS[0]}" = 0 ] || failed=1
+}
+
+only=${1:-all}
+if [ "$only" = all ]; then
+  run "unit tests, and tests on a real API server" go test work
+  run "charts" make -C charts test HELM="$HELM"
+  run "local cluster" env GOWORK=off go -C tests test -timeout 20m ./localcluster/...
+fi
+run "end to end" env GOWORK=off go -C tests test -timeout 60m -p 1 $(GOWORK=off go -C tests list ./... | grep -v /localcluster)
+ok=$(grep -cE '^ok ' "$log" || true)
+bad=$(grep -cE '^(FAIL\s+\S+|make.*Error)' "$log" || true)
+echo "packages: $ok passed, $bad failed"
+exit $failed
