@@ -77,12 +77,12 @@ func (s *Stamp) AppendJSON(dst []byte, f *Finding) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	named := append(dst, s.space[:]...) // dst is the scratch space of the hash
+	named := append(dst, s.space[:]...) //nolint:gocritic // dst is the scratch space of the hash
 	if len(content) > 0 {
 		named = append(named, content[1:]...)
 	}
 	id := v5(named[len(dst):])
-	dst = append(named[:len(dst)], `{"id":"`...)
+	dst = append(named[:len(dst)], `{"id":"`...) //nolint:gocritic // named may have grown dst
 	dst = appendUUID(dst, id)
 	dst = append(dst, '"')
 	dst = append(dst, content...)

@@ -144,8 +144,7 @@ func (r *Reader) next() ([]byte, error) {
 		return nil, err
 	}
 	if err := CheckValue(raw, r.limits.MaxDepth); err != nil {
-		var syntax *SyntaxError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*SyntaxError](err); ok {
 			r.pos -= len(raw) - int(syntax.Offset)
 			return nil, errors.New(syntax.Problem)
 		}
@@ -198,12 +197,12 @@ func (r *Reader) begin() error {
 }
 
 func (r *Reader) notArray(c byte) error {
-	switch {
-	case c == '{':
+	switch c {
+	case '{':
 		return &NotArrayError{Found: "an object"}
-	case c == '"':
+	case '"':
 		return &NotArrayError{Found: "a string"}
-	case c == 'n':
+	case 'n':
 		raw, err := r.element()
 		if err == nil && string(raw) == "null" && errors.Is(r.finish(), io.EOF) {
 			return &NotArrayError{Found: NullFound}
@@ -308,8 +307,10 @@ type scanner struct {
 }
 
 // scan returns how many bytes of chunk belong to the value and whether it ends there.
+//
+//nolint:gocognit // a state machine reads best in one place
 func (s *scanner) scan(chunk []byte) (int, bool) {
-	for i := 0; i < len(chunk); i++ {
+	for i := range chunk {
 		c := chunk[i]
 		if s.quoted {
 			switch {

@@ -199,8 +199,7 @@ func (o *outage) wait(ctx context.Context, err error) error {
 	}
 	left := o.client.patience - now.Sub(o.since)
 	pause := o.pause()
-	var status *StatusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*StatusError](err); ok {
 		pause = max(pause, status.RetryAfter)
 	}
 	o.tries++

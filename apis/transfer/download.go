@@ -17,12 +17,12 @@ import (
 // of the stream, are waited out and the download goes on where it was; an error of the returned reader is final.
 // The reader is for one goroutine and must be closed.
 func (c *Client) Download(ctx context.Context, from URL) (io.ReadCloser, int64, error) {
-	if _, err := from.parse(); err != nil {
+	if err := from.check(); err != nil {
 		return nil, 0, fmt.Errorf("download: %w", err)
 	}
 	d := &download{client: c, ctx: ctx, from: from, size: -1, trouble: c.newOutage()}
 	for {
-		err := d.connect()
+		err := d.connect() //nolint:contextcheck // the context of Download is that of all its requests
 		if err == nil {
 			return d, d.size, nil
 		}
@@ -101,6 +101,7 @@ func (d *download) readOnce(p []byte) (int, error) {
 	return n, err
 }
 
+// Close ends the download.
 func (d *download) Close() error {
 	d.drop()
 	if d.failed == nil {
@@ -122,7 +123,7 @@ func (d *download) drop() {
 // connect makes a request for what is still missing.
 func (d *download) connect() error {
 	ctx, cancel := context.WithCancelCause(d.ctx)
-	resp, err := d.get(ctx)
+	resp, err := d.get(ctx) //nolint:bodyclose // drop closes it
 	if err != nil {
 		cancel(nil)
 		return err

@@ -129,10 +129,13 @@ func TestDownload(t *testing.T) {
 func TestDownloadWaitsForTheStore(t *testing.T) {
 	answers := []func(http.ResponseWriter){
 		func(w http.ResponseWriter) { s3Error(w, 503, "SlowDown", "Please reduce your request rate.") },
-		func(w http.ResponseWriter) { w.Header().Set("Retry-After", "7"); w.WriteHeader(429) },
-		func(w http.ResponseWriter) { w.WriteHeader(408) },
+		func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+		func(w http.ResponseWriter) { w.WriteHeader(http.StatusRequestTimeout) },
 		func(w http.ResponseWriter) { s3Error(w, 400, "RequestTimeout", "idle") },
-		func(w http.ResponseWriter) { w.WriteHeader(500) },
+		func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
 		func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
 		func(w http.ResponseWriter) { fmt.Fprint(w, "content") },
 	}
@@ -165,15 +168,17 @@ func TestDownloadGivesUp(t *testing.T) {
 		once    bool
 		expired bool
 	}{
-		"Expired": {func(w http.ResponseWriter) { s3Error(w, 403, "AccessDenied", "Request has expired") },
-			"the store answers 403 Forbidden (AccessDenied: Request has expired)", true, true},
+		"Expired": {
+			func(w http.ResponseWriter) { s3Error(w, 403, "AccessDenied", "Request has expired") },
+			"the store answers 403 Forbidden (AccessDenied: Request has expired)", true, true,
+		},
 		"ExpiredToken": {func(w http.ResponseWriter) { s3Error(w, 400, "ExpiredToken", "The provided token has expired.") }, "ExpiredToken", true, true},
 		"Denied":       {func(w http.ResponseWriter) { s3Error(w, 403, "AccessDenied", "Access Denied") }, "AccessDenied: Access Denied", true, false},
 		"NotThere":     {func(w http.ResponseWriter) { s3Error(w, 404, "NoSuchKey", "?"+secret) }, "404 Not Found (NoSuchKey", true, false},
-		"NotXML":       {func(w http.ResponseWriter) { w.WriteHeader(403); fmt.Fprint(w, "<html>no") }, "403 Forbidden", true, false},
-		"NoContent":    {func(w http.ResponseWriter) { w.WriteHeader(204) }, "answers 204 without the object", true, false},
+		"NotXML":       {func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden); fmt.Fprint(w, "<html>no") }, "403 Forbidden", true, false},
+		"NoContent":    {func(w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }, "answers 204 without the object", true, false},
 		"EndlessError": {func(w http.ResponseWriter) {
-			w.WriteHeader(404)
+			w.WriteHeader(http.StatusNotFound)
 			for range 1000 {
 				if _, err := w.Write(bytes.Repeat([]byte("x"), 1<<16)); err != nil {
 					return
@@ -559,7 +564,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		cancel()
-		w.WriteHeader(503)
+		w.WriteHeader(http.StatusServiceUnavailable)
 	})
 	c, _ := newClient(t)
 	if _, _, err := c.Download(ctx, url); !errors.Is(err, context.Canceled) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ const expectContinueFrom = 1 << 20
 func (c *Client) Upload(
 	ctx context.Context, to URL, size int64, open func() (io.ReadCloser, error), header http.Header,
 ) error {
-	if _, err := to.parse(); err != nil {
+	if err := to.check(); err != nil {
 		return fmt.Errorf("upload: %w", err)
 	}
 	trouble := c.newOutage()
@@ -49,7 +50,7 @@ func (c *Client) put(
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	body := newUploadBody(source, size, c.idle, cancel)
-	defer body.Close() // net/http closes it as well, but perhaps later
+	defer body.Close() //nolint:errcheck // what was only read; net/http closes it as well, but perhaps later
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, string(to), body)
 	if err != nil {
 		return permanent{withoutURL(err)}
@@ -61,7 +62,7 @@ func (c *Client) put(
 		}
 		req.Body = http.NoBody // with any other body net/http would not say Content-Length: 0
 	}
-	resp, err := c.http.Do(req) //nolint:bodyclose // closed in both branches below
+	resp, err := c.http.Do(req)
 	if failure := body.failure(); failure != nil {
 		if err == nil {
 			_ = resp.Body.Close() // the failure counts
@@ -82,9 +83,7 @@ func (c *Client) put(
 
 func setUploadHeader(req *http.Request, size int64, header http.Header) {
 	req.ContentLength = size
-	for key, values := range header {
-		req.Header[key] = values
-	}
+	maps.Copy(req.Header, header)
 	if _, ok := req.Header["Content-Type"]; !ok {
 		req.Header["Content-Type"] = []string{""}
 	}

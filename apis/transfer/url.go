@@ -41,18 +41,18 @@ func (u URL) Format(f fmt.State, verb rune) {
 // MarshalText keeps JSON and structured logs from showing the query.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// parse refuses what no request can be made of, without repeating the URL.
-func (u URL) parse() (*url.URL, error) {
+// check refuses what no request can be made of, without repeating the URL.
+func (u URL) check() error {
 	parsed, err := url.Parse(string(u))
 	switch {
 	case err != nil:
-		return nil, errors.New("the URL can not be read")
+		return errors.New("the URL can not be read")
 	case parsed.Scheme != "http" && parsed.Scheme != "https":
-		return nil, errors.New("the URL does not begin with http:// or https://")
+		return errors.New("the URL does not begin with http:// or https://")
 	case parsed.Host == "":
-		return nil, errors.New("the URL has no host")
+		return errors.New("the URL has no host")
 	}
-	return parsed, nil
+	return nil
 }
 
 var query = regexp.MustCompile(`\?[^\s"'<>]+`)

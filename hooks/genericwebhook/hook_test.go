@@ -213,10 +213,14 @@ func TestSettings(t *testing.T) {
 		"AddressNotHTTP":    {map[string]string{"WEBHOOK_URL": "ftp://s3cr3t@example.com"}, "WEBHOOK_URL is no http:// or https:// address"},
 		"AddressUnreadable": {map[string]string{"WEBHOOK_URL": "http://exa mple/s3cr3t"}, "WEBHOOK_URL is no http:// or https:// address"},
 		"TimeoutNoDuration": {map[string]string{"WEBHOOK_URL": "http://example.com", "WEBHOOK_TIMEOUT": "30"}, `WEBHOOK_TIMEOUT is "30", want a duration`},
-		"HeaderName": {map[string]string{"WEBHOOK_URL": "http://example.com", "WEBHOOK_APIKEY_HEADER_NAME": "X Key", "WEBHOOK_APIKEY_HEADER_VALUE": "s3cr3t"},
-			"WEBHOOK_APIKEY_HEADER_NAME is no valid name"},
-		"HeaderValue": {map[string]string{"WEBHOOK_URL": "http://example.com", "WEBHOOK_APIKEY_HEADER_NAME": "X-Key", "WEBHOOK_APIKEY_HEADER_VALUE": "s3cr3t\n"},
-			"WEBHOOK_APIKEY_HEADER_VALUE holds characters"},
+		"HeaderName": {
+			map[string]string{"WEBHOOK_URL": "http://example.com", "WEBHOOK_APIKEY_HEADER_NAME": "X Key", "WEBHOOK_APIKEY_HEADER_VALUE": "s3cr3t"},
+			"WEBHOOK_APIKEY_HEADER_NAME is no valid name",
+		},
+		"HeaderValue": {
+			map[string]string{"WEBHOOK_URL": "http://example.com", "WEBHOOK_APIKEY_HEADER_NAME": "X-Key", "WEBHOOK_APIKEY_HEADER_VALUE": "s3cr3t\n"},
+			"WEBHOOK_APIKEY_HEADER_VALUE holds characters",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -96,7 +96,7 @@ var (
 
 // post makes one request.
 func (h *handler) post(ctx context.Context, transport http.RoundTripper, body *sdk.Staged) error {
-	source, err := body.Open()
+	source, err := body.Open() //nolint:contextcheck // what is staged was given its context when it was staged
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSource, err)
 	}
@@ -151,8 +151,7 @@ func (h *handler) newAnswerError(resp *http.Response) error {
 
 // hostOnly keeps the path and the query of the address out of an error.
 func (h *handler) hostOnly(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	return fmt.Errorf("the webhook at %s cannot be reached: %w", h.target.Host, err)

@@ -56,21 +56,31 @@ func TestRunRefuses(t *testing.T) {
 		"ReadOnlyWritesRaw": {args: 2, handle: func(ctx context.Context, s *sdk.Session) error {
 			return s.UpdateRawResult(ctx, 0, func() (io.ReadCloser, error) { return http.NoBody, nil })
 		}, want: "set spec.type of its ScanCompletionHook to ReadAndWrite", reason: "defect 65"},
-		"FindingsMissing": {args: 2, handle: readAll, want: "NoSuchKey", reason: "defect 65: the store's error text is no findings",
-			change: func(w *sdktest.World) { delete(w.Objects, "/findings.json") }},
-		"FindingsRefused": {args: 2, handle: readAll, want: "403", reason: "defect 65",
+		"FindingsMissing": {
+			args: 2, handle: readAll, want: "NoSuchKey", reason: "defect 65: the store's error text is no findings",
+			change: func(w *sdktest.World) { delete(w.Objects, "/findings.json") },
+		},
+		"FindingsRefused": {
+			args: 2, handle: readAll, want: "403", reason: "defect 65",
 			change: func(w *sdktest.World) {
 				w.Faults = func(_, path string) int { return map[string]int{"/findings.json": 403}[path] }
-			}},
-		"FindingsTruncated": {args: 2, handle: readAll, want: "read findings: element 1",
-			change: func(w *sdktest.World) { w.Objects["/findings.json"] = []byte(`[{"a":1},{"b":`) }},
-		"FindingsEmpty": {args: 2, handle: readAll, want: "read findings: the input is not a JSON array",
-			change: func(w *sdktest.World) { w.Objects["/findings.json"] = nil }},
+			},
+		},
+		"FindingsTruncated": {
+			args: 2, handle: readAll, want: "read findings: element 1",
+			change: func(w *sdktest.World) { w.Objects["/findings.json"] = []byte(`[{"a":1},{"b":`) },
+		},
+		"FindingsEmpty": {
+			args: 2, handle: readAll, want: "read findings: the input is not a JSON array",
+			change: func(w *sdktest.World) { w.Objects["/findings.json"] = nil },
+		},
 		"HookFails": {args: 2, handle: func(context.Context, *sdk.Session) error { return errors.New("two\nlines") }, want: "hook test: two lines"},
-		"PatchRefused": {args: 4, handle: keep, want: "patch status of Scan ns/nmap-x",
+		"PatchRefused": {
+			args: 4, handle: keep, want: "patch status of Scan ns/nmap-x",
 			change: func(w *sdktest.World) {
 				w.Faults = func(method, _ string) int { return map[string]int{"PATCH": 403}[method] }
-			}},
+			},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

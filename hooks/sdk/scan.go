@@ -88,6 +88,7 @@ func NewScanClient(config *rest.Config, namespace, name string, patience time.Du
 	return &scanClient{rest: client, namespace: namespace, name: name, patience: patience}, nil
 }
 
+// Get returns the Scan as the API server gives it.
 func (c *scanClient) Get(ctx context.Context) (json.RawMessage, error) {
 	var text json.RawMessage
 	err := c.retry(ctx, func(ctx context.Context) (err error) {
@@ -100,6 +101,7 @@ func (c *scanClient) Get(ctx context.Context) (json.RawMessage, error) {
 	return text, nil
 }
 
+// PatchStatus merges a patch into the status of the Scan.
 func (c *scanClient) PatchStatus(ctx context.Context, patch []byte) error {
 	err := c.retry(ctx, func(ctx context.Context) error {
 		_, err := answer(c.rest.Patch(types.MergePatchType).Namespace(c.namespace).Resource("scans").Name(c.name).

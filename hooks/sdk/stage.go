@@ -74,6 +74,7 @@ type stream struct {
 	cancel context.CancelFunc
 }
 
+// Close ends the making of the output.
 func (s *stream) Close() error {
 	// In this order, so that a reader sees the close and not what it does to the source.
 	err := s.PipeReader.Close()

@@ -3,9 +3,9 @@
 package gitleaks
 
 import (
-	"fmt"
 	"io"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,7 +64,7 @@ func FuzzParse(f *testing.F) {
 
 func BenchmarkParse(b *testing.B) {
 	for _, leaks := range []int{1000, 100_000} {
-		b.Run(fmt.Sprint(leaks), func(b *testing.B) {
+		b.Run(strconv.Itoa(leaks), func(b *testing.B) {
 			sdktest.Benchmark(b, Parser(), func() io.Reader { return rawgen.Gitleaks(leaks) })
 		})
 	}

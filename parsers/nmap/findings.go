@@ -4,6 +4,7 @@ package nmap
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
@@ -15,7 +16,6 @@ import (
 type portWriter struct {
 	emit sdk.Emit
 	f    finding.Finding
-	text []byte
 }
 
 func (w *portWriter) write(h *host) error {
@@ -223,8 +223,8 @@ func (h *host) scriptFindings(give func(scriptFinding) error) error {
 
 // lastScripts are those of the last port that has any, closed or not.
 func (h *host) lastScripts() []script {
-	for i := len(h.ports) - 1; i >= 0; i-- {
-		if p := h.ports[i]; p.scriptCount > 0 {
+	for _, v := range slices.Backward(h.ports) {
+		if p := v; p.scriptCount > 0 {
 			return h.scripts[p.firstScript : p.firstScript+p.scriptCount]
 		}
 	}

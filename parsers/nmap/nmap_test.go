@@ -73,8 +73,10 @@ func TestHostileResults(t *testing.T) {
 		want string
 	}{
 		"TwoGiBAttribute": {io.MultiReader(strings.NewReader(hostStart+`<port portid="`), io.LimitReader(rawgen.Endless("1"), 2<<30)), "too large: a tag of more than 16777216 bytes"},
-		"TwoGiBElem": {io.MultiReader(strings.NewReader(runStart+`<host><hostscript><script id="smb-protocols"><table><elem>`), io.LimitReader(rawgen.Endless("1"), 2<<30)),
-			"too large: a script element of more than"},
+		"TwoGiBElem": {
+			io.MultiReader(strings.NewReader(runStart+`<host><hostscript><script id="smb-protocols"><table><elem>`), io.LimitReader(rawgen.Endless("1"), 2<<30)),
+			"too large: a script element of more than",
+		},
 		"EndlessPorts":     {io.MultiReader(strings.NewReader(hostStart), rawgen.Endless(`<port portid="1"><state state="open"/></port>`)), "too large: a host with more than"},
 		"EndlessAddresses": {io.MultiReader(strings.NewReader(runStart+`<host>`), rawgen.Endless(`<address addr="10.0.0.1" addrtype="ipv4"/>`)), "too large: a host with more than"},
 		"EndlessScripts":   {io.MultiReader(strings.NewReader(hostStart+`<port portid="1">`), rawgen.Endless(`<script id="a" output="b"/>`)), "too large: a host with more than"},

@@ -66,7 +66,7 @@ func (r *reader) next() error {
 }
 
 func (r *reader) start() error {
-	here := elsewhere
+	var here place
 	if len(r.places) == 0 {
 		if string(r.xml.Name()) != "nmaprun" {
 			return r.fail(fmt.Errorf("the root element is %q, not \"nmaprun\"", r.xml.Name()))
@@ -104,7 +104,7 @@ func (r *reader) child(parent place) place {
 			r.host.ports = append(r.host.ports, port{
 				number:      r.portNumber(),
 				protocol:    r.keep("protocol"),
-				firstScript: int32(len(r.host.scripts)), //nolint:gosec // below the limit of a host
+				firstScript: int32(len(r.host.scripts)),
 			})
 			return inPort
 		}
@@ -129,7 +129,7 @@ func (r *reader) child(parent place) place {
 	case inTable:
 		if name == "elem" && r.xml.AttrCount() == 0 && r.script.smb {
 			r.host.elems = append(r.host.elems, elem{text: r.spanFrom(len(r.host.arena))})
-			r.script.lastElem = int32(len(r.host.elems)) //nolint:gosec // below the limit of a host
+			r.script.lastElem = int32(len(r.host.elems))
 			return inElem
 		}
 	case inElem:
@@ -201,7 +201,7 @@ func first(seen *bool) bool {
 }
 
 func (r *reader) newScript() script {
-	elems := int32(len(r.host.elems)) //nolint:gosec // below the limit of a host
+	elems := int32(len(r.host.elems))
 	s := script{id: r.keep("id"), output: r.keep("output"), firstElem: elems, lastElem: elems}
 	s.smb = string(r.host.arena[s.id.from:s.id.to]) == scriptSMB
 	return s
@@ -220,7 +220,7 @@ func (r *reader) keep(attribute string) span {
 
 // spanFrom is the end of the arena.
 func (r *reader) spanFrom(from int) span {
-	return span{from: int32(from), to: int32(len(r.host.arena)), ok: true} //nolint:gosec // below the limit of a host
+	return span{from: int32(from), to: int32(len(r.host.arena)), ok: true}
 }
 
 // portNumber is 0 for what counts as none.
@@ -246,7 +246,7 @@ func numberOrNone(f float64) float64 {
 func (r *reader) elemText() error {
 	e := &r.host.elems[len(r.host.elems)-1]
 	r.host.arena = append(r.host.arena, r.xml.Text()...)
-	e.text.to = int32(len(r.host.arena)) //nolint:gosec // below the limit of a host
+	e.text.to = int32(len(r.host.arena))
 	if r.host.size() > r.host.limit {
 		return r.fail(fmt.Errorf("%w: a script element of more than %d bytes", xmlsax.ErrTooLarge, r.host.limit))
 	}

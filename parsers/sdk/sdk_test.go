@@ -17,7 +17,7 @@ import (
 func TestRunTurnsCrashesIntoErrors(t *testing.T) {
 	p := sdk.Parser{ResultType: "x", Parse: func(context.Context, *sdk.Input, sdk.Emit) error {
 		var none map[string]int
-		none["a"] = 1
+		none["a"] = 1 //nolint:staticcheck // SA5000: the crash that is asked for
 		return nil
 	}}
 	err := sdk.Run(t.Context(), p, &sdk.Input{}, nil)

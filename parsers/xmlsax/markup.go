@@ -64,6 +64,8 @@ func (r *Reader) openTag(from int) (Kind, error) {
 }
 
 // tagLength finds the '>' that ends a start tag, outside of quotes.
+//
+//nolint:gocognit // a state machine reads best in one place
 func (r *Reader) tagLength(from int) (int, error) {
 	var quote byte
 	for i := from; ; {
@@ -332,6 +334,8 @@ func (r *Reader) skipComment() error {
 }
 
 // skipDoctype passes over a DOCTYPE with its internal subset. Nothing that it declares has any effect.
+//
+//nolint:gocognit // a state machine reads best in one place
 func (r *Reader) skipDoctype() error {
 	inside := false
 	for {

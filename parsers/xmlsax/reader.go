@@ -190,6 +190,8 @@ func (r *Reader) Next() (Kind, error) {
 	return kind, err
 }
 
+//
+//nolint:gocognit // a state machine reads best in one place
 func (r *Reader) next() (Kind, error) {
 	if r.toClose {
 		r.toClose = false

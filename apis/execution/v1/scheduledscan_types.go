@@ -21,7 +21,7 @@ const (
 )
 
 // ScheduledScanSpec says what to scan and when. One of interval and schedule is needed.
-// +kubebuilder:validation:XValidation:rule="(has(self.schedule) && self.schedule != '') || (has(self.interval) && !(self.interval in ['', '0', '0s']))",message="one of spec.interval (a duration such as 12h) and spec.schedule (a cron expression such as \"0 3 * * *\") must be set"
+// +kubebuilder:validation:XValidation:rule="(has(self.schedule) && self.schedule != ”) || (has(self.interval) && !(self.interval in [”, '0', '0s']))",message="one of spec.interval (a duration such as 12h) and spec.schedule (a cron expression such as \"0 3 * * *\") must be set"
 type ScheduledScanSpec struct {
 	// interval is the time between two runs as a Go duration, such as "12h" or "30m".
 	// "0s" and "" mean unset. It is ignored where schedule is set.

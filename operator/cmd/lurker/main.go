@@ -61,7 +61,7 @@ func main() {
 	if err != nil {
 		text := transfer.Redact(err.Error())
 		log.Error(text)
-		_ = os.WriteFile(terminationLog, []byte(text), 0o600) // only there in a pod
+		_ = os.WriteFile(terminationLog, []byte(text), 0o600) //nolint:gosec // G703: a constant path, which is only there in a pod
 		os.Exit(1)                                            //nolint:gocritic // the context has ended by now
 	}
 }

@@ -57,7 +57,7 @@ func WithHooks(groups ...[]executionv1.HookStatus) func(*executionv1.Scan) {
 }
 
 // Suspended suspends a Scan.
-func Suspended(s *executionv1.Scan) { s.Spec.Suspend = ptr.To(true) }
+func Suspended(s *executionv1.Scan) { s.Spec.Suspend = new(true) }
 
 // Deleted marks a Scan as being deleted, one minute after it was created.
 func Deleted(s *executionv1.Scan) { s.DeletionTimestamp = &metav1.Time{Time: Epoch.Add(time.Minute)} }

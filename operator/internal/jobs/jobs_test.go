@@ -10,12 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
-
-	batchv1 "k8s.io/api/batch/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/gen"
@@ -58,7 +57,7 @@ func fullScan(s *executionv1.Scan) {
 func fullType(t *executionv1.ScanTypeSpec) {
 	j := &t.JobTemplate
 	j.Annotations = map[string]string{"from": "job-template", "sidecar.istio.io/inject": "true"}
-	j.Spec.TTLSecondsAfterFinished, j.Spec.ActiveDeadlineSeconds, j.Spec.Suspend = ptr.To[int32](60), ptr.To[int64](600), ptr.To(false)
+	j.Spec.TTLSecondsAfterFinished, j.Spec.ActiveDeadlineSeconds, j.Spec.Suspend = ptr.To[int32](60), ptr.To[int64](600), new(false)
 	p := &j.Spec.Template
 	p.Labels = map[string]string{"from": "pod-template", "team": "type"}
 	p.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true", "from": "pod-template"}
@@ -83,10 +82,12 @@ func TestNewScanner(t *testing.T) {
 		"scanner-minimal":     {gen.Scan("nightly"), gen.ScanTypeSpec(), testConfig},
 		"scanner-full":        {gen.Scan("nightly", fullScan), gen.ScanTypeSpec(fullType), withUploads(withCA(testConfig))},
 		"scanner-own-account": {gen.Scan("nightly"), gen.ScanTypeSpec(func(t *executionv1.ScanTypeSpec) { t.JobTemplate.Spec.Template.Spec.ServiceAccountName = "trivy-k8s" }), testConfig},
-		"scanner-cleared": {gen.Scan("nightly", func(s *executionv1.Scan) {
-			s.Spec.Tolerations, s.Spec.Affinity = []corev1.Toleration{}, &corev1.Affinity{}
-		}),
-			gen.ScanTypeSpec(fullType), testConfig},
+		"scanner-cleared": {
+			gen.Scan("nightly", func(s *executionv1.Scan) {
+				s.Spec.Tolerations, s.Spec.Affinity = []corev1.Toleration{}, &corev1.Affinity{}
+			}),
+			gen.ScanTypeSpec(fullType), testConfig,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +140,7 @@ func TestNewParser(t *testing.T) {
 func TestNewHook(t *testing.T) {
 	urls := HookURLs{RawResult: "get-raw", Findings: "get-findings", RawResultUpload: "put-raw", FindingsUpload: "put-findings"}
 	full := gen.HookSpec(executionv1.ReadAndWrite, 3)
-	full.ServiceAccountName, full.TTLSecondsAfterFinished = ptr.To("own"), ptr.To[int32](30)
+	full.ServiceAccountName, full.TTLSecondsAfterFinished = new("own"), ptr.To[int32](30)
 	full.Env = []corev1.EnvVar{{Name: "FROM_HOOK", Value: "1"}}
 	full.Volumes, full.VolumeMounts = []corev1.Volume{{Name: "hook-volume"}}, []corev1.VolumeMount{{Name: "hook-volume", MountPath: "/h"}}
 	cases := map[string]struct {

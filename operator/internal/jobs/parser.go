@@ -4,7 +4,6 @@ package jobs
 
 import (
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/utils/ptr"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/names"
@@ -43,7 +42,7 @@ func NewParser(in Parser, cfg Config) *batchv1.Job {
 		affinity:    def.Affinity,
 		tolerations: def.Tolerations,
 		account:     executionv1.ServiceAccountParser,
-		automount:   ptr.To(true),
+		automount:   new(true),
 		podLabels:   overlay(map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy}, scan.Labels),
 		ttl:         def.TTLSecondsAfterFinished,
 	}

@@ -126,7 +126,7 @@ func addLurker(pod *corev1.PodSpec, in Scanner, cfg Config) {
 		// The scanner runs foreign code over hostile input: it gets no token. A ScanType
 		// that names a ServiceAccount of its own wants one, and keeps its setting.
 		pod.ServiceAccountName = executionv1.ServiceAccountLurker
-		pod.AutomountServiceAccountToken = ptr.To(false)
+		pod.AutomountServiceAccountToken = new(false)
 	}
 	if automountOff(pod) {
 		pod.Volumes = append(pod.Volumes, apiTokenVolume())
@@ -148,7 +148,7 @@ func automountOff(pod *corev1.PodSpec) bool {
 // container, here for the lurker alone.
 func apiTokenVolume() corev1.Volume {
 	return corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To(readableByAll),
+		DefaultMode: new(readableByAll),
 		Sources: []corev1.VolumeProjection{
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](tokenSeconds)}},
 			{ConfigMap: &corev1.ConfigMapProjection{
@@ -165,7 +165,7 @@ func apiTokenVolume() corev1.Volume {
 // uploadTokenVolume holds a token that is good for the upload endpoint only.
 func uploadTokenVolume() corev1.Volume {
 	return corev1.Volume{Name: uploadVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To(readableByAll),
+		DefaultMode: new(readableByAll),
 		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
 			Audience: UploadAudience, Path: UploadTokenFile, ExpirationSeconds: ptr.To[int64](uploadTokenSeconds),
 		}}},

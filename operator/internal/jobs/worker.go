@@ -127,10 +127,10 @@ func defaultResources() corev1.ResourceRequirements {
 // of the Pod Security Standards.
 func restricted(seccomp corev1.SeccompProfile) *corev1.SecurityContext {
 	return &corev1.SecurityContext{
-		RunAsNonRoot:             ptr.To(true),
-		AllowPrivilegeEscalation: ptr.To(false),
-		ReadOnlyRootFilesystem:   ptr.To(true),
-		Privileged:               ptr.To(false),
+		RunAsNonRoot:             new(true),
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Privileged:               new(false),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		SeccompProfile:           &seccomp,
 	}

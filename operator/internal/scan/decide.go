@@ -4,6 +4,7 @@ package scan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,21 +139,11 @@ func untilExpiry(o *observed) (time.Duration, bool) {
 }
 
 func lacksFinalizer(o *observed) bool {
-	for _, f := range o.scan.Finalizers {
-		if f == executionv1.FinalizerStorage {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(o.scan.Finalizers, executionv1.FinalizerStorage)
 }
 
 func hasAnyFinalizer(o *observed) bool {
-	for _, f := range o.scan.Finalizers {
-		if f == executionv1.FinalizerStorage || f == executionv1.FinalizerStorageLegacy {
-			return true
-		}
-	}
-	return false
+	return !lacksFinalizer(o) || slices.Contains(o.scan.Finalizers, executionv1.FinalizerStorageLegacy)
 }
 
 func isSuspended(o *observed) bool { return o.scan.Spec.Suspend != nil && *o.scan.Spec.Suspend }
@@ -369,8 +360,10 @@ func rejectSpec(o *observed, d *decision) {
 }
 
 func rejectScanType(o *observed, d *decision) {
-	d.fail(o, newStatus(o), executionv1.ConditionScanned, trouble{executionv1.ReasonInvalidScanType,
-		fmt.Sprintf("ScanType %q: %s", o.scan.Spec.ScanType, invalidScanType(o))})
+	d.fail(o, newStatus(o), executionv1.ConditionScanned, trouble{
+		executionv1.ReasonInvalidScanType,
+		fmt.Sprintf("ScanType %q: %s", o.scan.Spec.ScanType, invalidScanType(o)),
+	})
 }
 
 func awaitScanType(o *observed, d *decision) {
@@ -515,8 +508,10 @@ func jobLost(r role) func(*observed, *decision) {
 			s.scanned(o)
 			phase, name, file = executionv1.ConditionParsed, "parser", executionv1.FindingsFile
 		}
-		d.fail(o, s, phase, trouble{executionv1.ReasonJobLost,
-			fmt.Sprintf("The %s Job was removed before its outcome was seen, and storage has no %s. Was it deleted by hand, or is ttlSecondsAfterFinished very short?", name, file)})
+		d.fail(o, s, phase, trouble{
+			executionv1.ReasonJobLost,
+			fmt.Sprintf("The %s Job was removed before its outcome was seen, and storage has no %s. Was it deleted by hand, or is ttlSecondsAfterFinished very short?", name, file),
+		})
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/catalog"
@@ -80,22 +79,36 @@ func TestDecideEveryStateAndObservation(t *testing.T) {
 		{"NoScanType", list(withMissing("ScanType")), [8]string{"NoScanType", "ScannerLost", "ScannedButNoParser", "ParserLost", h, h, s, s}},
 		{"ScannerRuns", list(withJob(scannerRole, running)), [8]string{"ScannerRuns", "ScannerRuns", "ScannerRuns", "ParserLost", h, h, s, s}},
 		{"ScannerComplete", list(withJob(scannerRole, complete)), [8]string{"Scanned", "Scanned", "Scanned", "ParserLost", h, h, s, s}},
-		{"ScannerCompleteNoParser", list(withJob(scannerRole, complete), withMissing("ParseDefinition")),
-			[8]string{"ScannedButNoParser", "ScannedButNoParser", "ScannedButNoParser", "ParserLost", h, h, s, s}},
+		{
+			"ScannerCompleteNoParser", list(withJob(scannerRole, complete), withMissing("ParseDefinition")),
+			[8]string{"ScannedButNoParser", "ScannedButNoParser", "ScannedButNoParser", "ParserLost", h, h, s, s},
+		},
 		{"ScannerFailed", list(withJob(scannerRole, failed)), [8]string{"ScannerFailed", "ScannerFailed", "ScannerFailed", "ParserLost", h, h, s, s}},
-		{"ScannerOverdue", list(withJob(scannerRole, running, startedAgo(25*time.Hour))),
-			[8]string{"ScannerOverdue", "ScannerOverdue", "ScannerOverdue", "ParserLost", h, h, s, s}},
-		{"ParserRuns", list(withJob(scannerRole, complete), withJob(parserRole, running)),
-			[8]string{"ParserRuns", "ParserRuns", "ParserRuns", "ParserRuns", h, h, s, s}},
-		{"ParserComplete", list(withJob(scannerRole, complete), withJob(parserRole, complete)),
-			[8]string{"Parsed", "Parsed", "Parsed", "Parsed", h, h, s, s}},
-		{"ParserFailed", list(withJob(scannerRole, complete), withJob(parserRole, failed)),
-			[8]string{"ParserFailed", "ParserFailed", "ParserFailed", "ParserFailed", h, h, s, s}},
-		{"ParserOverdue", list(withJob(scannerRole, complete), withJob(parserRole, running, startedAgo(7*time.Hour))),
-			[8]string{"ParserOverdue", "ParserOverdue", "ParserOverdue", "ParserOverdue", h, h, s, s}},
+		{
+			"ScannerOverdue", list(withJob(scannerRole, running, startedAgo(25*time.Hour))),
+			[8]string{"ScannerOverdue", "ScannerOverdue", "ScannerOverdue", "ParserLost", h, h, s, s},
+		},
+		{
+			"ParserRuns", list(withJob(scannerRole, complete), withJob(parserRole, running)),
+			[8]string{"ParserRuns", "ParserRuns", "ParserRuns", "ParserRuns", h, h, s, s},
+		},
+		{
+			"ParserComplete", list(withJob(scannerRole, complete), withJob(parserRole, complete)),
+			[8]string{"Parsed", "Parsed", "Parsed", "Parsed", h, h, s, s},
+		},
+		{
+			"ParserFailed", list(withJob(scannerRole, complete), withJob(parserRole, failed)),
+			[8]string{"ParserFailed", "ParserFailed", "ParserFailed", "ParserFailed", h, h, s, s},
+		},
+		{
+			"ParserOverdue", list(withJob(scannerRole, complete), withJob(parserRole, running, startedAgo(7*time.Hour))),
+			[8]string{"ParserOverdue", "ParserOverdue", "ParserOverdue", "ParserOverdue", h, h, s, s},
+		},
 		{"ParserCompleteScannerGone", list(withJob(parserRole, complete)), [8]string{"Parsed", "Parsed", "Parsed", "Parsed", h, h, s, s}},
-		{"HookRuns", list(withJob(scannerRole, complete), withJob(parserRole, complete), withJob(hookRole("a"), running)),
-			[8]string{h, h, h, h, h, h, s, s}},
+		{
+			"HookRuns", list(withJob(scannerRole, complete), withJob(parserRole, complete), withJob(hookRole("a"), running)),
+			[8]string{h, h, h, h, h, h, s, s},
+		},
 	}
 	for _, r := range rows {
 		for i, state := range states {
@@ -175,33 +188,47 @@ func TestDecideBeforeTheFirstJob(t *testing.T) {
 		step   string
 		check  func(*testing.T, decision)
 	}{
-		"FinalizerFirst": {"nothing is started that nobody would clean up", gen.Scan("s", without(executionv1.FinalizerStorage)), nil, "FinalizerMissing",
+		"FinalizerFirst": {
+			"nothing is started that nobody would clean up", gen.Scan("s", without(executionv1.FinalizerStorage)), nil, "FinalizerMissing",
 			func(t *testing.T, d decision) {
 				if !d.addFinalizer || d.status != nil || len(d.launch) > 0 {
 					t.Errorf("decision %+v, want the finalizer alone", d)
 				}
-			}},
+			},
+		},
 		"SuspendedStartsNothing": {"suspend holds a Scan where it is", gen.Scan("s", gen.Suspended), nil, "Suspended", wantLaunch()},
-		"SuspendedRunsOn": {"Jobs that run go on, nothing advances", gen.Scan("s", gen.Suspended, gen.WithState(executionv1.ScanStateScanning)),
-			list(withJob(scannerRole, complete)), "Suspended", wantLaunch()},
-		"EmptySpec": {"a Scan without a spec is accepted by the API server, and can never run", gen.Scan("s", func(s *executionv1.Scan) { s.Spec = executionv1.ScanSpec{} }),
-			nil, "InvalidSpec", wantError(executionv1.ReasonInvalidSpec, "spec.scanType")},
+		"SuspendedRunsOn": {
+			"Jobs that run go on, nothing advances", gen.Scan("s", gen.Suspended, gen.WithState(executionv1.ScanStateScanning)),
+			list(withJob(scannerRole, complete)), "Suspended", wantLaunch(),
+		},
+		"EmptySpec": {
+			"a Scan without a spec is accepted by the API server, and can never run", gen.Scan("s", func(s *executionv1.Scan) { s.Spec = executionv1.ScanSpec{} }),
+			nil, "InvalidSpec", wantError(executionv1.ReasonInvalidSpec, "spec.scanType"),
+		},
 		"BadSelector": {"the user hears which field is wrong", gen.Scan("s", func(s *executionv1.Scan) {
 			s.Spec.HookSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Is"}}}
 		}), nil, "InvalidSpec", wantError(executionv1.ReasonInvalidSpec, "spec.hookSelector")},
-		"NoContainer": {"stored before the CRD required it", gen.Scan("s"), list(func(o *observed) { o.scanType.JobTemplate.Spec.Template.Spec.Containers = nil }),
-			"InvalidScanType", wantError(executionv1.ReasonInvalidScanType, "containers is empty")},
-		"OutsideResults": {"the lurker could not read it", gen.Scan("s"), list(func(o *observed) { o.scanType.ExtractResults.Location = "/tmp/x" }),
-			"InvalidScanType", wantError(executionv1.ReasonInvalidScanType, "/tmp/x")},
+		"NoContainer": {
+			"stored before the CRD required it", gen.Scan("s"), list(func(o *observed) { o.scanType.JobTemplate.Spec.Template.Spec.Containers = nil }),
+			"InvalidScanType", wantError(executionv1.ReasonInvalidScanType, "containers is empty"),
+		},
+		"OutsideResults": {
+			"the lurker could not read it", gen.Scan("s"), list(func(o *observed) { o.scanType.ExtractResults.Location = "/tmp/x" }),
+			"InvalidScanType", wantError(executionv1.ReasonInvalidScanType, "/tmp/x"),
+		},
 		"Start": {"the scanner is started and the state says so", gen.Scan("s"), nil, "Start", wantLaunch(scannerRole)},
-		"MissingWaits": {"the ScanType may come a moment later", gen.Scan("s"), list(withMissing("ScanType")), "NoScanType",
+		"MissingWaits": {
+			"the ScanType may come a moment later", gen.Scan("s"), list(withMissing("ScanType")), "NoScanType",
 			func(t *testing.T, d decision) {
 				if d.status.State != executionv1.ScanStateNew || d.requeueAfter != testSettings.MissingKindGrace {
 					t.Errorf("state %q, again in %s; want to wait for %s", d.status.State, d.requeueAfter, testSettings.MissingKindGrace)
 				}
-			}},
-		"MissingTooLong": {"waiting has an end", gen.Scan("s", waitingSince(executionv1.ReasonScanTypeNotFound, time.Minute)), list(withMissing("ScanType")), "NoScanType",
-			wantError(executionv1.ReasonScanTypeNotFound, "install it")},
+			},
+		},
+		"MissingTooLong": {
+			"waiting has an end", gen.Scan("s", waitingSince(executionv1.ReasonScanTypeNotFound, time.Minute)), list(withMissing("ScanType")), "NoScanType",
+			wantError(executionv1.ReasonScanTypeNotFound, "install it"),
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -252,8 +279,10 @@ func TestDecideOverdue(t *testing.T) {
 		with   func(*observed)
 		want   string
 	}{
-		"NeverStarted": {"an image that cannot be pulled ends the Scan, and the message says what kept it",
-			withJob(scannerRole, running, withTrouble, pendingAgo(2*time.Hour)), "did not start within its deadline of 1h0m0s: The image"},
+		"NeverStarted": {
+			"an image that cannot be pulled ends the Scan, and the message says what kept it",
+			withJob(scannerRole, running, withTrouble, pendingAgo(2*time.Hour)), "did not start within its deadline of 1h0m0s: The image",
+		},
 		"NeverEnded": {"a scanner that hangs ends the Scan", withJob(scannerRole, running, startedAgo(25*time.Hour)), "did not end within its deadline of 24h0m0s"},
 	}
 	for name, tc := range cases {
@@ -389,7 +418,7 @@ func retain(s *executionv1.Scan) {
 }
 
 func withDeadline(seconds int64) func(*executionv1.Scan) {
-	return func(s *executionv1.Scan) { s.Spec.Deadlines = &executionv1.Deadlines{ScannerSeconds: ptr.To(seconds)} }
+	return func(s *executionv1.Scan) { s.Spec.Deadlines = &executionv1.Deadlines{ScannerSeconds: new(seconds)} }
 }
 
 func waitingSince(reason string, ago time.Duration) func(*executionv1.Scan) {

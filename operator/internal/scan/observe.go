@@ -130,6 +130,7 @@ func newJob(b *batchv1.Job) job {
 			j.outcome, j.finished = complete, c.LastTransitionTime.Time
 		case batchv1.JobFailed:
 			j.outcome, j.finished, j.failure = failed, c.LastTransitionTime.Time, jobFailure(b)
+		default: // not terminal: the pods may still run
 		}
 	}
 	return j

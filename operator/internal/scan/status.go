@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,7 +90,7 @@ func (s *status) setAt(o *observed, kind string, value metav1.ConditionStatus, t
 	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
 		Type: kind, Status: value, Reason: t.reason, Message: message, ObservedGeneration: o.scan.Generation,
-		LastTransitionTime: metav1.Time{Time: at.Time.Truncate(1e9)},
+		LastTransitionTime: metav1.Time{Time: at.Truncate(time.Second)},
 	})
 }
 

@@ -109,8 +109,8 @@ func (w *world) run(further []string, options ...worldOption) {
 		Scheme:     cluster.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Cache:      cache.Options{ByObject: scan.CacheOptions(), ReaderFailOnMissingInformer: true, DefaultNamespaces: namespaces},
-		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)}},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
+		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	w.Expect(err).NotTo(HaveOccurred())
 	storage, err := store.New(cluster.Storage)

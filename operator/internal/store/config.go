@@ -4,6 +4,7 @@ package store
 
 import (
 	"net"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,7 +49,7 @@ func (c Config) Validate() field.ErrorList {
 		errs = append(errs, field.Required(field.NewPath("S3_BUCKET"), "the bucket that holds the results of scans"))
 	}
 	if c.Port != "" {
-		if _, err := net.LookupPort("tcp", c.Port); err != nil {
+		if n, err := strconv.ParseUint(c.Port, 10, 16); err != nil || n == 0 {
 			errs = append(errs, field.Invalid(field.NewPath("S3_PORT"), c.Port, "must be a port number, or empty"))
 		}
 	}

@@ -176,26 +176,50 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		want            []string
 		stored          bool
 	}{
-		"NoScan": {oneHost, "nmap-xml", answer(scanPath, func(rw http.ResponseWriter) { apiError(rw, 404, `scans "nightly" not found`) }),
-			[]string{"read Scan team-a/nightly", "404", "it was deleted"}, false},
-		"Forbidden": {oneHost, "nmap-xml", answer(scanPath, func(rw http.ResponseWriter) { apiError(rw, 403, "no") }),
-			[]string{"403", "RoleBinding of service account parser in namespace team-a"}, false},
-		"APIServerAway": {oneHost, "nmap-xml", answer(scanPath, func(rw http.ResponseWriter) { apiError(rw, 503, "away") }),
-			[]string{"given up after", "503", "away"}, false},
+		"NoScan": {
+			oneHost, "nmap-xml", answer(scanPath, func(rw http.ResponseWriter) { apiError(rw, 404, `scans "nightly" not found`) }),
+			[]string{"read Scan team-a/nightly", "404", "it was deleted"},
+			false,
+		},
+		"Forbidden": {
+			oneHost, "nmap-xml", answer(scanPath, func(rw http.ResponseWriter) { apiError(rw, 403, "no") }),
+			[]string{"403", "RoleBinding of service account parser in namespace team-a"},
+			false,
+		},
+		"APIServerAway": {
+			oneHost, "nmap-xml", answer(scanPath, func(rw http.ResponseWriter) { apiError(rw, 503, "away") }),
+			[]string{"given up after", "503", "away"},
+			false,
+		},
 		"NoType":      {oneHost, "", nil, []string{"names no rawResultType"}, false},
 		"UnknownType": {oneHost, "zap-xml", nil, []string{`no parser here reads result type "zap-xml"`, "nmap-xml", "ParseDefinition"}, false},
 		"BadResult":   {"<nmaprun>\n<host>", "nmap-xml", nil, []string{"parse nmap-xml", "line 2, byte 16", "stopped before its end"}, false},
 		"ExpiredRaw":  {oneHost, "nmap-xml", answer("/bucket/raw", expired), []string{"Request has expired", "URL_EXPIRATION_PARSER"}, false},
-		"NoRaw": {oneHost, "nmap-xml", answer("/bucket/raw", func(rw http.ResponseWriter) { s3Error(rw, 404, "NoSuchKey", "gone") }),
-			[]string{"parse nmap-xml", "/bucket/raw", "NoSuchKey"}, false},
-		"ExpiredFindings": {oneHost, "nmap-xml", answer("/bucket/findings.json", expired),
-			[]string{"store the findings", "Request has expired", "URL_EXPIRATION_PARSER"}, false},
-		"StoreAway": {oneHost, "nmap-xml", answer("/bucket/findings.json", func(rw http.ResponseWriter) { s3Error(rw, 503, "SlowDown", "slow") }),
-			[]string{"store the findings", "given up after", "SlowDown"}, false},
-		"ScanDeletedMeanwhile": {oneHost, "nmap-xml", answer(scanPath+"/status", func(rw http.ResponseWriter) { apiError(rw, 404, "gone") }),
-			[]string{"write the counters of Scan team-a/nightly", "it was deleted"}, true},
-		"PatchRefused": {oneHost, "nmap-xml", answer(scanPath+"/status", func(rw http.ResponseWriter) { apiError(rw, 422, "status.findings: Invalid") }),
-			[]string{"422", "status.findings: Invalid"}, true},
+		"NoRaw": {
+			oneHost, "nmap-xml", answer("/bucket/raw", func(rw http.ResponseWriter) { s3Error(rw, 404, "NoSuchKey", "gone") }),
+			[]string{"parse nmap-xml", "/bucket/raw", "NoSuchKey"},
+			false,
+		},
+		"ExpiredFindings": {
+			oneHost, "nmap-xml", answer("/bucket/findings.json", expired),
+			[]string{"store the findings", "Request has expired", "URL_EXPIRATION_PARSER"},
+			false,
+		},
+		"StoreAway": {
+			oneHost, "nmap-xml", answer("/bucket/findings.json", func(rw http.ResponseWriter) { s3Error(rw, 503, "SlowDown", "slow") }),
+			[]string{"store the findings", "given up after", "SlowDown"},
+			false,
+		},
+		"ScanDeletedMeanwhile": {
+			oneHost, "nmap-xml", answer(scanPath+"/status", func(rw http.ResponseWriter) { apiError(rw, 404, "gone") }),
+			[]string{"write the counters of Scan team-a/nightly", "it was deleted"},
+			true,
+		},
+		"PatchRefused": {
+			oneHost, "nmap-xml", answer(scanPath+"/status", func(rw http.ResponseWriter) { apiError(rw, 422, "status.findings: Invalid") }),
+			[]string{"422", "status.findings: Invalid"},
+			true,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -147,8 +147,7 @@ func (s *Scans) do(ctx context.Context, method, target string, body []byte) ([]b
 			pause = min(pause, firstPause<<(tries-1))
 		}
 		pause = pause/2 + rand.N(pause/2+1) //nolint:gosec // jitter is no secret
-		var status *apiError
-		if errors.As(err, &status) {
+		if status, ok := errors.AsType[*apiError](err); ok {
 			if !status.retryable() && (!status.briefly() || tries >= briefTries) {
 				return nil, err
 			}

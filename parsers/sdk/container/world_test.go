@@ -249,7 +249,7 @@ func (w *world) run(t testing.TB, change func(*container.Config)) error {
 
 // status digs in the Scan's status.
 func (w *world) status(path ...string) any {
-	var v any = w.scan["status"]
+	v := w.scan["status"]
 	for _, key := range path {
 		m, _ := v.(map[string]any)
 		v = m[key]

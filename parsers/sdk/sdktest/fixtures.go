@@ -100,7 +100,7 @@ func write(t *testing.T, stem string, got []byte, failure error) {
 		t.Fatal(err)
 	}
 	content.WriteByte('\n')
-	if err := os.WriteFile(name, content.Bytes(), 0o644); err != nil { //nolint:gosec // a file of the repository
+	if err := os.WriteFile(name, content.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
