@@ -31,7 +31,7 @@ type ExtractResults struct {
 	// folder that the scanner shares with the uploading container.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
-	// +kubebuilder:validation:XValidation:rule="self == '' || (self.startsWith('/home/securecodebox/') && !self.endsWith('/') && !self.contains('/../') && !self.endsWith('/..'))",message="must be a file below /home/securecodebox/, such as /home/securecodebox/nmap-results.xml: only that folder is shared with the container that uploads the result"
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || (self.startsWith('/home/securecodebox/') && !self.endsWith('/') && !self.contains('/../') && !self.endsWith('/..'))",message="must be a file below /home/securecodebox/, such as /home/securecodebox/nmap-results.xml: only that folder is shared with the container that uploads the result"
 	// +kubebuilder:validation:XValidation:rule="!self.endsWith('/findings.json')",message="must not be called findings.json: that name is taken by the findings in storage"
 	Location string `json:"location,omitempty"`
 }

@@ -21,13 +21,13 @@ const (
 )
 
 // ScheduledScanSpec says what to scan and when. One of interval and schedule is needed.
-// +kubebuilder:validation:XValidation:rule="(has(self.schedule) && self.schedule != ”) || (has(self.interval) && !(self.interval in [”, '0', '0s']))",message="one of spec.interval (a duration such as 12h) and spec.schedule (a cron expression such as \"0 3 * * *\") must be set"
+// +kubebuilder:validation:XValidation:rule="(has(self.schedule) && size(self.schedule) > 0) || (has(self.interval) && self.interval.matches('[1-9]'))",message="one of spec.interval (a duration such as 12h) and spec.schedule (a cron expression such as \"0 3 * * *\") must be set"
 type ScheduledScanSpec struct {
 	// interval is the time between two runs as a Go duration, such as "12h" or "30m".
 	// "0s" and "" mean unset. It is ignored where schedule is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self == '' || self == '0' || self.matches('^([0-9]+([.][0-9]*)?(ns|us|µs|ms|s|m|h))+$')",message="must be a duration of numbers with units, such as 12h, 30m or 1h30m; days are written in hours"
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self == '0' || self.matches('^([0-9]+([.][0-9]*)?(ns|us|µs|ms|s|m|h))+$')",message="must be a duration of numbers with units, such as 12h, 30m or 1h30m; days are written in hours"
 	Interval string `json:"interval,omitempty"`
 
 	// schedule is a cron expression of five fields, such as "0 3 * * *", or a

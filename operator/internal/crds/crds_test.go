@@ -106,9 +106,9 @@ func TestDefect53ResultCalledFindingsIsRefused(t *testing.T) {
 	refused(t, "testdata/invalid/scantype-location-findings.yaml")
 }
 
-// TestDefect9EmptyParametersStayValid patches a Scan with an empty list as the operator
+// TestDefect09EmptyParametersStayValid patches a Scan with an empty list as the operator
 // does: neither does the list vanish, nor does the API server refuse the patch.
-func TestDefect9EmptyParametersStayValid(t *testing.T) {
+func TestDefect09EmptyParametersStayValid(t *testing.T) {
 	for name, spec := range map[string]any{
 		"EmptyParameters": map[string]any{"scanType": "test-scan", "parameters": []any{}, "tolerations": []any{}},
 		"NoSpec":          nil,

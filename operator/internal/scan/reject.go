@@ -78,11 +78,10 @@ func rejectHook(o *observed, before, d *decision, l launch, why rejection) {
 	t := trouble{why.reason, fmt.Sprintf("Hook %q: %s", l.hook.Name, why.message)}
 	for _, g := range s.OrderedHookStatuses {
 		for i := range g {
-			if g[i].HookName != l.hook.Name {
-				continue
+			if g[i].State == executionv1.HookStateInProgress && g[i].JobName == "" {
+				g[i].State = executionv1.HookStatePending // its turn did not come
 			}
-			g[i].State = executionv1.HookStatePending
-			if why.final {
+			if g[i].HookName == l.hook.Name && why.final {
 				g[i].State = executionv1.HookStateFailed
 			}
 		}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uploads_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/gen"
+	"github.com/scanyard/scanyard/operator/internal/jobs"
+	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/testcluster"
+	"github.com/scanyard/scanyard/operator/internal/uploads"
+)
+
+var cluster *testcluster.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if cluster, err = testcluster.Start(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() {
+			if err := cluster.Stop(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}()
+		return m.Run()
+	}())
+}
+
+// world is a Scan that is being scanned, its Job and its pod.
+type world struct {
+	*testing.T
+
+	scan *executionv1.Scan
+	job  *batchv1.Job
+	pod  *corev1.Pod
+
+	http *http.Client
+	url  string
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	c, ctx := cluster.Client, t.Context()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+	must(t, c.Create(ctx, ns))
+	must(t, c.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "lurker"}}))
+	w := &world{T: t}
+	w.scan = &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "s"}, Spec: executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{}}}
+	must(t, c.Create(ctx, w.scan))
+	w.state(executionv1.ScanStateScanning)
+	var err error
+	w.job, err = jobs.NewScanner(jobs.Scanner{Scan: w.scan, ScanType: gen.ScanTypeSpec(), UploadURL: "https://s3/x", Attempt: 1}, jobs.Config{
+		Lurker: jobs.Lurker{Image: "lurker", SeccompProfile: corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+	})
+	must(t, err)
+	must(t, c.Create(ctx, w.job))
+	w.pod = w.podOf(w.job, "scanner-pod")
+	w.serve()
+	return w
+}
+
+func (w *world) state(s executionv1.ScanState) {
+	w.Helper()
+	before := w.scan.DeepCopy()
+	w.scan.Status.State, w.scan.Status.RawResultFile = s, "nmap-results.xml"
+	must(w.T, cluster.Client.Status().Patch(w.Context(), w.scan, client.MergeFrom(before)))
+}
+
+func (w *world) podOf(j *batchv1.Job, name string) *corev1.Pod {
+	w.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}},
+		Spec:       j.Spec.Template.Spec,
+	}
+	must(w.T, cluster.Client.Create(w.Context(), p))
+	return p
+}
+
+// token returns what kubelet would put into a pod for an audience.
+func (w *world) token(pod *corev1.Pod, audience string) string {
+	w.Helper()
+	r := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}}}
+	if pod != nil {
+		r.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}
+	}
+	set, err := kubernetes.NewForConfig(cluster.Config)
+	must(w.T, err)
+	r, err = set.CoreV1().ServiceAccounts(w.scan.Namespace).CreateToken(w.Context(), "lurker", r, metav1.CreateOptions{})
+	must(w.T, err)
+	return r.Status.Token
+}
+
+func (w *world) serve() {
+	w.Helper()
+	cert, err := uploads.EnsureCertificate(w.Context(), cluster.Client, client.ObjectKey{Namespace: w.scan.Namespace, Name: "tls"}, "127.0.0.1", time.Now())
+	must(w.T, err)
+	l, err := (&net.ListenConfig{}).Listen(w.Context(), "tcp", "127.0.0.1:0")
+	must(w.T, err)
+	s, err := store.New(cluster.Storage)
+	must(w.T, err)
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- uploads.NewServer(l, cert.TLS, cluster.Client, cluster.Client, s).Start(ctx) }()
+	w.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+	})
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(cert.CA))
+	w.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	w.url = "https://" + l.Addr().String() + uploads.Path
+}
+
+func (w *world) ask(token string) (int, string) {
+	w.Helper()
+	req, err := http.NewRequestWithContext(w.Context(), http.MethodPost, w.url, http.NoBody)
+	must(w.T, err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := w.http.Do(req)
+	must(w.T, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(w.T, err)
+	return resp.StatusCode, string(body)
+}
+
+func TestAFreshURLIsForTheRawResultOfTheOwnScan(t *testing.T) {
+	w := newWorld(t)
+	code, body := w.ask(w.token(w.pod, jobs.UploadAudience))
+	if code != http.StatusOK {
+		t.Fatalf("%d %s", code, body)
+	}
+	var a uploads.Answer
+	must(t, json.Unmarshal([]byte(body), &a))
+	u, err := url.Parse(a.URL)
+	must(t, err)
+	if !strings.HasSuffix(u.Path, "/scan-"+string(w.scan.UID)+"/nmap-results.xml") {
+		t.Errorf("the URL is for %s", u.Path)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, a.URL, strings.NewReader("late"))
+	must(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	must(t, resp.Body.Close())
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("storage answers %s", resp.Status)
+	}
+}
+
+func TestWhoGetsNoURL(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		token  func(*world) string
+		want   int
+	}{
+		"NoToken":       {"nobody", func(*world) string { return "" }, http.StatusUnauthorized},
+		"Garbage":       {"nobody", func(*world) string { return "x.y.z" }, http.StatusUnauthorized},
+		"OtherAudience": {"a token for the API server is no good here", func(w *world) string { return w.token(w.pod, "https://kubernetes.default.svc") }, http.StatusUnauthorized},
+		"NotBound":      {"a token that is not a pod's", func(w *world) string { return w.token(nil, jobs.UploadAudience) }, http.StatusForbidden},
+		"LaterPhase": {"parsers read the raw result: it may not change any more", func(w *world) string {
+			token := w.token(w.pod, jobs.UploadAudience)
+			w.state(executionv1.ScanStateParsing)
+			return token
+		}, http.StatusForbidden},
+		"OtherPod": {"a pod of the namespace that is no scanner pod", func(w *world) string {
+			p := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: w.scan.Namespace, Name: "other"},
+				Spec:       corev1.PodSpec{ServiceAccountName: "lurker", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			}
+			must(w.T, cluster.Client.Create(w.Context(), p))
+			return w.token(p, jobs.UploadAudience)
+		}, http.StatusForbidden},
+		"OtherJob": {"a Job that claims the Scan but is not its scanner", func(w *world) string {
+			j := w.job.DeepCopy()
+			j.ObjectMeta = metav1.ObjectMeta{Namespace: j.Namespace, Name: "forged", Labels: j.Labels, OwnerReferences: j.OwnerReferences}
+			j.Spec.Selector, j.Spec.Template.Labels = nil, nil
+			must(w.T, cluster.Client.Create(w.Context(), j))
+			return w.token(w.podOf(j, "forged"), jobs.UploadAudience)
+		}, http.StatusForbidden},
+		"PodGone": {"the token of a pod that is gone", func(w *world) string {
+			token := w.token(w.pod, jobs.UploadAudience)
+			must(w.T, cluster.Client.Delete(w.Context(), w.pod, client.GracePeriodSeconds(0)))
+			return token
+		}, http.StatusUnauthorized},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			code, body := w.ask(tc.token(w))
+			if code != tc.want || strings.Contains(body, "X-Amz") {
+				t.Errorf("%s: %d %s, want %d", tc.reason, code, body, tc.want)
+			}
+		})
+	}
+}
+
+func TestCertificateIsSharedAndRenewed(t *testing.T) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+	must(t, cluster.Client.Create(t.Context(), ns))
+	key, now := client.ObjectKey{Namespace: ns.Name, Name: "tls"}, time.Now()
+	ensure := func(host string, at time.Time) string {
+		t.Helper()
+		c, err := uploads.EnsureCertificate(t.Context(), cluster.Client, key, host, at)
+		must(t, err)
+		return c.CA
+	}
+	first := ensure("scanyard.ns.svc", now)
+	if again := ensure("scanyard.ns.svc", now.Add(24*time.Hour)); again != first {
+		t.Error("a certificate that is good was made anew")
+	}
+	if other := ensure("other.ns.svc", now); other == first {
+		t.Error("a certificate for another host was kept")
+	}
+	second := ensure("other.ns.svc", now)
+	if late := ensure("other.ns.svc", now.Add(10*365*24*time.Hour)); late == second {
+		t.Error("a certificate that is about to expire was kept")
+	}
+}
