@@ -101,7 +101,8 @@ type ScanSpec struct {
 
 // Deadlines bound the phases of a Scan, in seconds. A phase that passes its
 // deadline is stopped and the Scan becomes Errored, with a condition that names
-// the phase. Time during which the Scan is suspended does not end a phase.
+// the phase. A deadline that passes while the Scan is suspended takes effect when the
+// Scan goes on.
 type Deadlines struct {
 	// startSeconds bounds how long the pod of any phase may take from the creation
 	// of its Job until all its containers have started: image pulls and scheduling.
@@ -269,11 +270,8 @@ const (
 const (
 	// ReasonCompleted is set when the Scan, or the phase, has ended well.
 	ReasonCompleted = "Completed"
-	// ReasonPending is set on a phase that has not begun.
-	ReasonPending = "Pending"
-	// ReasonStarting is set when the Job of a phase exists and its pod has not started.
-	ReasonStarting = "Starting"
-	// ReasonRunning is set when the pod of a phase runs.
+	// ReasonRunning is set when the Job of a phase was created and nothing is known to
+	// keep it from getting on.
 	ReasonRunning = "Running"
 	// ReasonSuspended is set while spec.suspend keeps the Scan from going on; set it
 	// to false to go on.
@@ -325,7 +323,8 @@ const (
 	ReasonNameConflict = "NameConflict"
 	// ReasonDeadlineExceeded is set when a phase passed its deadline; the message names it.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonStorageUnavailable is set while object storage does not answer.
+	// ReasonStorageUnavailable is set while the operator cannot use object storage; it
+	// tries again until it can.
 	ReasonStorageUnavailable = "StorageUnavailable"
 )
 

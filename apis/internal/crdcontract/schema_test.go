@@ -276,7 +276,6 @@ func (c *checker) kubernetesStruct(path string, t reflect.Type, got schema) {
 	}
 	needed := map[string]bool{}
 	for f := range t.Fields() {
-		f := f
 		tag := strings.Split(f.Tag.Get("json"), ",")
 		if f.Anonymous && tag[0] == "" {
 			if f.Type != reflect.TypeFor[metav1.TypeMeta]() {
@@ -338,4 +337,18 @@ func number(f *float64) any {
 		return nil
 	}
 	return *f
+}
+
+// TestScanTypesNeedAContainer: of a ScanType's Job only the template, and of its pod
+// only the containers, are required.
+func TestScanTypesNeedAContainer(t *testing.T) {
+	crds := readCRDs(t)
+	for _, kind := range []string{"ScanType", "ClusterScanType"} {
+		job := crds[kind].Spec.Versions[0].Schema.Root.Properties["spec"].Properties["jobTemplate"]
+		spec := job.Properties["spec"]
+		pod := spec.Properties["template"].Properties["spec"]
+		equal(t, kind+" jobTemplate requires", []string(nil), job.Required)
+		equal(t, kind+" jobTemplate.spec requires", []string{"template"}, spec.Required)
+		equal(t, kind+" jobTemplate.spec.template.spec requires", []string{"containers"}, pod.Required)
+	}
 }

@@ -62,7 +62,7 @@ func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.IntVar(&o.Burst, "kube-api-burst", defaultBurst, "requests to the API server at once")
 
 	s := &o.Scan
-	fs.DurationVar(&s.StartDeadline, "start-deadline", time.Hour, "how long a pod of a Scan may take to start: image pulls, scheduling, quotas; a Scan can set spec.deadlines.startSeconds")
+	fs.DurationVar(&s.StartDeadline, "start-deadline", 30*time.Minute, "how long a pod of a Scan may take to start: image pulls, scheduling, quotas; its URLs (URL_EXPIRATION_PARSER, URL_EXPIRATION_HOOK) must live longer; a Scan can set spec.deadlines.startSeconds")
 	fs.DurationVar(&s.ScannerDeadline, "scanner-deadline", maxExpiry, "how long a scanner may take; a Scan can set spec.deadlines.scannerSeconds")
 	fs.DurationVar(&s.ParserDeadline, "parser-deadline", 6*time.Hour, "how long a parser may take; a Scan can set spec.deadlines.parserSeconds")
 	fs.DurationVar(&s.HookDeadline, "hook-deadline", 6*time.Hour, "how long each hook may take; a Scan can set spec.deadlines.hookSeconds")

@@ -342,6 +342,21 @@ func (d *decision) tell(o *observed, kind string, t trouble) {
 	d.notice = &notice{kind, t.reason, t.message}
 }
 
+// decideOutage says on the Scan that object storage cannot be used. Nothing else of
+// the status changes; a Scan that has ended or is being deleted needs no telling.
+func decideOutage(o *observed, why string) decision {
+	d := decision{step: "StorageUnavailable"}
+	if isDeleted(o) || isSettled(o) {
+		return d
+	}
+	s := newStatus(o)
+	t := trouble{executionv1.ReasonStorageUnavailable, "Object storage cannot be used; the Scan goes on when it can: " + clean(why)}
+	s.set(o, executionv1.ConditionReady, metav1.ConditionUnknown, t)
+	d.tell(o, corev1.EventTypeWarning, t)
+	d.status = s.result()
+	return d
+}
+
 // --- rows: before the first Job ---
 
 func addFinalizer(_ *observed, d *decision) { d.addFinalizer = true }

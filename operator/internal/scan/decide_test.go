@@ -331,6 +331,22 @@ func TestDecideEnd(t *testing.T) {
 	}
 }
 
+func TestDecideOutage(t *testing.T) {
+	o := observation(gen.Scan("s"))
+	d := decideOutage(o, "presign PUT: Get https://s3/b?X-Amz-Signature=abc: connection refused")
+	ready := findCondition(d.status.Conditions, executionv1.ConditionReady)
+	if ready.Reason != executionv1.ReasonStorageUnavailable || strings.Contains(ready.Message, "abc") || !strings.Contains(ready.Message, "connection refused") || d.notice == nil {
+		t.Errorf("Ready is %+v, notice %v", ready, d.notice)
+	}
+	o.scan.Status = *d.status
+	if again := decideOutage(o, "presign PUT: Get https://s3/b?X-Amz-Signature=def: connection refused"); again.notice != nil || diffStatus(d.status, again.status) != "" {
+		t.Error("the next try writes and tells again")
+	}
+	if d := decideOutage(observation(gen.Scan("s", gen.WithState(executionv1.ScanStateDone))), "x"); d.status != nil {
+		t.Error("a Scan that has ended is written")
+	}
+}
+
 func TestDecideDeletion(t *testing.T) {
 	away := func(j *job) { j.namespace = "hooks" }
 	cases := map[string]struct {

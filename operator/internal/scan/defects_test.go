@@ -6,11 +6,13 @@ package scan_test
 // is a case that this operator gets right.
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +26,7 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/gen"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/scan"
+	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
 // failing makes calls of the Reconciler fail whose description starts with a text.
@@ -72,6 +75,20 @@ func TestDefect04PresignFailureIsTriedAgain(t *testing.T) {
 		w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 		w.Expect(w.jobs("")).To(HaveLen(2))
 	}
+}
+
+func TestStorageOutageIsToldToTheUser(t *testing.T) {
+	w := newWorld(t)
+	w.faults.match = func(call string) bool { return call == "presign upload" }
+	w.faults.err = &store.Error{Doing: "presign PUT", Err: errors.New("connection refused")}
+	w.faults.always = true
+	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonStorageUnavailable))
+	w.faults.mu.Lock()
+	w.faults.always = false
+	w.faults.mu.Unlock()
+	w.job(executionv1.JobTypeScanner)
+	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonRunning))
 }
 
 func TestDefect05NoJobIsNotACompletedJob(t *testing.T) {
@@ -328,6 +345,42 @@ func TestDefect31LongHookNames(t *testing.T) {
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	job := w.job(executionv1.JobTypeReadOnlyHook)
 	w.Expect(job.Annotations).To(HaveKeyWithValue(executionv1.AnnotationHookName, name))
+}
+
+func TestDefect32ScansAreCountedOnce(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(o *scan.Options) { o.Metrics = scan.NewMetrics(registry) })
+	w.failing("patch status", 1) // the first write of Scanning fails and is tried again
+	w.completeAll()
+	w.create(w.scanType(), w.parseDefinition(), w.scan("s"), w.scan("bad", func(s *executionv1.Scan) { s.Spec.HookSelector = badSelector }))
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
+	w.Eventually(w.state("bad")).Should(Equal(executionv1.ScanStateErrored))
+	w.touch("s")
+	for name, want := range map[string]float64{
+		"securecodebox_scans_started_count": 1, "securecodebox_scans_done_count": 1, "securecodebox_scans_errored_count": 1,
+	} {
+		w.Eventually(func() float64 { return total(t, registry, name) }).Should(Equal(want), name)
+		w.Consistently(func() float64 { return total(t, registry, name) }, "300ms").Should(Equal(want), name)
+	}
+}
+
+var badSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: "Is"}}}
+
+// total sums a counter over its labels.
+func total(t *testing.T, g prometheus.Gatherer, name string) (sum float64) {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
 
 func TestDefect33TTLCountsFromTheEnd(t *testing.T) {

@@ -27,7 +27,8 @@ import (
 // attempt numbers the tries of a phase. A Scan has one.
 const attempt = 1
 
-// observe reads what decide looks at; nil where the Scan is gone.
+// observe reads what decide looks at; nil where the Scan is gone. With an error it
+// returns what it has read so far.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observed, error) {
 	scan := &executionv1.Scan{}
 	// This read waits until the cache has seen our own last write of the Scan.
@@ -36,13 +37,13 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	}
 	o := &observed{now: r.clock.Now(), settings: r.settings, scan: scan}
 	if err := r.observeJobs(ctx, o); err != nil {
-		return nil, err
+		return o, err
 	}
 	if isDeleted(o) || isSettled(o) || lacksFinalizer(o) || isSuspended(o) || isInvalid(o) {
 		return o, nil
 	}
 	if err := r.observeLost(ctx, o); err != nil {
-		return nil, err
+		return o, err
 	}
 	return o, r.observeNeeds(ctx, o)
 }

@@ -4,6 +4,7 @@ package scan
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,12 +80,18 @@ func NewReconciler(o Options) *Reconciler {
 // Reconcile takes one look at a Scan and does what is next.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
-	if err != nil || o == nil {
+	if o == nil {
 		return reconcile.Result{}, err
 	}
-	d := decide(o)
-	log.FromContext(ctx).V(1).Info("Decided", "step", d.step, "state", o.scan.Status.State)
-	err = r.act(ctx, o, &d)
+	var d decision
+	if err == nil {
+		d = decide(o)
+		log.FromContext(ctx).V(1).Info("Decided", "step", d.step, "state", o.scan.Status.State)
+		err = r.act(ctx, o, &d)
+	}
+	if outage, ok := errors.AsType[*store.Error](err); ok {
+		return reconcile.Result{}, errors.Join(err, r.tellOutage(ctx, o, outage))
+	}
 	switch {
 	case err == nil:
 		return reconcile.Result{RequeueAfter: d.requeueAfter}, nil
@@ -99,6 +106,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	default:
 		return reconcile.Result{}, err
 	}
+}
+
+// tellOutage shows on the Scan that storage keeps it from going on. The pass is tried
+// again with a growing pause.
+func (r *Reconciler) tellOutage(ctx context.Context, o *observed, outage *store.Error) error {
+	d := decideOutage(o, outage.Error())
+	if d.status == nil {
+		return nil
+	}
+	err := r.writeStatus(ctx, o, &d)
+	if apierrors.IsConflict(err) {
+		return nil // the next try tells it
+	}
+	return err
 }
 
 // conflictRetry is when a Scan that somebody else wrote at the same moment is looked

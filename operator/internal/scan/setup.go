@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -150,7 +151,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scan").
 		For(&executionv1.Scan{}).
-		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(scanOfJob)).
+		Watches(&batchv1.Job{}, jobHandler{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.scanOfPod), podPredicate()).
 		Watches(&executionv1.ScanType{}, r.enqueueAwaiting("ScanType")).
 		Watches(&executionv1.ClusterScanType{}, r.enqueueAwaiting("ScanType")).
@@ -162,6 +163,54 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 			ReconciliationTimeout:   passTimeout,
 		}).
 		Complete(r)
+}
+
+// jobHandler brings the Scan of a Job when the Job ends, is held or let go, or is gone.
+type jobHandler struct{}
+
+// endedPriority is that of Scans one of whose Jobs has ended. They come before Scans
+// that are to be started: under load, what has begun is brought to its end first.
+const endedPriority = 100
+
+// Create is for Jobs that this operator has not made, or made before it was started.
+func (jobHandler) Create(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	enqueue(ctx, e.Object, 0, q)
+}
+
+// Update is for what has changed.
+func (jobHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	before, okBefore := e.ObjectOld.(*batchv1.Job)
+	after, okAfter := e.ObjectNew.(*batchv1.Job)
+	if !okBefore || !okAfter {
+		return
+	}
+	b, a := newJob(before), newJob(after)
+	switch {
+	case b.outcome != a.outcome:
+		enqueue(ctx, after, endedPriority, q)
+	case b.suspended != a.suspended:
+		enqueue(ctx, after, 0, q)
+	}
+}
+
+// Delete is for Jobs that went before their end was seen, and for Scans that wait for
+// them to go.
+func (jobHandler) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	enqueue(ctx, e.Object, 0, q)
+}
+
+// Generic never comes.
+func (jobHandler) Generic(context.Context, event.GenericEvent, workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+}
+
+func enqueue(ctx context.Context, o client.Object, priority int, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	for _, req := range scanOfJob(ctx, o) {
+		if pq, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+			pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, req)
+			continue
+		}
+		q.Add(req)
+	}
 }
 
 // podPredicate lets through what changes how a Job stands: that its pod is there, that

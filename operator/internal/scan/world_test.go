@@ -382,6 +382,8 @@ type faults struct {
 	at int
 	// after lets the call have its effect before it fails.
 	after bool
+	// err is what a call fails with; errFault where it is not set.
+	err error
 	// always fails every call that counts.
 	always bool
 	// match, where set, chooses the calls that count.
@@ -413,12 +415,16 @@ func (f *faults) count() int {
 
 func (f *faults) do(call string, act func() error) error {
 	failed := f.hit(call)
+	fault := f.err
+	if fault == nil {
+		fault = errFault
+	}
 	if failed && !f.after {
-		return errFault
+		return fault
 	}
 	err := act()
 	if failed {
-		return errFault
+		return fault
 	}
 	return err
 }

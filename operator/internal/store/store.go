@@ -29,6 +29,19 @@ const (
 	deleteBatch = 1000
 )
 
+// Error says that the storage could not be used. Trying again later may help.
+type Error struct {
+	// Doing is what was being done.
+	Doing string
+	Err   error
+}
+
+// Error tells what was being done and why it failed, without credentials.
+func (e *Error) Error() string { return e.Doing + ": " + e.Err.Error() }
+
+// Unwrap returns why it failed.
+func (e *Error) Unwrap() error { return e.Err }
+
 // Store hands out presigned URLs and removes objects. It is safe for concurrent use.
 type Store struct {
 	client  *minio.Client
@@ -133,7 +146,7 @@ func (s *Store) presign(ctx context.Context, method string, o Owner, filename st
 	u, err := s.client.Presign(ctx, method, s.bucket, key, expiry, nil)
 	s.observe("presign", err)
 	if err != nil {
-		return "", fmt.Errorf("presign %s: %w", method, clean(err))
+		return "", &Error{"presign " + method, clean(err)}
 	}
 	return u.String(), nil
 }
@@ -153,7 +166,7 @@ func (s *Store) Exists(ctx context.Context, o Owner, filename string) (bool, err
 	}
 	s.observe("stat", err)
 	if err != nil {
-		return false, fmt.Errorf("look for %s: %w", filename, clean(err))
+		return false, &Error{"look for " + filename, clean(err)}
 	}
 	return true, nil
 }
@@ -168,7 +181,10 @@ func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error
 	if ok {
 		err := s.removePrefix(ctx, prefix)
 		s.observe("remove", err)
-		return err
+		if err != nil {
+			return &Error{"remove " + prefix, err}
+		}
+		return nil
 	}
 	for _, f := range []string{rawResultFile, executionv1.FindingsFile} {
 		if f == "" {
@@ -184,7 +200,7 @@ func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error
 		}
 		s.observe("remove", err)
 		if err != nil {
-			return fmt.Errorf("remove %s: %w", f, clean(err))
+			return &Error{"remove " + f, clean(err)}
 		}
 	}
 	return nil
