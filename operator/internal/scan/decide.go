@@ -260,15 +260,21 @@ func (d *decision) revokeAway(o *observed, j job) {
 
 func deleteScan(_ *observed, d *decision) { d.deleteScan = true }
 
-// keepSettled writes again what another client has removed, and waits for the TTL.
+// keepSettled waits for the TTL, and writes again what another client has removed.
 func keepSettled(o *observed, d *decision) {
+	if left, ok := untilExpiry(o); ok {
+		d.requeueAfter = left
+	}
+	if !needsMending(o.scan) {
+		return
+	}
 	s := newStatus(o)
 	if s.FinishedAt == nil {
 		s.FinishedAt = &metav1.Time{Time: lastEnd(o)}
 	}
 	if o.scan.Status.State == executionv1.ScanStateDone {
 		s.settled(o, metav1.ConditionTrue, executionv1.ReasonCompleted, "The Scan is done.")
-	} else if s.condition(executionv1.ConditionReady) == nil {
+	} else {
 		message := s.ErrorDescription
 		if message == "" {
 			message = "The Scan ended with an error."
@@ -276,9 +282,13 @@ func keepSettled(o *observed, d *decision) {
 		s.settled(o, metav1.ConditionFalse, executionv1.ReasonErrored, message)
 	}
 	d.status = s.result()
-	if left, ok := untilExpiry(o); ok {
-		d.requeueAfter = left
-	}
+}
+
+// needsMending says whether the status of a settled Scan lacks what it has to tell, as
+// after a client has replaced it, or holds zero counts.
+func needsMending(s *executionv1.Scan) bool {
+	return s.Status.FinishedAt == nil || findCondition(s.Status.Conditions, executionv1.ConditionReady) == nil ||
+		withoutZeros(s.Status.Findings.FindingSeverities) != s.Status.Findings.FindingSeverities
 }
 
 // lastEnd is when the last Job of the Scan ended, to the second; now where none is seen.

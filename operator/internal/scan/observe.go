@@ -178,8 +178,7 @@ func (r *Reconciler) observePods(ctx context.Context, o *observed, b *batchv1.Jo
 			j.pendingSince = p.CreationTimestamp.Time
 		}
 	}
-	untried := b.Status.Failed == 0 && b.Status.Succeeded == 0 && b.Status.UncountedTerminatedPods == nil
-	if len(pods.Items) > 0 || !untried || j.suspended {
+	if len(pods.Items) > 0 || hasTried(b) || j.suspended {
 		return nil
 	}
 	j.noPod, j.pendingSince = true, j.created
@@ -194,6 +193,12 @@ func (r *Reconciler) observePods(ctx context.Context, o *observed, b *batchv1.Jo
 	}
 	j.trouble = createTrouble(events.Items)
 	return nil
+}
+
+// hasTried says whether pods of a Job have ended already.
+func hasTried(b *batchv1.Job) bool {
+	u := b.Status.UncountedTerminatedPods
+	return b.Status.Failed > 0 || b.Status.Succeeded > 0 || u != nil && len(u.Succeeded)+len(u.Failed) > 0
 }
 
 // resumable is the age from which a Scan that has no state and no Job is looked up in

@@ -49,7 +49,7 @@ const (
 func CacheOptions() map[client.Object]cache.ByObject {
 	strip := cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	return map[client.Object]cache.ByObject{
-		&executionv1.Scan{}:                      strip,
+		&executionv1.Scan{}:                      {Transform: stripScan},
 		&executionv1.ScanType{}:                  strip,
 		&executionv1.ClusterScanType{}:           strip,
 		&executionv1.ParseDefinition{}:           strip,
@@ -76,7 +76,30 @@ func hasJobType() labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
-// stripJob keeps of a Job what newJob and scanUID read.
+// stripScan keeps of a Scan that has ended what its last rows read: a cluster has many
+// of them. One whose status lacks something is kept whole, so that it can be mended.
+func stripScan(in any) (any, error) {
+	s, ok := in.(*executionv1.Scan)
+	if !ok {
+		return in, nil
+	}
+	s.ManagedFields = nil
+	if !s.Settled() || needsMending(s) {
+		return s, nil
+	}
+	small := &executionv1.Scan{TypeMeta: s.TypeMeta, ObjectMeta: stripMeta(&s.ObjectMeta)}
+	small.Finalizers = s.Finalizers
+	small.Annotations = pick(s.Annotations, executionv1.AnnotationOnDelete)
+	small.Spec = executionv1.ScanSpec{ScanType: s.Spec.ScanType, TTLSecondsAfterFinished: s.Spec.TTLSecondsAfterFinished}
+	ready := findCondition(s.Status.Conditions, executionv1.ConditionReady)
+	small.Status = executionv1.ScanStatus{
+		State: s.Status.State, FinishedAt: s.Status.FinishedAt, RawResultFile: s.Status.RawResultFile,
+		Conditions: []metav1.Condition{{Type: ready.Type, Status: ready.Status, Reason: ready.Reason}},
+	}
+	return small, nil
+}
+
+// stripJob keeps of a Job what newJob, observePods and scanUID read.
 func stripJob(in any) (any, error) {
 	b, ok := in.(*batchv1.Job)
 	if !ok {
@@ -86,10 +109,23 @@ func stripJob(in any) (any, error) {
 		TypeMeta:   b.TypeMeta,
 		ObjectMeta: stripMeta(&b.ObjectMeta),
 		Spec:       batchv1.JobSpec{Suspend: b.Spec.Suspend},
-		Status:     b.Status,
+		Status: batchv1.JobStatus{
+			StartTime: b.Status.StartTime, Failed: b.Status.Failed, Succeeded: b.Status.Succeeded,
+			UncountedTerminatedPods: b.Status.UncountedTerminatedPods, Conditions: b.Status.Conditions,
+		},
 	}
 	small.Labels = pick(b.Labels, executionv1.LabelJobType, executionv1.LabelHookName, executionv1.LabelScanUID)
 	small.Annotations = pick(b.Annotations, executionv1.AnnotationScan)
+	if newJob(b).outcome == complete {
+		// Most Jobs have ended well; of those only that and when is asked.
+		small.Spec.Suspend, small.Status.UncountedTerminatedPods = nil, nil
+		small.Status.Conditions = nil
+		for _, c := range b.Status.Conditions {
+			if c.Type == batchv1.JobComplete {
+				small.Status.Conditions = []batchv1.JobCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+			}
+		}
+	}
 	return small, nil
 }
 

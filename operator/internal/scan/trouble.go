@@ -40,11 +40,27 @@ func podTrouble(pod *corev1.Pod) *trouble {
 		if s.State.Waiting == nil {
 			continue
 		}
-		reason, known := waitingReasons[s.State.Waiting.Reason]
-		if !known {
-			continue
+		if reason, known := waitingReasons[s.State.Waiting.Reason]; known {
+			return &trouble{reason, waitingMessage(reason, images[s.Name], s)}
 		}
-		return &trouble{reason, waitingMessage(reason, images[s.Name], s)}
+	}
+	// A container that runs again after it has failed may fail for the last time: the Job
+	// controller removes the pod then, and nothing else would tell why.
+	for _, s := range containerStatuses(pod) {
+		if lastFailure(s) != nil {
+			return &trouble{executionv1.ReasonContainerFailing, waitingMessage(executionv1.ReasonContainerFailing, images[s.Name], s)}
+		}
+	}
+	return nil
+}
+
+// lastFailure is how a container has failed that is or will be restarted; nil where it
+// has not.
+func lastFailure(s corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+		if t != nil && t.ExitCode != 0 {
+			return t
+		}
 	}
 	return nil
 }
@@ -56,7 +72,7 @@ func waitingMessage(reason, image string, s corev1.ContainerStatus) string {
 	case executionv1.ReasonImagePull:
 		return fmt.Sprintf("The image %q of container %q cannot be pulled. Check its name and tag, and that the cluster may pull it (imagePullSecrets).", image, s.Name)
 	case executionv1.ReasonContainerFailing:
-		if t := s.LastTerminationState.Terminated; t != nil {
+		if t := lastFailure(s); t != nil {
 			return fmt.Sprintf("Container %q fails and is restarted: %s", s.Name, terminated(t))
 		}
 		return fmt.Sprintf("Container %q fails and is restarted.", s.Name)

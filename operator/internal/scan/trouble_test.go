@@ -31,6 +31,11 @@ func TestPodTrouble(t *testing.T) {
 	}}}}
 	crashing := waitingPod("CrashLoopBackOff", "back-off 10s")
 	crashing.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error", Message: "bad flag"}
+	again := waitingPod("", "")
+	again.Status.ContainerStatuses[0] = corev1.ContainerStatus{
+		Name: "nmap", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 7, Reason: "Error"}},
+	}
 	init := waitingPod("PodInitializing", "")
 	init.Spec.InitContainers = []corev1.Container{{Name: "clone", Image: "registry/git:1"}}
 	init.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "clone", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}}
@@ -46,6 +51,7 @@ func TestPodTrouble(t *testing.T) {
 		"MissingSecret": {"kubelet's message says what is missing", waitingPod("CreateContainerConfigError", `secret "x" not found`), executionv1.ReasonContainerConfig, `secret "x" not found`},
 		"Unschedulable": {"the scheduler's message", unschedulable, executionv1.ReasonUnschedulable, "0/3 nodes"},
 		"Crashing":      {"exit code and last words", crashing, executionv1.ReasonContainerFailing, "exited with code 2: bad flag"},
+		"RunsAgain":     {"how it failed before is kept: the next failure may be the last", again, executionv1.ReasonContainerFailing, "exited with code 7"},
 		"InitContainer": {"init containers are looked at as well", init, executionv1.ReasonImagePull, "registry/git:1"},
 	}
 	for name, tc := range cases {
