@@ -27,7 +27,7 @@ Flags:
 
 // gcPercent trades a little CPU time, of which the operator needs little, for memory:
 // most of it holds what the caches keep of ended Scans. GOGC overrides it.
-const gcPercent = 50
+const gcPercent = 30
 
 func main() { os.Exit(run()) }
 

@@ -23,6 +23,7 @@ import (
 type Options struct {
 	MetricsAddress string
 	HealthAddress  string
+	PprofAddress   string
 	LeaderElect    bool
 	// Namespace is where the operator runs: its lease and its Secret are there.
 	Namespace string
@@ -55,6 +56,7 @@ const (
 func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` that serves metrics; 0 switches them off")
 	fs.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` that serves /healthz and /readyz")
+	fs.StringVar(&o.PprofAddress, "pprof-bind-address", "", "`address` that serves profiles of the operator below /debug/pprof; empty switches them off; keep it on loopback")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "let one replica work at a time; needed with more than one")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "`namespace` of the operator's lease and Secret (default: environment variable POD_NAMESPACE)")
 	fs.IntVar(&o.Workers, "workers", defaultWorkers, "how many Scans are looked at at the same time")

@@ -147,6 +147,7 @@ func newManager(config *rest.Config, scheme *runtime.Scheme, o Options) (ctrl.Ma
 		Scheme:                        scheme,
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress:        o.HealthAddress,
+		PprofBindAddress:              o.PprofAddress,
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.Namespace,

@@ -280,7 +280,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *observed, d *decision) 
 	}
 	r.metrics.changed(o.scan, d.status)
 	if n := d.notice; n != nil {
-		r.events.Eventf(o.scan, nil, n.kind, n.reason, actionOf(d.status.State), "%s", n.message)
+		r.events.Eventf(o.scan, nil, corev1.EventTypeWarning, n.reason, actionOf(d.status.State), "%s", n.message)
 	}
 	return nil
 }

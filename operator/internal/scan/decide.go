@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -57,8 +56,8 @@ type launch struct {
 	hookType executionv1.HookType
 }
 
-// notice is an Event on the Scan: a message to the user.
-type notice struct{ kind, reason, message string }
+// notice is a warning to the user, as an Event on the Scan.
+type notice struct{ reason, message string }
 
 // step is a row of the life of a Scan.
 type step struct {
@@ -314,7 +313,7 @@ func (d *decision) fail(o *observed, s *status, phase string, t trouble) {
 	}
 	s.set(o, phase, metav1.ConditionFalse, t)
 	s.set(o, executionv1.ConditionReady, metav1.ConditionFalse, t)
-	d.tell(o, corev1.EventTypeWarning, t)
+	d.warn(o, t)
 	d.settle(o, s)
 }
 
@@ -328,7 +327,8 @@ func (d *decision) done(o *observed, s *status) {
 	}
 	s.set(o, executionv1.ConditionHooksCompleted, metav1.ConditionTrue, trouble{executionv1.ReasonCompleted, hooksMessage(s.OrderedHookStatuses)})
 	s.set(o, executionv1.ConditionReady, metav1.ConditionTrue, t)
-	d.tell(o, corev1.EventTypeNormal, trouble{t.reason, doneMessage(s)})
+	// No Event: at scale those of Scans that went well are what takes most of the API
+	// server's time and the operator's memory. The status tells.
 	d.settle(o, s)
 }
 
@@ -343,13 +343,13 @@ func (d *decision) settle(o *observed, s *status) {
 	}
 }
 
-// tell has an event sent unless the Ready condition has said so already.
-func (d *decision) tell(o *observed, kind string, t trouble) {
+// warn has an Event sent unless the Ready condition has said so already.
+func (d *decision) warn(o *observed, t trouble) {
 	c := findCondition(o.scan.Status.Conditions, executionv1.ConditionReady)
 	if c != nil && c.Reason == t.reason && c.Message == t.message {
 		return
 	}
-	d.notice = &notice{kind, t.reason, t.message}
+	d.notice = &notice{t.reason, t.message}
 }
 
 // decideOutage says on the Scan that object storage cannot be used. Nothing else of
@@ -362,7 +362,7 @@ func decideOutage(o *observed, why string) decision {
 	s := newStatus(o)
 	t := trouble{executionv1.ReasonStorageUnavailable, "Object storage cannot be used; the Scan goes on when it can: " + clean(why)}
 	s.set(o, executionv1.ConditionReady, metav1.ConditionUnknown, t)
-	d.tell(o, corev1.EventTypeWarning, t)
+	d.warn(o, t)
 	d.status = s.result()
 	return d
 }
@@ -408,7 +408,7 @@ func (d *decision) await(o *observed, s *status, phase string, t trouble, grace 
 		return
 	}
 	s.wait(o, phase, t)
-	d.tell(o, corev1.EventTypeWarning, t)
+	d.warn(o, t)
 	d.status = s.result()
 	d.requeueAfter = left
 }
@@ -486,7 +486,7 @@ func (d *decision) watchJob(o *observed, s *status, r role, phase, message strin
 	switch {
 	case j.trouble != nil:
 		t = *j.trouble
-		d.tell(o, corev1.EventTypeWarning, t)
+		d.warn(o, t)
 	case j.suspended:
 		t = trouble{executionv1.ReasonJobSuspended, fmt.Sprintf("Job %s is suspended; whoever queues Jobs, such as Kueue, lets it go on.", j.name)}
 	}

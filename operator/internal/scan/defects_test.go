@@ -465,7 +465,8 @@ func TestDefect59AScanTellsAboutItself(t *testing.T) {
 	w.completeAll()
 	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
-	w.Eventually(func() string { return w.events("s") }).Should(ContainSubstring("The Scan is done"))
+	w.create(w.scan("bad", func(s *executionv1.Scan) { s.Spec.HookSelector = badSelector }))
+	w.Eventually(func() string { return w.events("bad") }).Should(ContainSubstring("spec.hookSelector"))
 	s := w.get("s").Status
 	w.Expect(s.StartedAt).NotTo(BeNil())
 	w.Expect(s.ObservedGeneration).To(Equal(int64(1)))

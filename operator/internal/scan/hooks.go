@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/catalog"
 	"github.com/scanyard/scanyard/operator/internal/names"
@@ -221,7 +219,7 @@ func (r *hookRun) waitForGroup() {
 		t = trouble{r.reason, strings.Join(r.failures, "; ") + "; the other hooks of its group run to their end"}
 	case r.trouble != nil:
 		t = *r.trouble
-		r.d.tell(r.o, corev1.EventTypeWarning, t)
+		r.d.warn(r.o, t)
 	}
 	r.s.advance(executionv1.ScanStateHookProcessing)
 	r.s.wait(r.o, executionv1.ConditionHooksCompleted, t)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -87,7 +86,7 @@ func rejectHook(o *observed, before, d *decision, l launch, why rejection) {
 		}
 	}
 	s.wait(o, executionv1.ConditionHooksCompleted, t)
-	d.tell(o, corev1.EventTypeWarning, t)
+	d.warn(o, t)
 	d.status = s.result()
 	d.requeueAfter = quotaRetry
 	if why.final {

@@ -163,13 +163,3 @@ func hooksMessage(groups [][]executionv1.HookStatus) string {
 		return fmt.Sprintf("%d hooks have run.", n)
 	}
 }
-
-func doneMessage(s *status) string {
-	if s.Findings.Count == nil {
-		return "The Scan is done."
-	}
-	if *s.Findings.Count == 1 {
-		return "The Scan is done with 1 finding."
-	}
-	return fmt.Sprintf("The Scan is done with %d findings.", *s.Findings.Count)
-}
