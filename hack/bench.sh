@@ -5,5 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 echo "== operator: Scans whose pods end at once"
 bin/bench ${BENCH_ARGS:-}
-echo "== parsers and findings"
-go test ./parsers/... ./apis/finding -run '^$' -bench . -benchtime 3x | grep -E '^(Benchmark|goos|cpu|ok)' || true
+echo "== parsers, as whole processes"
+go run ./parsers/internal/parsebench -n "${BENCH_FINDINGS:-1000000}"
+echo "== parsers, findings, hooks: Go benchmarks"
+go test ./parsers/... ./apis/finding -run '^$' -bench . -benchtime 3x | grep -E '^(Benchmark|goos|cpu|FAIL)'
