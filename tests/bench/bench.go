@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/tests/localcluster"
+	"github.com/scanyard/scanyard/tests/scans"
+)
+
+// Options say what to measure.
+type Options struct {
+	// Bin is the folder of the project's binaries, CRDs that of the CRDs.
+	Bin, CRDs string
+	// Sizes are how many finished Scans there are after each step.
+	Sizes []int
+	// InFlight is how many Scans are on their way at the most.
+	InFlight int
+	// Workers and QPS are settings of the operator.
+	Workers, QPS int
+	// JobSyncs is a setting of the Job controller.
+	JobSyncs int
+	// SimNodes is how many nodes simulate pods.
+	SimNodes int
+	// Profile is a file for the operator's heap profile after the last step; empty for none.
+	Profile string
+	// Out gets the report.
+	Out io.Writer
+}
+
+// namespaces is over how many namespaces the Scans are spread.
+const namespaces = 10
+
+// Run measures and prints.
+func Run(ctx context.Context, o Options) error {
+	cluster, err := localcluster.Start(ctx, localcluster.Options{
+		Binary: filepath.Join(o.Bin, "localcluster"), JobSyncs: o.JobSyncs,
+		Node: localcluster.NodeOptions{SimNodes: o.SimNodes, SimDelay: localcluster.Duration(time.Millisecond)},
+	})
+	if err != nil {
+		return err
+	}
+	defer cluster.Stop()
+	b, err := newRun(ctx, o, cluster)
+	if err != nil {
+		return err
+	}
+	defer b.operator.stop()
+	fmt.Fprintf(o.Out, "%d cores, %s; %d workers, %d requests/s to the API server, %d Job syncs, %d simulated nodes, at most %d Scans in flight\n",
+		runtime.NumCPU(), runtime.Version(), o.Workers, o.QPS, o.JobSyncs, o.SimNodes, o.InFlight)
+	fmt.Fprintf(o.Out, "%8s %8s %10s %12s %12s %10s %10s %22s\n", "finished", "added", "scans/s", "writes/scan", "CPU ms/scan", "RSS MiB", "peak MiB", "Job end → next Job ms")
+	done := 0
+	for _, size := range o.Sizes {
+		f, err := b.add(ctx, done, size)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "%8d %8d %10.1f %12.2f %12.1f %10d %10d %22s\n", size, size-done, f.rate, f.writes, f.cpu, f.rss>>20, f.peak>>20,
+			fmt.Sprintf("p50 %d  p99 %d", f.p50.Milliseconds(), f.p99.Milliseconds()))
+		done = size
+	}
+	if o.Profile != "" {
+		return b.operator.writeProfile(ctx, o.Profile)
+	}
+	return nil
+}
+
+// run is a cluster with an operator.
+type run struct {
+	o        Options
+	client   client.WithWatch
+	operator *operator
+	seen     *observer
+}
+
+func newRun(ctx context.Context, o Options, cluster *localcluster.Cluster) (*run, error) {
+	cfg, err := cluster.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	cfg.QPS, cfg.Burst = -1, -1
+	c, err := scans.Connect(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := installCRDs(ctx, c, o.CRDs); err != nil {
+		return nil, err
+	}
+	for i := range namespaces {
+		if err := prepare(ctx, c, namespace(i)); err != nil {
+			return nil, err
+		}
+	}
+	op, err := startOperator(ctx, o, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return &run{o: o, client: c, operator: op, seen: observe(ctx, c)}, nil
+}
+
+func namespace(i int) string { return fmt.Sprintf("bench-%d", i%namespaces) }
+
+// installCRDs applies the CRDs and waits until the API server serves Scans.
+func installCRDs(ctx context.Context, c client.Client, folder string) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no CRDs in %s", folder)
+	}
+	for _, f := range files {
+		crd, err := readObject(f)
+		if err != nil {
+			return err
+		}
+		if err := c.Create(ctx, crd); err != nil {
+			return fmt.Errorf("create %s: %w", f, err)
+		}
+	}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("ParseDefinitionList"))
+		all := c.List(ctx, &executionv1.ScanList{}) == nil && c.List(ctx, &executionv1.ScanTypeList{}) == nil && c.List(ctx, list) == nil
+		return all, nil
+	})
+}
+
+// prepare makes a namespace with a ScanType and a ParseDefinition.
+func prepare(ctx context.Context, c client.Client, name string) error {
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		&executionv1.ScanType{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "nmap"},
+			Spec: executionv1.ScanTypeSpec{
+				ExtractResults: executionv1.ExtractResults{Type: "nmap-xml", Location: executionv1.ResultsDir + "nmap-results.xml"},
+				JobTemplate: batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyOnFailure,
+					Containers:    []corev1.Container{{Name: "nmap", Image: "nmap", Command: []string{"nmap", "-oX", executionv1.ResultsDir + "nmap-results.xml"}}},
+				}}}},
+			},
+		},
+		&executionv1.ParseDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "nmap-xml"}, Spec: executionv1.ParseDefinitionSpec{Image: "parser"}},
+	}
+	for _, o := range objects {
+		if err := c.Create(ctx, o); err != nil {
+			return fmt.Errorf("prepare namespace %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// figures are what one step has measured.
+type figures struct {
+	rate, writes, cpu float64
+	rss, peak         int64
+	p50, p99          time.Duration
+}
+
+// add lets Scans run until there are to of them, from from on.
+func (b *run) add(ctx context.Context, from, to int) (figures, error) {
+	before, err := b.operator.read(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	b.seen.reset()
+	began := time.Now()
+	if err := b.create(ctx, from, to); err != nil {
+		return figures{}, err
+	}
+	if err := b.seen.await(ctx, to-from); err != nil {
+		return figures{}, err
+	}
+	took := time.Since(began)
+	after, err := b.operator.read(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	n := float64(to - from)
+	f := figures{
+		rate:   n / took.Seconds(),
+		writes: (after.writes - before.writes) / n,
+		cpu:    (after.cpu - before.cpu).Seconds() * 1000 / n,
+		rss:    after.rss, peak: after.peak,
+	}
+	f.p50, f.p99 = b.seen.latencies()
+	return f, nil
+}
+
+// creators is how many Scans are created at the same time.
+const creators = 16
+
+// create creates Scans, as fast as the window of those in flight lets it.
+func (b *run) create(ctx context.Context, from, to int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	numbers := make(chan int)
+	var workers sync.WaitGroup
+	for range creators {
+		workers.Go(func() {
+			for i := range numbers {
+				s := scans.New(namespace(i), fmt.Sprintf("scan-%06d", i), "nmap", "example.com")
+				if err := b.client.Create(ctx, s); err != nil {
+					cancel(fmt.Errorf("create Scan %s: %w", s.Name, err))
+					return
+				}
+			}
+		})
+	}
+	for i := from; i < to; i++ {
+		if err := b.seen.room(ctx, i-from, b.o.InFlight); err != nil {
+			break
+		}
+		select {
+		case numbers <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(numbers)
+	workers.Wait()
+	return context.Cause(ctx)
+}

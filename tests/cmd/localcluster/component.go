@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/scanyard/scanyard/tests/localcluster"
+	"github.com/scanyard/scanyard/tests/localcluster/controlplane"
+	"github.com/scanyard/scanyard/tests/localcluster/images"
+	"github.com/scanyard/scanyard/tests/localcluster/node"
+	"github.com/scanyard/scanyard/tests/localcluster/objectstore"
+	"github.com/scanyard/scanyard/tests/localcluster/pki"
+	"github.com/scanyard/scanyard/tests/localcluster/supervisor"
+)
+
+// componentCommand is what the supervisor runs: one component, configured by
+// nothing but the data directory.
+func componentCommand(dataDir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:    "component NAME",
+		Hidden: true,
+		Args:   oneComponent, ValidArgs: localcluster.Components,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := layout(*dataDir)
+			if err != nil {
+				return err
+			}
+			s, err := localcluster.LoadState(l)
+			if err != nil {
+				return err
+			}
+			return runComponent(cmd.Context(), args[0], l, s)
+		},
+	}
+}
+
+func runComponent(ctx context.Context, name string, l localcluster.Layout, s *localcluster.State) error {
+	switch name {
+	case localcluster.Etcd:
+		return controlplane.RunEtcd(ctx, l, s)
+	case localcluster.S3:
+		return objectstore.Run(ctx, l, s)
+	case localcluster.APIServer:
+		return controlplane.RunAPIServer(ctx, controlplane.APIServerArgs(l, s))
+	case localcluster.ControllerManager:
+		return controlplane.RunControllerManager(ctx, controlplane.ControllerManagerArgs(l, s))
+	default:
+		return runNode(ctx, l, s)
+	}
+}
+
+// The agent asks for every Secret and writes every status itself, and with
+// simulated nodes does so for thousands of pods.
+const nodeQPS, nodeBurst = 2000, 4000
+
+func runNode(ctx context.Context, l localcluster.Layout, s *localcluster.State) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", l.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	cfg.QPS, cfg.Burst = nodeQPS, nodeBurst
+	cfg.ContentConfig = rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf", AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json"}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	var mapping *images.Map
+	if s.Node.ImagesMap != "" {
+		if mapping, err = images.LoadMap(s.Node.ImagesMap); err != nil {
+			return err
+		}
+	}
+	f := pki.In(l.PKI())
+	a := node.New(node.Options{
+		Client: client, Name: supervisor.NodeName, Dir: l.NodeData(),
+		Listen:     "127.0.0.1:" + strconv.Itoa(s.Ports.Node),
+		ServerCert: f.ServerCert, ServerKey: f.ServerKey, ClientCA: f.CA,
+		APIHost: "127.0.0.1", APIPort: strconv.Itoa(s.Ports.APIServer),
+		Images:   images.NewStore(mapping, s.Node.Images, filepath.Join(l.NodeData(), "images")),
+		SimNodes: s.Node.SimNodes, SimDelay: time.Duration(s.Node.SimDelay), Backoff: time.Duration(s.Node.Backoff),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Now: time.Now,
+	})
+	return a.Run(ctx)
+}
