@@ -4,6 +4,7 @@ package app
 
 import (
 	"flag"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +20,7 @@ func read(t *testing.T, env map[string]string, args ...string) Options {
 	var o Options
 	all := map[string]string{}
 	for _, m := range []map[string]string{working, env} {
-		for k, v := range m {
-			all[k] = v
-		}
+		maps.Copy(all, m)
 	}
 	o.ReadEnv(func(name string) string { return all[name] })
 	fs := flag.NewFlagSet("operator", flag.ContinueOnError)

@@ -36,8 +36,10 @@ func Job(prefix string, scan types.UID, role string, attempt int) string {
 }
 
 // HookAccess returns the name of the Role and RoleBinding that let one hook, which
-// runs in another namespace, reach one Scan.
+// runs in another namespace, reach one Scan. The hook may be given by its name or by
+// the label value that stands for it.
 func HookAccess(hook string, scan types.UID) string {
+	hook = LabelValue(hook)
 	return withHash("hook-"+hook, string(scan), "access", hook)
 }
 

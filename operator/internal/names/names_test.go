@@ -75,6 +75,9 @@ func TestLabelValue(t *testing.T) {
 			}
 		})
 	}
+	if HookAccess(long, "u") != HookAccess(LabelValue(long), "u") {
+		t.Error("a long hook name and its label value name different Roles")
+	}
 	if LabelValue(long) == LabelValue(long+"x") {
 		t.Error("two long names share a label value")
 	}

@@ -479,6 +479,15 @@ func parserFailed(o *observed, d *decision) {
 // when pods are refused, as by a quota; the Job controller only writes an Event.
 const lookForPods = 3 * time.Second
 
+// untilNextLook is when a Job without a pod is looked at again: soon at first, now and
+// then when it has waited for a while.
+func untilNextLook(o *observed, j job) time.Duration {
+	if o.now.Sub(j.created) > time.Minute {
+		return 10 * lookForPods
+	}
+	return lookForPods
+}
+
 // watchJob shows how a running Job stands and waits for it.
 func (d *decision) watchJob(o *observed, s *status, r role, phase, message string) {
 	j, _ := o.jobOf(r)
@@ -495,7 +504,7 @@ func (d *decision) watchJob(o *observed, s *status, r role, phase, message strin
 	d.status = s.result()
 	_, d.requeueAfter = o.overdue(j)
 	if j.noPod && !j.suspended {
-		d.requeueAfter = min(d.requeueAfter, lookForPods)
+		d.requeueAfter = min(d.requeueAfter, untilNextLook(o, j))
 	}
 }
 
@@ -545,7 +554,12 @@ func jobLost(r role) func(*observed, *decision) {
 func failure(o *observed, j job, name, phase string) string {
 	message := fmt.Sprintf("The %s failed (Job %s): %s", name, j.name, j.failure)
 	c := findCondition(o.scan.Status.Conditions, phase)
-	if c != nil && c.Status == metav1.ConditionUnknown && troubleReasons[c.Reason] && !strings.Contains(j.failure, c.Message) {
+	if c == nil || c.Status != metav1.ConditionUnknown || !troubleReasons[c.Reason] {
+		return message
+	}
+	// What it ended with may be known already, in other words around it.
+	_, ending, _ := strings.Cut(c.Message, "exited with ")
+	if !strings.Contains(j.failure, c.Message) && (ending == "" || !strings.Contains(j.failure, ending)) {
 		message += "; before that: " + c.Message
 	}
 	return message

@@ -259,7 +259,7 @@ func TestDecideRunningJob(t *testing.T) {
 	}{
 		"Fine":       {"only its deadline is waited for", scanning(), list(withJob(scannerRole, running)), executionv1.ReasonRunning, 24*time.Hour - 2*time.Minute},
 		"OwnBound":   {"a Scan has its own deadline", scanning(withDeadline(600)), list(withJob(scannerRole, running)), executionv1.ReasonRunning, 8 * time.Minute},
-		"NoPodYet":   {"pods that a quota keeps out show in Events only", scanning(), list(withJob(scannerRole, running, noPod)), executionv1.ReasonRunning, lookForPods},
+		"NoPodYet":   {"pods that a quota keeps out show in Events only", scanning(), list(withJob(scannerRole, running, noPod)), executionv1.ReasonRunning, 10 * lookForPods},
 		"Trouble":    {"the reason is shown", scanning(), list(withJob(scannerRole, running, withTrouble)), executionv1.ReasonImagePull, 58 * time.Minute},
 		"JobSuspend": {"a queue holds the Job; the deadline of starting does not count", scanning(), list(withJob(scannerRole, running, noPod, func(j *job) { j.suspended = true })), executionv1.ReasonJobSuspended, 24*time.Hour - 2*time.Minute},
 	}

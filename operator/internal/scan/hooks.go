@@ -158,8 +158,10 @@ func (r *hookRun) before(h *executionv1.HookStatus) string {
 func (r *hookRun) followJob(h *executionv1.HookStatus, j job) {
 	switch j.outcome {
 	case complete:
+		if h.State != executionv1.HookStateCompleted {
+			r.d.revokeAway(r.o, j)
+		}
 		h.State = executionv1.HookStateCompleted
-		r.d.revokeAway(r.o, j)
 	case failed:
 		h.State = executionv1.HookStateFailed
 		r.fail(executionv1.ReasonHookFailed, fmt.Sprintf("Hook %q failed (Job %s): %s", h.HookName, j.name, j.failure))
@@ -178,7 +180,7 @@ func (r *hookRun) followJob(h *executionv1.HookStatus, j job) {
 			r.trouble = &trouble{j.trouble.reason, fmt.Sprintf("Hook %q: %s", h.HookName, j.trouble.message)}
 		}
 		if j.noPod && !j.suspended {
-			left = min(left, lookForPods)
+			left = min(left, untilNextLook(r.o, j))
 		}
 		r.wakeIn(left)
 	}

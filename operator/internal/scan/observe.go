@@ -328,7 +328,7 @@ func (r *Reconciler) observeNeeds(ctx context.Context, o *observed) error {
 	if p == phaseNew || o.scan.Status.RawResultType == "" {
 		o.scanType, err = r.catalog.ScanType(ctx, o.scan)
 		if err != nil {
-			return o.noteMissing(err, p == phaseNew)
+			return o.noteMissing(err, p <= phaseScanned)
 		}
 	}
 	resultType := o.scan.Status.RawResultType

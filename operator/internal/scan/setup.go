@@ -145,6 +145,7 @@ func stripPod(in any) (any, error) {
 	}
 	small.Spec.Containers = names(p.Spec.Containers)
 	small.Spec.InitContainers = names(p.Spec.InitContainers)
+	small.Spec.RestartPolicy = p.Spec.RestartPolicy
 	small.Status = corev1.PodStatus{
 		Phase: p.Status.Phase, Conditions: p.Status.Conditions,
 		InitContainerStatuses: p.Status.InitContainerStatuses, ContainerStatuses: p.Status.ContainerStatuses,

@@ -97,7 +97,7 @@ func TestStripKeepsWhatIsRead(t *testing.T) {
 			Name: "j", Namespace: "ns", UID: "u", CreationTimestamp: now, Labels: map[string]string{executionv1.LabelJobType: "scanner", "x": "y"},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(gen.Scan("s"), executionv1.SchemeGroupVersion.WithKind("Scan"))},
 		},
-		Spec: batchv1.JobSpec{Suspend: ptr.To(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n"}}},
+		Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n"}}},
 	}
 	with := func(kind batchv1.JobConditionType, reason string) *batchv1.Job {
 		j := whole.DeepCopy()

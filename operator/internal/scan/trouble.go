@@ -47,7 +47,7 @@ func podTrouble(pod *corev1.Pod) *trouble {
 	// A container that runs again after it has failed may fail for the last time: the Job
 	// controller removes the pod then, and nothing else would tell why.
 	for _, s := range containerStatuses(pod) {
-		if lastFailure(s) != nil {
+		if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && lastFailure(s) != nil {
 			return &trouble{executionv1.ReasonContainerFailing, waitingMessage(executionv1.ReasonContainerFailing, images[s.Name], s)}
 		}
 	}

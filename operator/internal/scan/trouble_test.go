@@ -31,6 +31,9 @@ func TestPodTrouble(t *testing.T) {
 	}}}}
 	crashing := waitingPod("CrashLoopBackOff", "back-off 10s")
 	crashing.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error", Message: "bad flag"}
+	ended := waitingPod("", "")
+	ended.Spec.RestartPolicy = corev1.RestartPolicyNever
+	ended.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
 	again := waitingPod("", "")
 	again.Status.ContainerStatuses[0] = corev1.ContainerStatus{
 		Name: "nmap", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
@@ -45,14 +48,15 @@ func TestPodTrouble(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"Fine":          {"a pod that starts is in no trouble", waitingPod("ContainerCreating", ""), "", ""},
-		"PullError":     {"the image is named", waitingPod("ErrImagePull", "rpc error"), executionv1.ReasonImagePull, "registry/nmap:1"},
-		"PullBackOff":   {"the message is the same as for the error, so that it does not flap", waitingPod("ImagePullBackOff", "Back-off"), executionv1.ReasonImagePull, "registry/nmap:1"},
-		"MissingSecret": {"kubelet's message says what is missing", waitingPod("CreateContainerConfigError", `secret "x" not found`), executionv1.ReasonContainerConfig, `secret "x" not found`},
-		"Unschedulable": {"the scheduler's message", unschedulable, executionv1.ReasonUnschedulable, "0/3 nodes"},
-		"Crashing":      {"exit code and last words", crashing, executionv1.ReasonContainerFailing, "exited with code 2: bad flag"},
-		"RunsAgain":     {"how it failed before is kept: the next failure may be the last", again, executionv1.ReasonContainerFailing, "exited with code 7"},
-		"InitContainer": {"init containers are looked at as well", init, executionv1.ReasonImagePull, "registry/git:1"},
+		"Fine":           {"a pod that starts is in no trouble", waitingPod("ContainerCreating", ""), "", ""},
+		"PullError":      {"the image is named", waitingPod("ErrImagePull", "rpc error"), executionv1.ReasonImagePull, "registry/nmap:1"},
+		"PullBackOff":    {"the message is the same as for the error, so that it does not flap", waitingPod("ImagePullBackOff", "Back-off"), executionv1.ReasonImagePull, "registry/nmap:1"},
+		"MissingSecret":  {"kubelet's message says what is missing", waitingPod("CreateContainerConfigError", `secret "x" not found`), executionv1.ReasonContainerConfig, `secret "x" not found`},
+		"Unschedulable":  {"the scheduler's message", unschedulable, executionv1.ReasonUnschedulable, "0/3 nodes"},
+		"Crashing":       {"exit code and last words", crashing, executionv1.ReasonContainerFailing, "exited with code 2: bad flag"},
+		"RunsAgain":      {"how it failed before is kept: the next failure may be the last", again, executionv1.ReasonContainerFailing, "exited with code 7"},
+		"NeverRestarted": {"a pod that is not restarted ends; its Job tells", ended, "", ""},
+		"InitContainer":  {"init containers are looked at as well", init, executionv1.ReasonImagePull, "registry/git:1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +147,7 @@ func TestPodsFailure(t *testing.T) {
 
 func TestClassify(t *testing.T) {
 	jobs := schema.GroupResource{Group: "batch", Resource: "jobs"}
-	forbidden := func(text string) error { return apierrors.NewForbidden(jobs, "j", errorText(text)) }
+	forbidden := func(text string) error { return apierrors.NewForbidden(jobs, "j", textError(text)) }
 	cases := map[string]struct {
 		why    string
 		err    error
@@ -196,6 +200,6 @@ func TestRejectedHookFailsAlone(t *testing.T) {
 	wantError(executionv1.ReasonHookFailed, `Hook "b": invalid`)(t, decide(o))
 }
 
-type errorText string
+type textError string
 
-func (e errorText) Error() string { return string(e) }
+func (e textError) Error() string { return string(e) }
