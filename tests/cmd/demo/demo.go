@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/tests/follow"
+	"github.com/scanyard/scanyard/tests/gitrepo"
+	"github.com/scanyard/scanyard/tests/install"
+	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/target"
+	"github.com/scanyard/scanyard/tests/webhook"
+)
+
+// errNotAsExpected says that the demo ran to its end and a step failed.
+var errNotAsExpected = errors.New("a step did not give the expected result")
+
+// stage is everything that the steps stand on.
+type stage struct {
+	*yard
+	// alice is a developer of team-a; the admin is the cluster's.
+	alice  client.Client
+	target *target.Target
+	repo   *gitrepo.Repository
+	hooks  *webhook.Receiver
+	scans  *follow.Objects[*executionv1.Scan]
+}
+
+// Namespaces of the demo.
+const (
+	teamA    = "team-a"   // has nmap, gitleaks and a hook of its own
+	teamB    = "team-b"   // is scanned by the cluster admin, and has a hook of its own
+	teamC    = "team-c"   // has an nmap whose image name is misspelt
+	security = "security" // where the cluster admin's hook runs
+)
+
+// demo runs everything and removes it again, however it ends.
+func demo(ctx context.Context, out io.Writer, s settings) (err error) {
+	fmt.Fprint(out, "Scanyard demo: five scans on a Kubernetes cluster made of this machine's processes.\nNo containers, no downloads, nothing outside this machine.\n\n")
+	c := &clock{began: time.Now(), out: out}
+	dir, cleanup, err := dataDir(s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cleanup()) }()
+	st, err := serve(ctx, filepath.Join(dir, "targets"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close(dir)) }()
+
+	c.say("starting the cluster                etcd, kube-apiserver, controllers, a node and S3")
+	if st.yard, err = startCluster(ctx, s.programs, dir, s.keep); err != nil {
+		return err
+	}
+	defer func() {
+		if s.keep {
+			fmt.Fprintf(out, "\nThe cluster is kept:\n  export KUBECONFIG=%s\n  remove it: %s down --data-dir %s\n", st.cluster.Kubeconfig, os.Args[0], dir)
+			return
+		}
+		c.say("cleaning up")
+		err = errors.Join(err, st.remove())
+	}()
+	c.say("the cluster is up                   export KUBECONFIG=%s", st.cluster.Kubeconfig)
+	return st.play(ctx, c, s.keep)
+}
+
+// play installs, runs the steps and reports.
+func (st *stage) play(ctx context.Context, c *clock, kept bool) error {
+	alice, err := st.team(ctx, teamA, "alice")
+	if err != nil {
+		return err
+	}
+	st.alice = alice
+	if err := st.installAll(ctx, c.say, st.releases()); err != nil {
+		return err
+	}
+	c.say("the operator is ready\n")
+	st.scans = follow.Start[*executionv1.Scan](ctx, st.admin, &executionv1.ScanList{}, progress(c))
+	defer st.scans.Stop()
+
+	steps := st.steps()
+	results := make([]result, len(steps))
+	var wait sync.WaitGroup
+	for i, step := range steps {
+		wait.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+			defer cancel()
+			results[i].rows, results[i].err = step.run(ctx)
+		})
+	}
+	wait.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ok := report(c, steps, results)
+	if !kept {
+		fmt.Fprint(c.out, "\nTo look at such a cluster with kubectl: make up (and make down), or run this with --keep.\n\n")
+	}
+	if !ok {
+		return errNotAsExpected
+	}
+	return nil
+}
+
+// dataDir returns the folder of this run and what removes it.
+func dataDir(s settings) (dir string, cleanup func() error, err error) {
+	nothing := func() error { return nil }
+	if s.dataDir != "" {
+		dir, err = filepath.Abs(s.dataDir)
+		return dir, nothing, err
+	}
+	dir, err = os.MkdirTemp("", "scanyard-demo-")
+	if err != nil {
+		return "", nil, fmt.Errorf("make data folder: %w", err)
+	}
+	if s.keep {
+		return dir, nothing, nil
+	}
+	return dir, func() error { return os.RemoveAll(dir) }, nil
+}
+
+// serve starts what is scanned and what receives webhooks.
+func serve(ctx context.Context, dir string) (*stage, error) {
+	t, err := target.Start()
+	if err != nil {
+		return nil, err
+	}
+	repo, err := gitrepo.Start(ctx, dir)
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return &stage{target: t, repo: repo, hooks: webhook.Start()}, nil
+}
+
+func (st *stage) close(dir string) error {
+	st.repo.Close()
+	st.hooks.Close()
+	return errors.Join(st.target.Close(), os.RemoveAll(filepath.Join(dir, "targets")))
+}
+
+// releases are the charts of the demo.
+func (st *stage) releases() []install.Release {
+	webhookTo := func(path string, more map[string]any) map[string]any {
+		values := map[string]any{"webhookUrl": st.hooks.URL(path)}
+		maps.Copy(values, more)
+		return values
+	}
+	misspelt := map[string]any{"image": map[string]any{"repository": "docker.io/securecodebox/scaner-nmap"}}
+	return []install.Release{
+		{Chart: "nmap", Namespace: teamA},
+		{Chart: "gitleaks", Namespace: teamA},
+		{Chart: "generic-webhook", Namespace: teamA, Values: webhookTo("/team-a", nil)},
+		{Chart: "generic-webhook", Namespace: teamB, Values: webhookTo("/team-b", nil)},
+		{Chart: "nmap", Namespace: teamC, Values: map[string]any{"scanner": misspelt}},
+		{Name: "nmap-cluster", Chart: "nmap", Namespace: security, Values: map[string]any{"clusterWide": true}},
+		{
+			Name: "generic-webhook", Chart: "generic-webhook", Namespace: security,
+			Values: webhookTo("/security", map[string]any{"clusterWide": true, "executionNamespace": security}),
+		},
+	}
+}
+
+// progress prints a line whenever a Scan says something new.
+func progress(c *clock) func(*executionv1.Scan, bool) {
+	said := map[string]string{}
+	return func(s *executionv1.Scan, there bool) {
+		ready := scans.Ready(s)
+		if !there || ready.Reason == "" {
+			return
+		}
+		state := string(s.Status.State)
+		if state == "" {
+			state = "waiting"
+		}
+		key, line := s.Namespace+"/"+s.Name, fmt.Sprintf("%-15s %s", state, ready.Message)
+		if said[key] == line {
+			return
+		}
+		said[key] = line
+		c.say("%-26s %s", key, line)
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/scanyard/scanyard/tests/install"
+	"github.com/scanyard/scanyard/tests/localcluster"
+)
+
+// playReleases are the charts of "up": everything for one team, and nmap for all.
+func playReleases() []install.Release {
+	return []install.Release{
+		{Chart: "nmap", Namespace: teamA},
+		{Chart: "gitleaks", Namespace: teamA},
+		{Chart: "test-scan", Namespace: teamA},
+		{Name: "nmap-cluster", Chart: "nmap", Namespace: install.Namespace, Values: map[string]any{"clusterWide": true}},
+	}
+}
+
+// up starts a cluster that stays, installs everything and says what to try.
+func up(ctx context.Context, out io.Writer, s settings) (err error) {
+	c := &clock{began: time.Now(), out: out}
+	dir, err := s.playground()
+	if err != nil {
+		return err
+	}
+	if old, err := localcluster.Attach(filepath.Join(dir, clusterDir)); err == nil {
+		fmt.Fprintf(out, "It is up already:\n  export KUBECONFIG=%s\n", old.Kubeconfig)
+		return nil
+	}
+	c.say("starting the cluster                etcd, kube-apiserver, controllers, a node and S3")
+	y, err := startCluster(ctx, s.programs, dir, true)
+	if err != nil {
+		return err
+	}
+	c.say("the cluster is up")
+	err = y.installAll(ctx, c.say, playReleases())
+	if err != nil {
+		return errors.Join(err, y.remove())
+	}
+	c.say("the operator is ready\n")
+	api, err := url.Parse(y.config.Host)
+	if err != nil {
+		return fmt.Errorf("read the API server's address: %w", err)
+	}
+	kubectl := s.programs.Path("localcluster") + " kubectl --data-dir " + y.cluster.DataDir
+	fmt.Fprintf(out, instructions, y.cluster.Kubeconfig, kubectl, api.Port(), teamA, os.Args[0])
+	return nil
+}
+
+// instructions take the kubeconfig, a kubectl, a port to scan, the team's namespace
+// and this program.
+const instructions = `Your cluster:
+
+  export KUBECONFIG=%[1]s
+  alias kubectl="%[2]s"     # unless you have one
+
+Scan something; the cluster's own API server will do:
+
+  kubectl apply -f - <<EOF
+  apiVersion: execution.securecodebox.io/v1
+  kind: Scan
+  metadata: {name: first, namespace: %[4]s}
+  spec: {scanType: nmap, parameters: [-p, "%[3]s", 127.0.0.1]}
+  EOF
+  kubectl -n %[4]s get scans -w
+  kubectl -n %[4]s describe scan first
+  curl -s "$(kubectl -n %[4]s get scan first -o jsonpath='{.status.findingDownloadLink}')"
+
+Installed for namespace %[4]s are nmap, gitleaks and test-scan; nmap is also there for
+all namespaces (spec.resourceMode: clusterWide). When you are done: %[5]s down
+`
+
+// down removes the cluster of up, also one that has died.
+func down(out io.Writer, s settings) error {
+	dir, err := s.playground()
+	if err != nil {
+		return err
+	}
+	layout := localcluster.Layout(filepath.Join(dir, clusterDir))
+	state, err := localcluster.LoadState(layout)
+	if errors.Is(err, localcluster.ErrNoCluster) {
+		fmt.Fprintln(out, "there is nothing to remove")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := localcluster.StopSupervisor(localcluster.NewControl(layout), state); err != nil {
+		return err
+	}
+	if err := removeFiles(dir); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "stopped and removed")
+	return nil
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gitrepo makes a small git repository with a planted credential in its
+// history, and serves it over HTTP for "git clone". The credential is drawn at
+// random for each run: it opens nothing, and is nowhere in this repository.
+package gitrepo

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Helm runs the real Helm against one cluster.
+type Helm struct {
+	binary, charts string
+	kubeconfig     string
+	// home keeps what Helm writes beside the cluster, so that a user's own settings
+	// and repositories neither matter nor change.
+	home string
+}
+
+// NewHelm prepares Helm for a cluster. It copies the charts below home and packs
+// the library chart into those that use it, so that the repository stays as it is.
+func NewHelm(ctx context.Context, p Programs, kubeconfig, home string) (*Helm, error) {
+	h := &Helm{binary: p.Helm, charts: filepath.Join(home, "charts"), kubeconfig: kubeconfig, home: home}
+	if err := os.RemoveAll(h.charts); err != nil {
+		return nil, fmt.Errorf("copy charts: %w", err)
+	}
+	if err := os.CopyFS(h.charts, os.DirFS(p.Charts)); err != nil {
+		return nil, fmt.Errorf("copy charts: %w", err)
+	}
+	locks, err := filepath.Glob(filepath.Join(h.charts, "*", "Chart.lock"))
+	if err != nil {
+		return nil, fmt.Errorf("copy charts: %w", err)
+	}
+	for _, lock := range locks {
+		if err := h.run(ctx, nil, "dependency", "build", filepath.Dir(lock), "--skip-refresh"); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// Release is one chart to install.
+type Release struct {
+	// Name of the release; empty takes that of the chart.
+	Name string
+	// Chart is its folder's name.
+	Chart     string
+	Namespace string
+	Values    map[string]any
+}
+
+// Install installs or upgrades a release and makes its namespace where it does
+// not exist. The error holds what Helm said.
+func (h *Helm) Install(ctx context.Context, r Release) error {
+	values, err := yaml.Marshal(r.Values)
+	if err != nil {
+		return fmt.Errorf("helm install %s: %w", r.Chart, err)
+	}
+	name := r.Name
+	if name == "" {
+		name = r.Chart
+	}
+	return h.run(ctx, values, "upgrade", "--install", name, filepath.Join(h.charts, r.Chart),
+		"--namespace", r.Namespace, "--create-namespace", "--values", "-")
+}
+
+// Uninstall removes a release.
+func (h *Helm) Uninstall(ctx context.Context, name, namespace string) error {
+	return h.run(ctx, nil, "uninstall", name, "--namespace", namespace)
+}
+
+func (h *Helm) run(ctx context.Context, stdin []byte, args ...string) error {
+	cmd := exec.CommandContext(ctx, h.binary, args...)
+	cmd.Stdin = bytes.NewReader(stdin)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Env = append(withoutHelm(os.Environ()), "KUBECONFIG="+h.kubeconfig,
+		"HELM_CACHE_HOME="+filepath.Join(h.home, "cache"), "HELM_CONFIG_HOME="+filepath.Join(h.home, "config"), "HELM_DATA_HOME="+filepath.Join(h.home, "data"))
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("helm %s: %w\n%s", strings.Join(args[:3], " "), err, strings.TrimSpace(out.String()))
+	}
+	return nil
+}
+
+// withoutHelm drops settings of a user's own Helm, such as another namespace.
+func withoutHelm(env []string) []string {
+	var out []string
+	for _, e := range env {
+		if !strings.HasPrefix(e, "HELM_") {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"fmt"
+	"os"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Image lets an image name stand for a program, in the form of the local
+// cluster's images map.
+type Image struct {
+	Image      string            `json:"image"`
+	Entrypoint []string          `json:"entrypoint,omitempty"`
+	User       string            `json:"user,omitempty"`
+	Binaries   map[string]string `json:"binaries,omitempty"`
+}
+
+// Images lists the images of the charts. Users are those of the real images,
+// as far as it matters to file permissions.
+func (p Programs) Images() []Image {
+	own := func(name string) Image {
+		inside := "/usr/local/bin/scanyard-" + name
+		return Image{
+			Image: "docker.io/scanyard/" + name + ":*", Entrypoint: []string{inside}, User: "65532:65532",
+			Binaries: map[string]string{inside: p.Path(name)},
+		}
+	}
+	return []Image{
+		own("operator"), own("lurker"), own("parser"), own("hook"),
+		{Image: "docker.io/securecodebox/scanner-nmap:*"},
+		{Image: "docker.io/securecodebox/scanner-test-scan:*"},
+		{Image: "docker.io/zricethezav/gitleaks:*", User: "0:0", Binaries: map[string]string{"/usr/bin/gitleaks": p.Gitleaks}},
+		{Image: "docker.io/alpine/git:*", User: "0:0", Entrypoint: []string{"git"}},
+	}
+}
+
+// WriteImagesMap writes the images map of a local cluster.
+func WriteImagesMap(path string, images []Image) error {
+	b, err := yaml.Marshal(map[string]any{"images": images})
+	if err != nil {
+		return fmt.Errorf("write images map: %w", err)
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		return fmt.Errorf("write images map: %w", err)
+	}
+	return nil
+}

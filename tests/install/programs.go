@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Programs says where the programs are that the charts' images stand for, and
+// the charts themselves.
+type Programs struct {
+	// Bin is the folder of the project's binaries: localcluster, operator, lurker,
+	// parser and hook.
+	Bin string
+	// Charts is the folder of the charts.
+	Charts string
+	// Helm and Gitleaks are paths, or names to be looked up in PATH.
+	Helm     string
+	Gitleaks string
+}
+
+// Path is where one of the project's binaries is.
+func (p Programs) Path(binary string) string { return filepath.Join(p.Bin, binary) }
+
+// Check returns all that is missing, each with the command that makes it. It
+// turns all paths into absolute ones.
+func (p *Programs) Check() error {
+	var problems []error
+	missing := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	for _, dir := range []*string{&p.Bin, &p.Charts} {
+		abs, err := filepath.Abs(*dir)
+		if err != nil {
+			return fmt.Errorf("find the programs: %w", err)
+		}
+		*dir = abs
+	}
+	for _, name := range []string{"localcluster", "operator", "lurker", "parser", "hook"} {
+		if !exists(p.Path(name)) {
+			missing("%s is not built: make build", p.Path(name))
+		}
+	}
+	if !exists(filepath.Join(p.Charts, "scanyard", "Chart.yaml")) {
+		missing("%s holds no charts: name their folder", p.Charts)
+	}
+	for _, tool := range []struct {
+		path *string
+		how  string
+	}{
+		{&p.Helm, "go install helm.sh/helm/v4/cmd/helm@v4.3.1"},
+		{&p.Gitleaks, "go install github.com/zricethezav/gitleaks/v8@v8.30.1"},
+		{new("nmap"), "apt-get install nmap"},
+		{new("git"), "apt-get install git"},
+	} {
+		found, err := exec.LookPath(*tool.path)
+		if err == nil {
+			found, err = filepath.Abs(found)
+		}
+		if err != nil {
+			missing("%s is not installed: %s", *tool.path, tool.how)
+			continue
+		}
+		*tool.path = found
+	}
+	return errors.Join(problems...)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Default says where the programs are below the repository: what make has built
+// and installed, or what is in PATH.
+func Default(root string) Programs {
+	bin := filepath.Join(root, "bin")
+	tool := func(name string) string {
+		if path := filepath.Join(bin, "tools", name); exists(path) {
+			return path
+		}
+		return name
+	}
+	return Programs{Bin: bin, Charts: filepath.Join(root, "charts"), Helm: tool("helm"), Gitleaks: tool("gitleaks")}
+}
+
+// FromEnvironment finds the programs for tests: SCANYARD_BIN is the folder of the
+// binaries, SCANYARD_CHARTS that of the charts, HELM and GITLEAKS are the tools. What
+// is not set is as in Default.
+func FromEnvironment(root string) (Programs, error) {
+	p := Default(root)
+	for name, path := range map[string]*string{"SCANYARD_BIN": &p.Bin, "SCANYARD_CHARTS": &p.Charts, "HELM": &p.Helm, "GITLEAKS": &p.Gitleaks} {
+		if v := os.Getenv(name); v != "" {
+			*path = v
+		}
+	}
+	return p, p.Check()
+}
