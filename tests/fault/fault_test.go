@@ -80,7 +80,7 @@ func TestAPIServerRestarted(t *testing.T) {
 	n := int(number(t, "FAULT_SCANS", defaultScans))
 	restarts := 0
 	stop := r.during(func(ctx context.Context) error {
-		if err := r.pause(ctx, 8*time.Second, 25*time.Second); err != nil {
+		if err := r.pause(ctx, 10*time.Second, 35*time.Second); err != nil {
 			return err
 		}
 		if err := r.cluster.Kill(r.ctx, localcluster.APIServer); err != nil {
