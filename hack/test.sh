@@ -14,7 +14,7 @@ failed=0
 run() {
   echo "== $1"
   shift
-  "$@" 2>&1 | tee -a "$log" | grep -vE 'no test files' || true
+  "$@" 2>&1 | tee -a "$log" | grep --line-buffered -vE 'no test files' || true
   [ "${PIPESTATUS[0]}" = 0 ] || failed=1
 }
 
