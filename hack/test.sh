@@ -22,9 +22,9 @@ only=${1:-all}
 if [ "$only" = all ]; then
   run "unit tests, and tests on a real API server" go test work
   run "charts" make -C charts test HELM="$HELM"
-  run "local cluster" env GOWORK=off go -C tests test -timeout 20m ./localcluster/...
+  run "local cluster" env GOWORK=off go -C tests test -count=1 -timeout 20m ./localcluster/...
 fi
-run "end to end" env GOWORK=off go -C tests test -timeout 60m -p 1 $(GOWORK=off go -C tests list ./... | grep -v /localcluster)
+run "end to end" env GOWORK=off go -C tests test -count=1 -timeout 40m -p 1 $(GOWORK=off go -C tests list ./... | grep -v /localcluster)
 ok=$(grep -cE '^ok ' "$log" || true)
 bad=$(grep -cE '^(FAIL\s+\S+|make.*Error)' "$log" || true)
 echo "packages: $ok passed, $bad failed"
