@@ -25,7 +25,8 @@ if [ "$only" = all ]; then
   run "local cluster" env GOWORK=off go -C tests test -count=1 -timeout 20m ./localcluster/...
 fi
 run "end to end" env GOWORK=off go -C tests test -count=1 -timeout 40m -p 1 $(GOWORK=off go -C tests list ./... | grep -v /localcluster)
+# A package of Go tests or a rendered chart is a check.
 ok=$(grep -cE '^ok ' "$log" || true)
 bad=$(grep -cE '^(FAIL\s+\S+|make.*Error)' "$log" || true)
-echo "packages: $ok passed, $bad failed"
+echo "checks: $ok passed, $bad failed"
 exit $failed
