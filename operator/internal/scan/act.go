@@ -154,6 +154,10 @@ func (r *Reconciler) buildScanner(ctx context.Context, o *observed) (*batchv1.Jo
 	if err := r.access.EnsureLurker(ctx, o.scan.Namespace); err != nil {
 		return nil, err
 	}
+	// Now and not when the raw result is there: then the parser waits for it.
+	if err := r.access.EnsureParser(ctx, o.scan.Namespace); err != nil {
+		return nil, err
+	}
 	u, err := r.store.PresignUpload(ctx, store.OwnerOf(o.scan), rawResultFile(o.scanType), r.expiry.Scan)
 	if err != nil {
 		return nil, err
