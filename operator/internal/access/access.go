@@ -118,18 +118,6 @@ func (a *Access) EnsureHookAccount(ctx context.Context, namespace string) error 
 	return a.ensureServiceAccount(ctx, namespace, hook)
 }
 
-// Forget makes the next Ensure of a namespace look again, as after the API server
-// has said that an account is missing.
-func (a *Access) Forget(namespace string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for k := range a.seen {
-		if k.Namespace == namespace {
-			delete(a.seen, k)
-		}
-	}
-}
-
 func (a *Access) ensure(ctx context.Context, namespace string, acc account) error {
 	key := types.NamespacedName{Namespace: namespace, Name: acc.name}
 	if a.fresh(key) {

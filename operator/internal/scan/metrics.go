@@ -71,7 +71,7 @@ func (m *Metrics) changed(before *executionv1.Scan, after *executionv1.ScanStatu
 	if before.Status.State == executionv1.ScanStateNew && after.State == executionv1.ScanStateScanning {
 		m.started.WithLabelValues(kind).Inc()
 	}
-	if settledSince(before, after) {
+	if !before.Settled() && settledState(after) {
 		if after.State == executionv1.ScanStateDone {
 			m.done.WithLabelValues(kind).Inc()
 		} else {

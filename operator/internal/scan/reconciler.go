@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/access"
 	"github.com/scanyard/scanyard/operator/internal/catalog"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
@@ -125,8 +124,3 @@ func (r *Reconciler) tellOutage(ctx context.Context, o *observed, outage *store.
 // conflictRetry is when a Scan that somebody else wrote at the same moment is looked
 // at again, should no watch bring it earlier.
 const conflictRetry = 100 * time.Millisecond
-
-// settledSince is used by metrics: whether a status change has settled a Scan.
-func settledSince(before *executionv1.Scan, after *executionv1.ScanStatus) bool {
-	return !before.Settled() && settledState(after)
-}
