@@ -64,6 +64,9 @@ func TestRegistry(t *testing.T) {
 		if p.ResultType == "" || p.Summary == "" || p.Parse == nil {
 			t.Errorf("parser %d (%q) is not complete", i, p.ResultType)
 		}
+		if err := p.CheckKinds(); err != nil {
+			t.Errorf("%s: %v", p.ResultType, err)
+		}
 		if got, err := parsers.For(p.ResultType); err != nil || got.ResultType != p.ResultType {
 			t.Errorf("For(%q): %q, %v", p.ResultType, got.ResultType, err)
 		}

@@ -3,6 +3,7 @@ module github.com/scanyard/scanyard/parsers
 go 1.26.0
 
 require (
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/google/go-cmp v0.7.0
 	github.com/scanyard/scanyard/apis v0.0.0
 	k8s.io/client-go v0.37.2

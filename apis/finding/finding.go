@@ -94,6 +94,9 @@ type ScanInfo struct {
 type Finding struct {
 	// ID is a UUID derived from the content, see [ID].
 	ID Text
+	// Fingerprint is the same for the same thing found again, in whatever state; see [Fingerprint]. Absent where the
+	// parser does not say what makes two findings the same.
+	Fingerprint Text
 	// IdentifiedAt is when the scanner saw it, an RFC 3339 time.
 	IdentifiedAt Text
 	// ParsedAt is when the raw result was parsed, an RFC 3339 time.
@@ -197,6 +200,7 @@ func (f *Finding) AppendJSON(dst []byte) ([]byte, error) {
 		return dst[:start], err
 	}
 	dst = appendTextMember(dst, `,"id":`, f.ID)
+	dst = appendTextMember(dst, `,"fingerprint":`, f.Fingerprint)
 	dst = appendTextMember(dst, `,"identified_at":`, f.IdentifiedAt)
 	dst = appendTextMember(dst, `,"parsed_at":`, f.ParsedAt)
 	if f.Scan != nil {
@@ -208,7 +212,7 @@ func (f *Finding) AppendJSON(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendContent writes what the id is derived from: all but id, identified_at, parsed_at and scan.
+// appendContent writes what the id is derived from: all but id, fingerprint, identified_at, parsed_at and scan.
 // Every member begins with a comma.
 func (f *Finding) appendContent(dst []byte) ([]byte, error) {
 	dst = appendTextMember(dst, `,"name":`, f.Name)
@@ -346,6 +350,8 @@ func (f *Finding) textField(key string) *Text {
 	switch key {
 	case "id":
 		return &f.ID
+	case "fingerprint":
+		return &f.Fingerprint
 	case "identified_at":
 		return &f.IdentifiedAt
 	case "parsed_at":

@@ -4,6 +4,7 @@ package finding
 
 import (
 	"crypto/sha1" //nolint:gosec // the hash that RFC 9562 names for version 5; it identifies, it protects nothing
+	"crypto/sha256"
 	"time"
 )
 
@@ -15,7 +16,7 @@ var idSpace = [16]byte{0x5c, 0x8d, 0x0b, 0x1e, 0x6f, 0x2a, 0x4d, 0x57, 0x9b, 0x3
 //	v5(v5(v5(root, namespace of the Scan), ScanType), content)
 //
 // of the finding's content: its JSON members as AppendJSON writes them, in that order and joined by commas, without
-// id, identified_at, parsed_at and scan. So the same finding has the same id in every run of the same scanner in
+// id, fingerprint, identified_at, parsed_at and scan. So the same finding has the same id in every run of the same scanner in
 // the same namespace and in every retry, whatever the Scan is called. Two findings of one run that are equal in
 // everything have the same id as well: they say the same thing twice.
 func ID(namespace, scanType string, content []byte) string {
@@ -85,6 +86,7 @@ func (s *Stamp) AppendJSON(dst []byte, f *Finding) ([]byte, error) {
 	dst = append(named[:len(dst)], `{"id":"`...) //nolint:gocritic // named may have grown dst
 	dst = appendUUID(dst, id)
 	dst = append(dst, '"')
+	dst = appendTextMember(dst, `,"fingerprint":`, f.Fingerprint)
 	dst = append(dst, content...)
 	dst = appendTextMember(dst, `,"identified_at":`, f.IdentifiedAt)
 	dst = append(dst, s.tail...)
@@ -106,4 +108,17 @@ func stampable(f *Finding) *Finding {
 		}
 	}
 	return &g
+}
+
+// Fingerprint names what a finding is about, so that two runs compare: the first 16 bytes, in hexadecimal, of the
+// SHA-256 of identity. Identity holds the result type, the category and whatever else tells this kind of finding from
+// its like, but nothing that changes while the thing stays the same: no line numbers, no times, no texts that a new
+// release of the scanner may word differently.
+func Fingerprint(identity []byte) string {
+	sum := sha256.Sum256(identity)
+	dst := make([]byte, 0, 32)
+	for _, b := range sum[:16] {
+		dst = append(dst, hexDigits[b>>4], hexDigits[b&15])
+	}
+	return string(dst)
 }

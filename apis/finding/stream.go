@@ -18,6 +18,17 @@ type Limits struct {
 	MaxDepth int
 }
 
+// WithDefaults returns the limits with the defaults in place of zeros.
+func (l Limits) WithDefaults() Limits {
+	if l.MaxElement <= 0 {
+		l.MaxElement = defaultMaxElement
+	}
+	if l.MaxDepth <= 0 {
+		l.MaxDepth = defaultMaxDepth
+	}
+	return l
+}
+
 const (
 	defaultMaxElement = 16 << 20
 	readerChunk       = 64 << 10
@@ -26,7 +37,7 @@ const (
 // Sentinels that errors of a Reader wrap.
 var (
 	// ErrTruncated says that the input ends before the array does.
-	ErrTruncated = errors.New("the input ends inside the array")
+	ErrTruncated = errors.New("the input ends too early")
 	// ErrTooLarge says that one element is larger than Limits.MaxElement.
 	ErrTooLarge = errors.New("element too large")
 	// ErrTrailingData says that something other than white space follows the array.
@@ -82,13 +93,7 @@ type Reader struct {
 
 // NewReader returns a Reader of the array in r. It reads ahead of the array's end to see that nothing follows.
 func NewReader(r io.Reader, limits Limits) *Reader {
-	if limits.MaxElement <= 0 {
-		limits.MaxElement = defaultMaxElement
-	}
-	if limits.MaxDepth <= 0 {
-		limits.MaxDepth = defaultMaxDepth
-	}
-	return &Reader{in: r, limits: limits}
+	return &Reader{in: r, limits: limits.WithDefaults()}
 }
 
 // Next returns the next element as it stands in the input, its syntax checked. It is valid until the following

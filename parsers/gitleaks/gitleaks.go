@@ -6,11 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/parsers/ecma"
+	"github.com/scanyard/scanyard/parsers/jsonstream"
 	"github.com/scanyard/scanyard/parsers/sdk"
 )
 
@@ -22,8 +23,31 @@ func Parser() sdk.Parser {
 	return sdk.Parser{
 		ResultType: "gitleaks-json",
 		Summary:    "gitleaks JSON report (--report-format json)",
+		Kinds:      kinds(),
 		Parse:      parse,
 	}
+}
+
+func kinds() []sdk.Kind {
+	const asReported = sdk.Text | sdk.AsReported
+	return []sdk.Kind{{
+		Category:   "Potential Secret",
+		When:       "a leak that gitleaks reports; the severity is that of the rule's tags HIGH or LOW",
+		Severities: []string{finding.Medium, finding.High, finding.Low},
+		Attributes: []sdk.Attribute{
+			{Name: "commit", Type: sdk.Text, Doc: "a link to it, if the Scan says where the repository is"},
+			{Name: "description", Type: asReported, Doc: "of the rule"},
+			{Name: "offender", Type: asReported, Doc: "the secret"},
+			{Name: "author", Type: asReported},
+			{Name: "email", Type: asReported},
+			{Name: "date", Type: asReported},
+			{Name: "file", Type: asReported},
+			{Name: "line_number", Type: sdk.Number | sdk.AsReported},
+			{Name: "tags", Type: sdk.List, Doc: "of the rule"},
+			{Name: "line", Type: asReported, Doc: "the text around the secret"},
+		},
+		Identity: []string{"name", "attributes.file", "attributes.offender"},
+	}}
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
@@ -32,30 +56,35 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		return err
 	}
 	defer raw.Close()
-	report := finding.NewReader(raw, finding.Limits{MaxElement: in.Limits.MaxElement, MaxDepth: in.Limits.MaxDepth})
-	prefix := commitPrefix(in.Scan.Metadata.Annotations[repoURL])
-	for {
-		element, err := report.Next()
-		if errors.Is(err, io.EOF) || isEmpty(err) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read the gitleaks report: %w", err)
-		}
-		if err := parseLeak(element, in.Limits.MaxDepth, prefix, emit); err != nil {
-			return fmt.Errorf("leak %d: %w", report.Count()-1, err)
-		}
-		if err := ctx.Err(); err != nil {
+	report := jsonstream.NewReader(raw, in.Limits.JSON())
+	kind, err := report.Kind()
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case jsonstream.Nothing:
+		return nil
+	case jsonstream.Null:
+		if err := report.Skip(); err != nil {
 			return err
 		}
+		return report.End()
 	}
-}
-
-// isEmpty tells a report that stands for no leaks though it is no array.
-func isEmpty(err error) bool {
-	var notArray *finding.NotArrayError
-	return errors.As(err, &notArray) &&
-		(notArray.Found == finding.NothingFound || notArray.Found == finding.NullFound)
+	prefix := commitPrefix(in.Scan.Metadata.Annotations[repoURL])
+	err = report.Array(func(i int) error {
+		leak, err := report.Value()
+		if err != nil {
+			return err
+		}
+		if err := parseLeak(leak, prefix, emit); err != nil {
+			return fmt.Errorf("leak %d: %w", i, err)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	return report.End()
 }
 
 func commitPrefix(repo string) string {
@@ -68,11 +97,7 @@ func commitPrefix(repo string) string {
 	return repo + "/commit/"
 }
 
-func parseLeak(element []byte, maxDepth int, prefix string, emit sdk.Emit) error {
-	v, err := finding.DecodeValue(element, maxDepth)
-	if err != nil {
-		return err
-	}
+func parseLeak(v any, prefix string, emit sdk.Emit) error {
 	leak, ok := v.(finding.Object)
 	if !ok {
 		return errors.New("is not an object")
@@ -82,13 +107,13 @@ func parseLeak(element []byte, maxDepth int, prefix string, emit sdk.Emit) error
 		return err
 	}
 	f := finding.Finding{
-		Description: finding.String("The name of the rule which triggered the finding: " + textOf(leak, "RuleID")),
+		Description: finding.String("The name of the rule which triggered the finding: " + ecma.Property(leak, "RuleID")),
 		OSILayer:    finding.String("APPLICATION"),
 		Category:    finding.String("Potential Secret"),
 		Severity:    finding.String(severity),
-		Attributes:  finding.Object{{Key: "commit", Value: prefix + textOf(leak, "Commit")}},
+		Attributes:  finding.Object{{Key: "commit", Value: prefix + ecma.Property(leak, "Commit")}},
 	}
-	for _, copied := range []struct{ to, from string }{
+	for _, c := range []struct{ to, from string }{
 		{"description", "Description"},
 		{"offender", "Secret"},
 		{"author", "Author"},
@@ -99,16 +124,9 @@ func parseLeak(element []byte, maxDepth int, prefix string, emit sdk.Emit) error
 		{"tags", "Tags"},
 		{"line", "Match"},
 	} {
-		if v, ok := leak.Get(copied.from); ok {
-			f.Attributes = append(f.Attributes, finding.Member{Key: copied.to, Value: v})
-		}
+		ecma.Copy(&f.Attributes, c.to, leak, c.from)
 	}
-	// RuleID is a string in every report that gitleaks writes. Anything else is passed on for the schema to refuse.
-	if f.Name = leak.Text("RuleID"); f.Name.IsAbsent() {
-		if rule, ok := leak.Get("RuleID"); ok {
-			f.Extra.Set("name", rule)
-		}
-	}
+	ecma.SetText(&f, &f.Name, "name", leak, "RuleID")
 	return emit(&f)
 }
 
@@ -127,13 +145,4 @@ func severityOf(leak finding.Object) (string, error) {
 		return "", errors.New("has no Tags; gitleaks 8 always writes them")
 	}
 	return "", errors.New("has Tags that are not an array")
-}
-
-// textOf is the value of a key inside a composed text: "undefined" where it is missing.
-func textOf(leak finding.Object, key string) string {
-	v, ok := leak.Get(key)
-	if !ok {
-		return "undefined"
-	}
-	return finding.ToString(v)
 }

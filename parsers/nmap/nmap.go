@@ -18,6 +18,7 @@ func Parser() sdk.Parser {
 	return sdk.Parser{
 		ResultType: "nmap-xml",
 		Summary:    "nmap XML output (-oX)",
+		Kinds:      kinds(),
 		Parse:      parse,
 	}
 }

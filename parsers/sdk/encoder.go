@@ -20,14 +20,16 @@ type Encoder struct {
 	// FirstInvalid says of the first such finding what is wrong.
 	FirstInvalid error
 
-	stamp   *finding.Stamp
-	out     *finding.Writer
-	scratch []byte
+	parser   *Parser
+	stamp    *finding.Stamp
+	out      *finding.Writer
+	scratch  []byte
+	identity []byte
 }
 
-// NewEncoder returns an Encoder that adds id, parsed_at and scan to each finding.
-func NewEncoder(w io.Writer, scan finding.ScanInfo, parsedAt time.Time) *Encoder {
-	return &Encoder{out: finding.NewWriter(w), stamp: finding.NewStamp(scan, parsedAt)}
+// NewEncoder returns an Encoder that adds id, fingerprint, parsed_at and scan to each finding of a parser.
+func NewEncoder(w io.Writer, parser Parser, scan finding.ScanInfo, parsedAt time.Time) *Encoder {
+	return &Encoder{out: finding.NewWriter(w), parser: &parser, stamp: finding.NewStamp(scan, parsedAt)}
 }
 
 // NewBareEncoder returns an Encoder that writes findings as the parser makes them.
@@ -37,13 +39,7 @@ func NewBareEncoder(w io.Writer) *Encoder {
 
 // Emit writes one finding.
 func (e *Encoder) Emit(f *finding.Finding) error {
-	var err error
-	if e.stamp == nil {
-		e.scratch, err = f.AppendJSON(e.scratch[:0])
-	} else {
-		e.scratch, err = e.stamp.AppendJSON(e.scratch[:0], f)
-	}
-	if err != nil {
+	if err := e.encode(f); err != nil {
 		return fmt.Errorf("write finding %d: %w", e.Stats.Count, err)
 	}
 	e.check(f)
@@ -53,6 +49,23 @@ func (e *Encoder) Emit(f *finding.Finding) error {
 		}
 	}
 	return e.out.WriteRaw(e.scratch)
+}
+
+// encode writes one finding into scratch.
+func (e *Encoder) encode(f *finding.Finding) (err error) {
+	if e.stamp == nil {
+		e.scratch, err = f.AppendJSON(e.scratch[:0])
+		return err
+	}
+	if kind := e.parser.KindOf(f.Category.Or("")); kind != nil && f.Fingerprint.IsAbsent() && len(kind.Identity) > 0 {
+		if e.identity, err = kind.appendIdentity(e.identity[:0], e.parser.ResultType, f); err != nil {
+			return err
+		}
+		f.Fingerprint = finding.String(finding.Fingerprint(e.identity))
+		defer func() { f.Fingerprint = finding.Text{} }() // the finding belongs to the parser
+	}
+	e.scratch, err = e.stamp.AppendJSON(e.scratch[:0], f)
+	return err
 }
 
 // Close completes the array.

@@ -21,6 +21,8 @@ type Parser struct {
 	ResultType string
 	// Summary is one line for people: "Nmap XML (-oX)".
 	Summary string
+	// Kinds are the kinds of findings it makes.
+	Kinds []Kind
 	// Parse reads in.Source and emits findings. An error means that there are none: whatever was emitted is dropped.
 	Parse func(ctx context.Context, in *Input, emit Emit) error
 }
@@ -59,6 +61,11 @@ type Limits struct {
 	// MaxHeld is how many bytes of findings a parser may hold back because they come later in the output than in the
 	// input. Beyond it, it reads the input once more.
 	MaxHeld int
+}
+
+// JSON are the limits for what reads JSON.
+func (l Limits) JSON() finding.Limits {
+	return finding.Limits{MaxElement: l.MaxElement, MaxDepth: l.MaxDepth}
 }
 
 // DefaultLimits fit a pod with 200 MiB.

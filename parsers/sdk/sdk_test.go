@@ -5,6 +5,7 @@ package sdk_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -27,6 +28,12 @@ func TestRunTurnsCrashesIntoErrors(t *testing.T) {
 }
 
 var info = finding.ScanInfo{CreatedAt: "2026-01-01T00:00:00Z", Name: "s", Namespace: "n", ScanType: "t"}
+
+var parser = sdk.Parser{ResultType: "x", Kinds: []sdk.Kind{{
+	Category: "c", When: "always", Severities: []string{finding.Low},
+	Attributes: []sdk.Attribute{{Name: "rule", Type: sdk.Text}, {Name: "line", Type: sdk.Number | sdk.Optional}},
+	Identity:   []string{"location", "attributes.rule"},
+}}}
 
 func valid() *finding.Finding {
 	return &finding.Finding{Name: finding.String("n"), Category: finding.String("c"), Severity: finding.String(finding.Low)}
@@ -52,7 +59,7 @@ func TestEncoder(t *testing.T) {
 			f := valid()
 			tt.change(f)
 			var out bytes.Buffer
-			e := sdk.NewEncoder(&out, info, time.Unix(0, 0))
+			e := sdk.NewEncoder(&out, parser, info, time.Unix(0, 0))
 			if err := e.Emit(f); err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +83,7 @@ func TestEncoder(t *testing.T) {
 func TestEncoderNeedsASeverity(t *testing.T) {
 	f := valid()
 	f.Severity = finding.Text{}
-	e := sdk.NewEncoder(&bytes.Buffer{}, info, time.Unix(0, 0))
+	e := sdk.NewEncoder(&bytes.Buffer{}, parser, info, time.Unix(0, 0))
 	if err := e.Emit(f); !errors.Is(err, finding.ErrNoSeverity) || !strings.Contains(err.Error(), `finding 0 ("n")`) {
 		t.Errorf("got %v", err)
 	}
@@ -96,5 +103,81 @@ func TestDecodeScan(t *testing.T) {
 	}
 	if _, err := sdk.DecodeScan([]byte(`[]`)); err == nil {
 		t.Error("an array was taken")
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	of := func(change func(*finding.Finding)) string {
+		f := valid()
+		f.Location = finding.String("here")
+		f.Attributes = finding.Object{{Key: "rule", Value: "r"}, {Key: "line", Value: 1}}
+		change(f)
+		var out bytes.Buffer
+		e := sdk.NewEncoder(&out, parser, info, time.Unix(0, 0))
+		if err := errors.Join(e.Emit(f), e.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if own := f.Fingerprint.Or(""); own != "" && own != "own" {
+			t.Errorf("the parser's finding was changed: %s", own)
+		}
+		var got []struct{ Fingerprint string }
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		return got[0].Fingerprint
+	}
+	base := of(func(*finding.Finding) {})
+	if len(base) != 32 {
+		t.Fatalf("got %q", base)
+	}
+	same := map[string]func(*finding.Finding){
+		"Line":        func(f *finding.Finding) { f.Attributes.Set("line", 2) },
+		"Description": func(f *finding.Finding) { f.Description = finding.String("reworded") },
+		"Time":        func(f *finding.Finding) { f.IdentifiedAt = finding.String("2026-01-01T00:00:00Z") },
+	}
+	for name, change := range same {
+		if got := of(change); got != base {
+			t.Errorf("%s: another fingerprint", name)
+		}
+	}
+	other := map[string]func(*finding.Finding){
+		"Location": func(f *finding.Finding) { f.Location = finding.String("there") },
+		"Rule":     func(f *finding.Finding) { f.Attributes.Set("rule", "s") },
+		"NoRule":   func(f *finding.Finding) { f.Attributes.Delete("rule") },
+	}
+	for name, change := range other {
+		if got := of(change); got == base || len(got) != 32 {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	if got := of(func(f *finding.Finding) { f.Category = finding.String("unknown") }); got != "" {
+		t.Errorf("a finding of no kind has fingerprint %q", got)
+	}
+	if got := of(func(f *finding.Finding) { f.Fingerprint = finding.String("own") }); got != "own" {
+		t.Errorf("the scanner's own fingerprint became %q", got)
+	}
+}
+
+func TestCheckFinding(t *testing.T) {
+	tests := map[string]struct{ in, want string }{
+		"Good":     {`{"category":"c","severity":"LOW","attributes":{"rule":"r"}}`, ""},
+		"Category": {`{"category":"d"}`, `category "d" is not listed`},
+		"Severity": {`{"category":"c","severity":"HIGH","attributes":{"rule":"r"}}`, "severity HIGH"},
+		"More":     {`{"category":"c","attributes":{"rule":"r","x":1}}`, `attribute "x" is not listed`},
+		"Type":     {`{"category":"c","attributes":{"rule":1}}`, `attribute "rule" is number, listed as string`},
+		"Null":     {`{"category":"c","attributes":{"rule":null}}`, `attribute "rule" is null`},
+		"Missing":  {`{"category":"c","attributes":{}}`, `attribute "rule" is missing`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var f finding.Finding
+			if err := f.UnmarshalJSON([]byte(tt.in)); err != nil {
+				t.Fatal(err)
+			}
+			err := parser.CheckFinding(&f)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("want %q, got %v", tt.want, err)
+			}
+		})
 	}
 }

@@ -17,7 +17,30 @@ func Parser() sdk.Parser {
 	return sdk.Parser{
 		ResultType: "test-txt",
 		Summary:    "fixed findings of the test-scan scanner",
+		Kinds:      kinds(),
 		Parse:      parse,
+	}
+}
+
+func kinds() []sdk.Kind {
+	severities := []string{finding.Informational}
+	text := func(names ...string) (list []sdk.Attribute) {
+		for _, name := range names {
+			list = append(list, sdk.Attribute{Name: name, Type: sdk.Text})
+		}
+		return list
+	}
+	addresses := sdk.Attribute{Name: "ip_addresses", Type: sdk.List}
+	return []sdk.Kind{
+		{
+			Category: "Open Port", When: "always", Severities: severities, Identity: []string{"location"},
+			Attributes: append(text("state", "mac_address", "protocol", "hostname", "method", "operating_system", "service",
+				"serviceProduct", "serviceVersion", "scripts"), addresses, sdk.Attribute{Name: "port", Type: sdk.Number}),
+		},
+		{
+			Category: "Host", When: "always", Severities: severities, Identity: []string{"location"},
+			Attributes: append(text("hostname", "operating_system"), addresses),
+		},
 	}
 }
 

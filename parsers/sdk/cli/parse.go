@@ -75,7 +75,7 @@ func (p *Program) parse(ctx context.Context, args []string) error {
 		return err
 	}
 	defer closeSource()
-	encoder := sdk.NewEncoder(p.Stdout, scan.Info(), p.Clock.Now())
+	encoder := sdk.NewEncoder(p.Stdout, parser, scan.Info(), p.Clock.Now())
 	if o.bare {
 		encoder = sdk.NewBareEncoder(p.Stdout)
 	}

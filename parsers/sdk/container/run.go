@@ -76,7 +76,7 @@ func (r *run) measure(ctx context.Context) (size int64, kept []byte, stats *find
 }
 
 func (r *run) parseTo(ctx context.Context, w io.Writer) (*sdk.Encoder, error) {
-	encoder := sdk.NewEncoder(w, r.scan.Info(), r.parsedAt)
+	encoder := sdk.NewEncoder(w, r.parser, r.scan.Info(), r.parsedAt)
 	in := &sdk.Input{
 		Source: sdk.SourceFunc(func(ctx context.Context) (io.ReadCloser, error) {
 			raw, _, err := r.Store.Download(ctx, r.Raw)

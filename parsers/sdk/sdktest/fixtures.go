@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/parsers/sdk"
 )
 
@@ -85,6 +87,29 @@ func fixture(t *testing.T, p sdk.Parser, raw, stem string) {
 	}
 	if diff := cmp.Diff(decode(t, want), decode(t, got)); diff != "" {
 		t.Errorf("findings differ (-want +got):\n%s", diff)
+	}
+	holdToKinds(t, p, got)
+}
+
+// holdToKinds asks that the parser's Kinds tell of all that its findings have.
+func holdToKinds(t *testing.T, p sdk.Parser, findings []byte) {
+	t.Helper()
+	if len(p.Kinds) == 0 {
+		return // for parsers of others; the registry asks for them here
+	}
+	r := finding.NewReader(bytes.NewReader(findings), finding.Limits{})
+	for {
+		raw, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		var f finding.Finding
+		if err = errors.Join(err, f.UnmarshalJSON(raw)); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.CheckFinding(&f); err != nil {
+			t.Errorf("finding %d: %v", r.Count()-1, err)
+		}
 	}
 }
 
