@@ -35,6 +35,12 @@ const (
 	// AnnotationOnDelete on a Scan says what becomes of its stored results when the
 	// Scan is deleted: OnDeleteRetain keeps them, anything else removes them.
 	AnnotationOnDelete = "storage.scanyard.io/on-delete"
+	// AnnotationRerun on a Scan that has ended asks to run hooks again: "hooks" for those
+	// that failed or were cancelled, "hook/NAME" for one. Whatever follows an @ only
+	// makes the value a new one: "hooks@2", "hook/notify@2026-11-21T10:00:00Z".
+	AnnotationRerun = "scanyard.io/rerun"
+	// LabelAttempt counts the attempts of a Job's phase, on Jobs after the first.
+	LabelAttempt = "scanyard.io/attempt"
 	// OnDeleteRetain is the value of AnnotationOnDelete that keeps stored results.
 	OnDeleteRetain = "retain"
 )

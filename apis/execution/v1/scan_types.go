@@ -315,6 +315,9 @@ const (
 	ReasonParserFailed = "ParserFailed"
 	// ReasonHookFailed is set when a hook Job failed; the message names the hook.
 	ReasonHookFailed = "HookFailed"
+	// ReasonRerunRefused means that the annotation scanyard.io/rerun asks for what this
+	// Scan can not do.
+	ReasonRerunRefused = "RerunRefused"
 	// ReasonJobLost is set when a Job was removed before its outcome was seen and no
 	// stored result shows that it had ended well.
 	ReasonJobLost = "JobLost"
@@ -365,6 +368,21 @@ type HookStatus struct {
 	// type is the hook's spec.type when it was selected.
 	// +required
 	Type HookType `json:"type"`
+
+	// failurePolicy is the hook's spec.failurePolicy when it was selected.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	FailurePolicy HookFailurePolicy `json:"failurePolicy,omitempty"`
+
+	// afterFailure says that the hook runs because the Scan is Errored.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	AfterFailure bool `json:"afterFailure,omitempty"`
+
+	// attempt counts the runs of the hook for this Scan, where there was more than one.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Attempt int `json:"attempt,omitempty"`
 }
 
 // FindingSeverities counts findings by severity. A severity without findings is absent.
@@ -464,6 +482,11 @@ type ScanStatus struct {
 	// An addition to the secureCodeBox contract.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// lastRerun is the value of the annotation scanyard.io/rerun that was acted upon last.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	LastRerun string `json:"lastRerun,omitempty"`
 
 	// startedAt is when the scanner Job was created.
 	// An addition to the secureCodeBox contract.

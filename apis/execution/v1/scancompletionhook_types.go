@@ -18,6 +18,30 @@ const (
 	ReadAndWrite HookType = "ReadAndWrite"
 )
 
+// HookFailurePolicy is what a failure of a hook means for its Scan.
+type HookFailurePolicy string
+
+// The failure policies of hooks.
+const (
+	// HookFail ends the Scan as Errored. It is the default.
+	HookFail HookFailurePolicy = "Fail"
+	// HookIgnore lets the Scan go on.
+	HookIgnore HookFailurePolicy = "Ignore"
+)
+
+// HookRunOn is how a Scan must have gone for a hook to run.
+type HookRunOn string
+
+// When hooks run.
+const (
+	// RunOnSuccess is after the findings are stored. It is the default.
+	RunOnSuccess HookRunOn = "Success"
+	// RunOnFailure is after the Scan became Errored.
+	RunOnFailure HookRunOn = "Failure"
+	// RunOnAlways is both.
+	RunOnAlways HookRunOn = "Always"
+)
+
 // ScanCompletionHookSpec says what runs after parsing.
 type ScanCompletionHookSpec struct {
 	// type is ReadOnly or ReadAndWrite.
@@ -30,6 +54,24 @@ type ScanCompletionHookSpec struct {
 	// +optional
 	// +kubebuilder:default=0
 	Priority int `json:"priority,omitempty"`
+
+	// failurePolicy is what a failure of the hook means for the Scan: with Fail the Scan
+	// is Errored and no further hook runs, with Ignore it goes on and says so in its
+	// condition HooksCompleted. Absent is Fail.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['Fail', 'Ignore']",message="must be Fail or Ignore"
+	// +kubebuilder:validation:MaxLength=64
+	FailurePolicy HookFailurePolicy `json:"failurePolicy,omitempty"`
+
+	// runOn is how the Scan must have gone for the hook to run: Success (findings are
+	// there), Failure (the Scan is Errored: its state and errorDescription say why, and
+	// there may be no results to download), or Always. Absent is Success.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['Success', 'Failure', 'Always']",message="must be Success, Failure or Always"
+	// +kubebuilder:validation:MaxLength=64
+	RunOn HookRunOn `json:"runOn,omitempty"`
 
 	// image is the hook's container image.
 	// +optional

@@ -3,6 +3,8 @@
 package jobs
 
 import (
+	"strconv"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -82,6 +84,9 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 		executionv1.LabelJobType:  jobType(in.Type),
 		executionv1.LabelHookName: names.LabelValue(in.Name),
 	})
+	if in.Attempt > 1 {
+		job.Labels[executionv1.LabelAttempt] = strconv.Itoa(in.Attempt)
+	}
 	if names.LabelValue(in.Name) != in.Name {
 		job.Annotations = map[string]string{executionv1.AnnotationHookName: in.Name}
 	}

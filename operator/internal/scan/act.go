@@ -128,7 +128,7 @@ func (r *Reconciler) checkOurs(ctx context.Context, o *observed, want *batchv1.J
 func nameHookJob(s *executionv1.ScanStatus, hook, job string) {
 	for _, g := range s.OrderedHookStatuses {
 		for i := range g {
-			if g[i].HookName == hook {
+			if g[i].HookName == hook && g[i].State == executionv1.HookStateInProgress {
 				g[i].JobName = job
 			}
 		}
@@ -202,7 +202,7 @@ func (r *Reconciler) buildHook(ctx context.Context, o *observed, l launch) (*bat
 	}
 	return jobs.NewHook(jobs.Hook{
 		Scan: o.scan, Name: l.hook.Name, Spec: l.hook.Spec, Type: l.hookType,
-		ExecutionNamespace: l.hook.ExecutionNamespace, URLs: urls, Attempt: attempt,
+		ExecutionNamespace: l.hook.ExecutionNamespace, URLs: urls, Attempt: l.attempt,
 	}, r.jobs), nil
 }
 

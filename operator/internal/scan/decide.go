@@ -54,6 +54,8 @@ type launch struct {
 	hook *catalog.Hook
 	// hookType is the hook's type when it was selected.
 	hookType executionv1.HookType
+	// attempt counts the tries of the hook, from 1.
+	attempt int
 }
 
 // notice is a warning to the user, as an Event on the Scan.
@@ -69,6 +71,8 @@ type step struct {
 // life is the whole life of a Scan, most final first. The first row that applies is taken.
 var life = []step{
 	{"Deleted", isDeleted, cleanUp},
+	{"AfterFailure", hasFailureHooks, runFailureHooks},
+	{"Rerun", wantsRerun, rerunHooks},
 	{"Expired", isExpired, deleteScan},
 	{"Settled", isSettled, keepSettled},
 	{"FinalizerMissing", lacksFinalizer, addFinalizer},
@@ -313,19 +317,20 @@ func (d *decision) fail(o *observed, s *status, phase string, t trouble) {
 	}
 	s.set(o, phase, metav1.ConditionFalse, t)
 	s.set(o, executionv1.ConditionReady, metav1.ConditionFalse, t)
+	s.addFailureHooks(o)
 	d.warn(o, t)
 	d.settle(o, s)
 }
 
-// done ends the Scan well.
-func (d *decision) done(o *observed, s *status) {
+// done ends the Scan well. ignored says what went wrong and does not count.
+func (d *decision) done(o *observed, s *status, ignored []string) {
 	t := trouble{executionv1.ReasonCompleted, "The Scan is done."}
 	s.State = executionv1.ScanStateDone
 	s.ErrorDescription = ""
 	if s.FinishedAt == nil {
 		s.FinishedAt = &metav1.Time{Time: o.now}
 	}
-	s.set(o, executionv1.ConditionHooksCompleted, metav1.ConditionTrue, trouble{executionv1.ReasonCompleted, hooksMessage(s.OrderedHookStatuses)})
+	s.set(o, executionv1.ConditionHooksCompleted, metav1.ConditionTrue, trouble{executionv1.ReasonCompleted, hooksMessage(s.OrderedHookStatuses, ignored)})
 	s.set(o, executionv1.ConditionReady, metav1.ConditionTrue, t)
 	// No Event: at scale those of Scans that went well are what takes most of the API
 	// server's time and the operator's memory. The status tells.

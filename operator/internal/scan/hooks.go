@@ -24,7 +24,7 @@ func runHooks(o *observed, d *decision) {
 		return
 	}
 	if len(s.OrderedHookStatuses) == 0 {
-		s.OrderedHookStatuses = group(o.hooks)
+		s.OrderedHookStatuses = group(hooksFor(o.hooks, executionv1.RunOnSuccess))
 		s.migrateHooks()
 	}
 	r := &hookRun{o: o, d: d, s: s, requeueAfter: -1}
@@ -40,7 +40,35 @@ func runHooks(o *observed, d *decision) {
 		r.waitForGroup()
 		return
 	}
-	d.done(o, s)
+	r.warnIgnored()
+	d.done(o, s, r.ignored)
+}
+
+// warnIgnored tells by an Event of failures that do not count, once.
+func (r *hookRun) warnIgnored() {
+	if len(r.ignored) == 0 || r.d.notice != nil {
+		return
+	}
+	last := r.ignored[len(r.ignored)-1]
+	c := findCondition(r.o.scan.Status.Conditions, executionv1.ConditionHooksCompleted)
+	if c == nil || !strings.Contains(c.Message, last) {
+		r.d.notice = &notice{executionv1.ReasonHookFailed, last}
+	}
+}
+
+// hooksFor returns those of the hooks that run when a Scan has gone one way.
+func hooksFor(hooks []catalog.Hook, outcome executionv1.HookRunOn) []catalog.Hook {
+	var own []catalog.Hook
+	for _, h := range hooks {
+		on := h.Spec.RunOn
+		if on == "" {
+			on = executionv1.RunOnSuccess
+		}
+		if on == outcome || on == executionv1.RunOnAlways {
+			own = append(own, h)
+		}
+	}
+	return own
 }
 
 // invalidHook says which hook can never run. The CRD refuses unknown types; hooks
@@ -66,7 +94,9 @@ func group(hooks []catalog.Hook) [][]executionv1.HookStatus {
 		}
 		var readers []executionv1.HookStatus
 		for _, h := range hooks[start:end] {
-			hs := executionv1.HookStatus{HookName: h.Name, State: executionv1.HookStatePending, Priority: h.Spec.Priority, Type: h.Spec.Type}
+			hs := executionv1.HookStatus{
+				HookName: h.Name, State: executionv1.HookStatePending, Priority: h.Spec.Priority, Type: h.Spec.Type, FailurePolicy: h.Spec.FailurePolicy,
+			}
 			if h.Spec.Type == executionv1.ReadAndWrite {
 				groups = append(groups, []executionv1.HookStatus{hs})
 			} else {
@@ -115,7 +145,8 @@ type hookRun struct {
 	active       bool // some hook of the group runs or is about to
 	trouble      *trouble
 	failures     []string
-	reason       string // of the first failure
+	reason       string   // of the first failure
+	ignored      []string // failures that do not count
 	requeueAfter time.Duration
 }
 
@@ -125,7 +156,7 @@ func (r *hookRun) runGroup(hooks []executionv1.HookStatus) bool {
 	done := true
 	for i := range hooks {
 		r.runHook(&hooks[i])
-		done = done && hooks[i].State == executionv1.HookStateCompleted
+		done = done && hasEndedWell(&hooks[i])
 	}
 	return done
 }
@@ -133,16 +164,16 @@ func (r *hookRun) runGroup(hooks []executionv1.HookStatus) bool {
 func (r *hookRun) runHook(h *executionv1.HookStatus) {
 	j, found := r.o.jobOf(hookRole(names.LabelValue(h.HookName)))
 	switch {
-	case found:
+	case found && j.attempt >= h.Attempt:
 		h.JobName = j.name
 		r.followJob(h, j)
 	case h.State == executionv1.HookStatePending:
 		r.start(h)
 	case h.State == executionv1.HookStateInProgress:
 		h.State = executionv1.HookStateFailed
-		r.fail(executionv1.ReasonJobLost, fmt.Sprintf("Hook %q: its Job %s was removed before its outcome was seen", h.HookName, h.JobName))
+		r.fail(h, executionv1.ReasonJobLost, fmt.Sprintf("Hook %q: its Job %s was removed before its outcome was seen", h.HookName, h.JobName))
 	case h.State == executionv1.HookStateFailed, h.State == executionv1.HookStateCancelled:
-		r.fail(executionv1.ReasonHookFailed, r.before(h))
+		r.fail(h, executionv1.ReasonHookFailed, r.before(h))
 	}
 }
 
@@ -164,14 +195,14 @@ func (r *hookRun) followJob(h *executionv1.HookStatus, j job) {
 		h.State = executionv1.HookStateCompleted
 	case failed:
 		h.State = executionv1.HookStateFailed
-		r.fail(executionv1.ReasonHookFailed, fmt.Sprintf("Hook %q failed (Job %s): %s", h.HookName, j.name, j.failure))
+		r.fail(h, executionv1.ReasonHookFailed, fmt.Sprintf("Hook %q failed (Job %s): %s", h.HookName, j.name, j.failure))
 	case running:
 		why, left := r.o.overdue(j)
 		if why != "" {
 			h.State = executionv1.HookStateFailed
 			r.d.stop = append(r.d.stop, j)
 			t := overdue(r.o, j, fmt.Sprintf("hook %q", h.HookName))
-			r.fail(t.reason, t.message)
+			r.fail(h, t.reason, t.message)
 			return
 		}
 		h.State = executionv1.HookStateInProgress
@@ -190,17 +221,36 @@ func (r *hookRun) start(h *executionv1.HookStatus) {
 	i := slices.IndexFunc(r.o.hooks, func(c catalog.Hook) bool { return c.Name == h.HookName })
 	if i < 0 {
 		h.State = executionv1.HookStateFailed
-		r.fail(executionv1.ReasonHookNotFound, fmt.Sprintf("Hook %q was deleted, or does not match spec.hookSelector any more, before it ran", h.HookName))
+		r.fail(h, executionv1.ReasonHookNotFound, fmt.Sprintf("Hook %q was deleted, or does not match spec.hookSelector any more, before it ran", h.HookName))
 		return
 	}
-	r.d.launch = append(r.d.launch, launch{role: hookRole(names.LabelValue(h.HookName)), hook: &r.o.hooks[i], hookType: h.Type})
+	r.d.launch = append(r.d.launch, launch{role: hookRole(names.LabelValue(h.HookName)), hook: &r.o.hooks[i], hookType: h.Type, attempt: max(h.Attempt, 1)})
 	h.State = executionv1.HookStateInProgress
 	h.JobName = "" // act fills it in
 	r.active = true
 	r.wakeIn(lookForPods)
 }
 
-func (r *hookRun) fail(reason, message string) {
+// hasEndedWell says whether the Scan goes on after the hook.
+func hasEndedWell(h *executionv1.HookStatus) bool {
+	switch h.State {
+	case executionv1.HookStateCompleted:
+		return true
+	case executionv1.HookStateFailed, executionv1.HookStateCancelled:
+		return ignores(h)
+	default:
+		return false
+	}
+}
+
+// ignores says whether a failure of the hook is passed over.
+func ignores(h *executionv1.HookStatus) bool { return h.FailurePolicy == executionv1.HookIgnore }
+
+func (r *hookRun) fail(h *executionv1.HookStatus, reason, message string) {
+	if ignores(h) {
+		r.ignored = append(r.ignored, message)
+		return
+	}
 	if r.reason == "" {
 		r.reason = reason
 	}
@@ -222,7 +272,10 @@ func (r *hookRun) waitForGroup() {
 	case r.trouble != nil:
 		t = *r.trouble
 		r.d.warn(r.o, t)
+	case len(r.ignored) > 0:
+		t.message += " Ignored as failurePolicy says: " + strings.Join(r.ignored, "; ")
 	}
+	r.warnIgnored()
 	r.s.advance(executionv1.ScanStateHookProcessing)
 	r.s.wait(r.o, executionv1.ConditionHooksCompleted, t)
 	r.d.links = r.o.settings.StatusLinks

@@ -203,3 +203,48 @@ func TestForgedHookJobIsNotBelieved(t *testing.T) {
 	w.job(executionv1.JobTypeParser)
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateParsing))
 }
+
+// TestHooksAfterAFailure: a hook that wants to hear of failures runs for a Scan that is
+// Errored, the Scan stays as it ended, and a hook that failed is run again on demand.
+func TestHooksAfterAFailure(t *testing.T) {
+	w := newWorld(t)
+	caller := w.hook("caller", executionv1.ReadOnly, 0)
+	caller.Spec.RunOn = executionv1.RunOnFailure
+	w.create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), caller, w.scan("s"))
+	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
+	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
+	w.finish(w.job(executionv1.JobTypeReadOnlyHook), batchv1.JobFailed, "BackoffLimitExceeded")
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
+
+	hookJobs := func(name string) func() []batchv1.Job {
+		return func() (own []batchv1.Job) {
+			for _, j := range w.jobs(executionv1.JobTypeReadOnlyHook) {
+				if j.Labels[executionv1.LabelHookName] == name {
+					own = append(own, j)
+				}
+			}
+			return own
+		}
+	}
+	w.Eventually(hookJobs("caller")).Should(HaveLen(1))
+	w.finish(&hookJobs("caller")()[0], batchv1.JobComplete, "CompletionsReached")
+	w.Eventually(func() executionv1.HookState { return w.get("s").Status.OrderedHookStatuses[1][0].State }).Should(Equal(executionv1.HookStateCompleted))
+	s := w.get("s")
+	w.Expect(s.Status.State).To(Equal(executionv1.ScanStateErrored))
+	w.Expect(s.Status.ErrorDescription).To(ContainSubstring(`Hook "webhook" failed`))
+
+	patch := client.MergeFrom(s.DeepCopy())
+	s.Annotations = map[string]string{executionv1.AnnotationRerun: "hooks"}
+	w.Expect(w.client.Patch(t.Context(), s, patch)).To(Succeed())
+	w.Eventually(hookJobs("webhook")).Should(HaveLen(2))
+	for _, j := range hookJobs("webhook")() {
+		if j.Labels[executionv1.LabelAttempt] == "2" {
+			w.finish(&j, batchv1.JobComplete, "CompletionsReached")
+		}
+	}
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
+	s = w.get("s")
+	w.Expect(s.Status.ErrorDescription).To(BeEmpty())
+	w.Expect(s.Status.LastRerun).To(Equal("hooks"))
+	w.Expect(hookJobs("caller")()).To(HaveLen(1), "nothing has failed this time")
+}

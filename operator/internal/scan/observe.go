@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// attempt numbers the tries of a phase. A Scan has one.
+// attempt numbers the tries of scanner and parser. A Scan has one.
 const attempt = 1
 
 // observe reads what decide looks at; nil where the Scan is gone. With an error it
@@ -39,8 +40,11 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err := r.observeJobs(ctx, o); err != nil {
 		return o, err
 	}
-	if isDeleted(o) || isSettled(o) || lacksFinalizer(o) || isSuspended(o) || isInvalid(o) {
+	switch {
+	case isDeleted(o), isSettled(o) && !isReopened(o), lacksFinalizer(o), isSuspended(o):
 		return o, nil
+	case isSettled(o), isInvalid(o):
+		return o, r.observeHooks(ctx, o)
 	}
 	if err := r.observeLost(ctx, o); err != nil {
 		return o, err
@@ -79,7 +83,7 @@ func (r *Reconciler) observeJobs(ctx context.Context, o *observed) error {
 // any Scan: there only the namespace counts that a cluster admin chose for the hook. A
 // Scan that has ended cleans up whatever carries its label.
 func (r *Reconciler) isTrusted(ctx context.Context, o *observed, b *batchv1.Job) (bool, error) {
-	if b.Namespace == o.scan.Namespace || isDeleted(o) || isSettled(o) {
+	if b.Namespace == o.scan.Namespace || isDeleted(o) || isSettled(o) && !isReopened(o) {
 		return true, nil
 	}
 	hooks, err := r.catalog.Hooks(ctx, o.scan)
@@ -99,7 +103,7 @@ func (r *Reconciler) addJob(ctx context.Context, o *observed, b *batchv1.Job) er
 	j := newJob(b)
 	var err error
 	switch {
-	case isSettled(o) || isDeleted(o) || j.outcome == complete:
+	case isSettled(o) && !isReopened(o) || isDeleted(o) || j.outcome == complete:
 	case j.outcome == failed:
 		err = r.observeFailure(ctx, b, &j)
 	default:
@@ -115,6 +119,10 @@ func newJob(b *batchv1.Job) job {
 		name: b.Name, namespace: b.Namespace, created: b.CreationTimestamp.Time,
 		role:      role{jobType: b.Labels[executionv1.LabelJobType], hook: b.Labels[executionv1.LabelHookName]},
 		suspended: b.Spec.Suspend != nil && *b.Spec.Suspend,
+		attempt:   1,
+	}
+	if n, err := strconv.Atoi(b.Labels[executionv1.LabelAttempt]); err == nil && n > 1 {
+		j.attempt = n
 	}
 	if j.role.hook != "" {
 		j.role = hookRole(j.role.hook)
@@ -243,7 +251,7 @@ func (r *Reconciler) observeLost(ctx context.Context, o *observed) error {
 
 // observeLostHooks does the same for hooks that are said to be in progress.
 func (r *Reconciler) observeLostHooks(ctx context.Context, o *observed, p phase) error {
-	if p != phaseHooks {
+	if p != phaseHooks && !isSettled(o) {
 		return nil
 	}
 	for _, group := range o.scan.Status.OrderedHookStatuses {
@@ -324,7 +332,11 @@ func scanUID(b *batchv1.Job) string {
 // observeNeeds looks up what the phase asks for next.
 func (r *Reconciler) observeNeeds(ctx context.Context, o *observed) error {
 	p := phaseOf(o.scan, o.jobs)
+	// Whatever fails, there may be hooks that want to hear of it.
 	var err error
+	if o.hooks, err = r.catalog.Hooks(ctx, o.scan); err != nil {
+		return err
+	}
 	if p == phaseNew || o.scan.Status.RawResultType == "" {
 		o.scanType, err = r.catalog.ScanType(ctx, o.scan)
 		if err != nil {
@@ -341,10 +353,21 @@ func (r *Reconciler) observeNeeds(ctx context.Context, o *observed) error {
 			return err
 		}
 	}
-	if p >= phaseParsing {
-		o.hooks, err = r.catalog.Hooks(ctx, o.scan)
-	}
 	return err
+}
+
+// observeHooks looks up what is left to do for a Scan that cannot go on: the hooks that
+// run nevertheless. An invalid selector selects none.
+func (r *Reconciler) observeHooks(ctx context.Context, o *observed) error {
+	var err error
+	o.hooks, err = r.catalog.Hooks(ctx, o.scan)
+	if _, invalid := errors.AsType[*catalog.InvalidSelectorError](err); invalid {
+		return nil
+	}
+	if err != nil || !isSettled(o) {
+		return err
+	}
+	return r.observeLostHooks(ctx, o, phaseHooks)
 }
 
 // noteMissing keeps what is missing for decide, where the phase needs it, and returns

@@ -77,10 +77,12 @@ const (
 type job struct {
 	name, namespace string
 	role            role
-	created         time.Time
-	started         time.Time // zero: the Job controller has not started it
-	finished        time.Time // zero: it has not ended
-	outcome         outcome
+	// attempt counts the tries of the role, from 1.
+	attempt  int
+	created  time.Time
+	started  time.Time // zero: the Job controller has not started it
+	finished time.Time // zero: it has not ended
+	outcome  outcome
 	// failure says why it failed: the Job's own words and those of its pods.
 	failure string
 	// suspended means that spec.suspend of the Job is true.
@@ -138,14 +140,15 @@ func phaseOf(scan *executionv1.Scan, jobs []job) phase {
 	return p
 }
 
-// jobOf sums up the Jobs of one role; false where there is none. There is one,
-// unless secureCodeBox's operator has made several by mistake: then one failure is a
-// failure, and all have to be complete.
+// jobOf sums up the Jobs of the last attempt of one role; false where there is none.
+// There is one, unless secureCodeBox's operator has made several by mistake: then one
+// failure is a failure, and all have to be complete.
 func (o *observed) jobOf(r role) (job, bool) {
 	var sum job
 	found := false
+	last := o.lastAttempt(r)
 	for _, j := range o.jobs {
-		if j.role != r {
+		if j.role != r || j.attempt != last {
 			continue
 		}
 		switch {
@@ -157,6 +160,17 @@ func (o *observed) jobOf(r role) (job, bool) {
 		found = true
 	}
 	return sum, found
+}
+
+// lastAttempt is the highest attempt of a role that there is a Job of; 0 where there is none.
+func (o *observed) lastAttempt(r role) int {
+	last := 0
+	for _, j := range o.jobs {
+		if j.role == r {
+			last = max(last, j.attempt)
+		}
+	}
+	return last
 }
 
 // deadline returns the bound of a phase: the Scan's own, else the default.

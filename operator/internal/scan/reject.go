@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
@@ -74,22 +75,40 @@ func settledState(s *executionv1.ScanStatus) bool {
 // rejectHook marks the one hook; the others of its group go on.
 func rejectHook(o *observed, before, d *decision, l launch, why rejection) {
 	s := &status{before.status.DeepCopy()}
+	final := why.final || hasWaited(o, why)
 	t := trouble{why.reason, fmt.Sprintf("Hook %q: %s", l.hook.Name, why.message)}
 	for _, g := range s.OrderedHookStatuses {
 		for i := range g {
 			if g[i].State == executionv1.HookStateInProgress && g[i].JobName == "" {
 				g[i].State = executionv1.HookStatePending // its turn did not come
 			}
-			if g[i].HookName == l.hook.Name && why.final {
+			if g[i].HookName == l.hook.Name && g[i].State == executionv1.HookStatePending && final {
 				g[i].State = executionv1.HookStateFailed
 			}
 		}
 	}
-	s.wait(o, executionv1.ConditionHooksCompleted, t)
-	d.warn(o, t)
-	d.status = s.result()
+	d.status = s.ScanStatus
 	d.requeueAfter = quotaRetry
-	if why.final {
+	if final {
 		d.requeueAfter = time.Second
 	}
+	if settledState(s.ScanStatus) { // it stays as it ended
+		message := s.conditionMessage(executionv1.ConditionHooksCompleted, []string{t.message})
+		s.set(o, executionv1.ConditionHooksCompleted, metav1.ConditionFalse, trouble{t.reason, message})
+		s.result()
+		return
+	}
+	if c := findCondition(o.scan.Status.Conditions, executionv1.ConditionHooksCompleted); c == nil || c.Reason != t.reason {
+		s.forget(executionv1.ConditionHooksCompleted) // its transition time says since when this is waited for
+	}
+	s.wait(o, executionv1.ConditionHooksCompleted, t)
+	d.warn(o, t)
+	s.result()
+}
+
+// hasWaited says whether a hook has been kept out for as long as pods may wait.
+func hasWaited(o *observed, why rejection) bool {
+	c := findCondition(o.scan.Status.Conditions, executionv1.ConditionHooksCompleted)
+	return c != nil && c.Reason == why.reason &&
+		o.now.Sub(c.LastTransitionTime.Time) >= deadline(o.deadlines().StartSeconds, o.settings.StartDeadline)
 }

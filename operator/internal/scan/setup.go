@@ -84,7 +84,7 @@ func stripScan(in any) (any, error) {
 		return in, nil
 	}
 	s.ManagedFields = nil
-	if !s.Settled() || needsMending(s) {
+	if !s.Settled() || needsMending(s) || reopened(s) {
 		return s, nil
 	}
 	small := &executionv1.Scan{TypeMeta: s.TypeMeta, ObjectMeta: stripMeta(&s.ObjectMeta)}
@@ -114,7 +114,7 @@ func stripJob(in any) (any, error) {
 			UncountedTerminatedPods: b.Status.UncountedTerminatedPods, Conditions: b.Status.Conditions,
 		},
 	}
-	small.Labels = pick(b.Labels, executionv1.LabelJobType, executionv1.LabelHookName, executionv1.LabelScanUID)
+	small.Labels = pick(b.Labels, executionv1.LabelJobType, executionv1.LabelHookName, executionv1.LabelScanUID, executionv1.LabelAttempt)
 	small.Annotations = pick(b.Annotations, executionv1.AnnotationScan)
 	if newJob(b).outcome == complete {
 		// Most Jobs have ended well; of those only that and when is asked.

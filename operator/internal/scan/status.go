@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -135,7 +136,7 @@ func (s *status) settled(o *observed, value metav1.ConditionStatus, reason, mess
 		s.parsed(o)
 	}
 	if s.condition(executionv1.ConditionHooksCompleted) == nil {
-		s.setAt(o, executionv1.ConditionHooksCompleted, value, trouble{reason, hooksMessage(s.OrderedHookStatuses)}, *s.FinishedAt)
+		s.setAt(o, executionv1.ConditionHooksCompleted, value, trouble{reason, hooksMessage(s.OrderedHookStatuses, nil)}, *s.FinishedAt)
 	}
 }
 
@@ -148,18 +149,21 @@ func (s *status) result() *executionv1.ScanStatus {
 	return s.ScanStatus
 }
 
-// hooksMessage sums up the hooks that have run.
-func hooksMessage(groups [][]executionv1.HookStatus) string {
+// hooksMessage sums up the hooks that have run, and what went wrong and was ignored.
+func hooksMessage(groups [][]executionv1.HookStatus, ignored []string) string {
 	n := 0
 	for _, g := range groups {
 		n += len(g)
 	}
+	message := fmt.Sprintf("%d hooks have run.", n)
 	switch n {
 	case 0:
-		return "No hook was selected."
+		message = "No hook was selected."
 	case 1:
-		return "1 hook has run."
-	default:
-		return fmt.Sprintf("%d hooks have run.", n)
+		message = "1 hook has run."
 	}
+	if len(ignored) > 0 {
+		message += " Ignored as failurePolicy says: " + strings.Join(ignored, "; ")
+	}
+	return message
 }
