@@ -20,6 +20,7 @@ CRD_REF_DOCS       := github.com/elastic/crd-ref-docs@v0.3.0
 HELM_VERSION       := v4.3.1
 GITLEAKS_VERSION   := v8.30.1
 GOLANGCI_VERSION   := v2.15.0
+HELM_DOCS_VERSION  := v1.14.2
 
 # Static binaries, and one set of compiler flags everywhere: the build cache is shared
 # by builds, tests and linters.
@@ -83,14 +84,18 @@ $(TOOLS)/helm-$(HELM_VERSION):
 $(TOOLS)/gitleaks-$(GITLEAKS_VERSION):
 	@hack/tool.sh gitleaks $(GITLEAKS_VERSION) github.com/zricethezav/gitleaks/v8
 
+$(TOOLS)/helm-docs-$(HELM_DOCS_VERSION):
+	@hack/tool.sh helm-docs $(HELM_DOCS_VERSION) github.com/norwoodj/helm-docs/cmd/helm-docs
+
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 	@hack/tool.sh golangci-lint $(GOLANGCI_VERSION) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 ##@ Keeping it in order
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRDs and the API reference
+generate: $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION) ## Regenerate deep copies, CRDs, the references and the READMEs of charts
 	@hack/generate.sh "$(CONTROLLER_GEN)" "$(CRD_REF_DOCS)"
+	@$(MAKE) -C charts docs HELM_DOCS=$(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
 
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) ## Format all Go code

@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every fuzz target of the parsers, and of what reads foreign text elsewhere.
-# Usage: fuzz.sh DURATION
+# Runs every fuzz target, as many side by side as there are processors: all that read foreign text.
+# Usage: fuzz.sh DURATION [PATTERN of packages]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-duration=$1
-grep -rlE '^func Fuzz' --include='*_test.go' parsers hooks apis | while read -r file; do
-  package=$(dirname "$file")
-  grep -oE '^func Fuzz[A-Za-z0-9_]*' "$file" | sed 's/func //' | while read -r target; do
-    echo "fuzz $package $target for $duration"
-    go test "./$package" -run '^$' -fuzz "^$target\$" -fuzztime "$duration" </dev/null
-  done
-done
+duration=$1 pattern=${2:-.}
+
+one() { # package target duration
+  local out
+  if out=$(go test "./$1" -run '^$' -fuzz "^$2\$" -fuzztime "$3" -parallel 1 2>&1 </dev/null); then
+    echo "ok   fuzz $1 $2: $(grep -oE 'execs: [0-9]+' <<<"$out" | tail -1)"
+  else
+    printf 'FAIL fuzz %s %s\n%s\n' "$1" "$2" "$out"
+    return 1
+  fi
+}
+export -f one
+
+grep -rE '^func Fuzz' --include='*_test.go' parsers hooks apis scanners | grep -E "$pattern" |
+  sed -E 's|^(.*)/[^/]+:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' | sort |
+  xargs -P "$(nproc)" -L 1 bash -c 'one "$0" "$1" '"$duration"

@@ -13,6 +13,7 @@ go run "$controller_gen" object:headerFile="$tmp/header" paths=./execution/... p
 mkdir "$tmp/crds"
 go run "$controller_gen" crd:generateEmbeddedObjectMeta=true paths=./execution/... paths=./cascading/... output:crd:dir="$tmp/crds"
 go run ./internal/crdtrim "$tmp/crds" ../charts/scanyard/crds
+go -C ../parsers run ./internal/findingsdoc ../docs/reference/findings.md
 if [ -f ../docs/reference/config.yaml ]; then
   go run "$crd_ref_docs" --config=../docs/reference/config.yaml --source-path=. --renderer=markdown --output-path=../docs/reference/api.md >"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; exit 1; }
 fi

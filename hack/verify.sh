@@ -9,10 +9,11 @@ for module in "$@"; do
   echo "verify $module"
   (cd "$module" && GOWORK=off go mod tidy -diff && GOWORK=off go build ./... && GOWORK=off go mod verify >/dev/null)
 done
-dirty=$(git status --porcelain -- apis charts/scanyard/crds docs/reference)
+generated=(apis charts docs/reference)
+dirty=$(git status --porcelain -- "${generated[@]}")
 if [ -n "$dirty" ]; then
   echo "error: generated files are not current; run 'make generate' and commit:" >&2
   echo "$dirty" >&2
-  git diff --stat -- apis charts/scanyard/crds docs/reference >&2
+  git diff --stat -- "${generated[@]}" >&2
   exit 1
 fi

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Renders every chart in several ways and compares the outcome with golden/. With --update it writes golden/ instead.
-# Then it tries what the charts must refuse, and looks for the words of the advice.
+# Then it tries what the charts must refuse, and looks for the words of the advice. CHARTS and USERS come from the
+# Makefile: all charts, and those that are built on the library.
 set -eu
 cd "$(dirname "$0")/.."
 helm=${HELM:-helm}
@@ -10,6 +11,7 @@ failed=0
 render() { # name chart flags...
 	name=$1 chart=$2
 	shift 2
+	rendered="$rendered $name"
 	out=$("$helm" template demo "$chart" --namespace team "$@") || { echo "FAIL $name: does not render"; failed=1; return; }
 	if [ "${update:-}" ]; then
 		printf '%s\n' "$out" >"golden/$name.yaml"
@@ -35,8 +37,27 @@ refuse() { # words chart flags...
 	fi
 }
 
-[ "${1:-}" != --update ] || update=1
+notes() { # words chart flags...
+	words=$1 chart=$2
+	shift 2
+	if out=$("$helm" install demo "$chart" --namespace team --dry-run=client "$@" 2>&1) && printf '%s' "$out" | sed '1,/^NOTES:/d' | grep -qF -- "$words"; then
+		echo "ok   notes: $chart $*"
+	else
+		printf 'FAIL notes of %s %s: no word of "%s" in:\n%s\n' "$chart" "$*" "$words" "$out"
+		failed=1
+	fi
+}
 
+[ "${1:-}" != --update ] || update=1
+rendered=
+
+# Every chart as it comes, and for all namespaces.
+for chart in $USERS; do
+	render "$chart" "$chart"
+	render "$chart-cluster" "$chart" --set clusterWide=true
+done
+
+# The operator's chart.
 password='minio.auth.rootPassword=not-a-secret'
 render scanyard scanyard --set "$password"
 render scanyard-s3 scanyard --set minio.enabled=false,s3.enabled=true,s3.port=9000,s3.region=eu-central-1,s3.pathStyle=false \
@@ -45,26 +66,62 @@ render scanyard-aws scanyard --set minio.enabled=false,s3.authType=aws-iam,s3.en
 render scanyard-full scanyard --set "$password" --set replicas=2,networkPolicy.enabled=true,metrics.serviceMonitor.enabled=true \
 	--set uploadEndpoint.enabled=false,rbac.userRoles.prefix=scanyard-,rbac.userRoles.aggregate=false,clusterDomain=corp.example \
 	--set 'podLabels.team=sec,podAnnotations.note=x,priorityClassName=high,tolerations[0].operator=Exists,extraArgs[0]=--zap-log-level=1'
-for chart in nmap gitleaks test-scan generic-webhook update-field; do
-	render "$chart" "$chart"
-	render "$chart-cluster" "$chart" --set clusterWide=true
+
+# Cascading rules of every chart that has some. What ffuf's rule reads is in no namespace but its own.
+for folder in */cascading-rules; do
+	chart=${folder%/*}
+	render "$chart-rules" "$chart" --set cascadingRules.enabled=true
+	[ "$chart" = ffuf ] || render "$chart-rules-cluster" "$chart" --set cascadingRules.enabled=true,clusterWide=true
 done
-render nmap-rules nmap --set cascadingRules.enabled=true
-render nmap-rules-cluster nmap --set cascadingRules.enabled=true,clusterWide=true
+
+# Every value that all scanners share, once, and what is particular to one.
 render nmap-full nmap --set scanner.nameAppend=-privileged,scanner.activeDeadlineSeconds=3600,scanner.ttlSecondsAfterFinished=0,scanner.suspend=true \
 	--set 'imagePullSecrets[0].name=pull,scanner.env[0].name=A,scanner.env[0].value=b,scanner.extraVolumes[0].name=v' \
 	--set 'scanner.extraVolumes[0].configMap.name=c,scanner.extraVolumeMounts[0].name=v,scanner.extraVolumeMounts[0].mountPath=/v' \
 	--set 'scanner.extraContainers[0].name=side,scanner.extraContainers[0].image=x,scanner.podSecurityContext.fsGroup=1' \
-	--set parser.image.repository=docker.io/securecodebox/parser-nmap,parser.image.tag=5.8.0,parser.ttlSecondsAfterFinished=60 \
+	--set 'scanner.envFrom[0].secretRef.name=s,scanner.nodeSelector.arch=amd64,scanner.tolerations[0].operator=Exists,scanner.resources.limits.memory=1Gi' \
+	--set 'scanner.affinity.nodeAffinity.x=y,parser.affinity.nodeAffinity.x=y,parser.nodeSelector.arch=arm64,parser.env[0].name=A,parser.env[0].value=b' \
+	--set parser.image.repository=docker.io/securecodebox/parser-nmap,parser.image.tag=5.8.0,parser.ttlSecondsAfterFinished=60,parser.resources.limits.cpu=1 \
 	--set 'parser.tolerations[0].operator=Exists,parser.scopeLimiterAliases.domain=x'
+render nmap-second nmap --set scanner.nameAppend=-privileged,parser.enabled=false
+render ncrack-encrypted ncrack --set encryptPasswords.existingSecret=public-key,encryptPasswords.key=age.pub
+render nuclei-no-cache nuclei --set nucleiTemplateCache.enabled=false
+render nuclei-upgrade nuclei --is-upgrade --set 'nucleiTemplateCache.storageClassName=nfs,nucleiTemplateCache.accessMode={ReadWriteMany}'
+render screenshooter-env screenshooter --set 'scanner.env[0].name=MOZ_HEADLESS,scanner.env[0].value=0,scanner.env[1].name=LANG,scanner.env[1].value=C.UTF-8'
+render subfinder-domain subfinder --set includeTargetDomain=true \
+	--set 'scanner.extraVolumes[0].name=subfinder-config,scanner.extraVolumes[0].secret.secretName=subfinder' \
+	--set 'scanner.extraVolumeMounts[0].name=subfinder-config,scanner.extraVolumeMounts[0].mountPath=/.config/subfinder/'
+render trivy-full trivy --set createAutoDiscoveryScanType=true,k8sScanScope=cluster,trivyDatabaseCache.replicas=2,trivyDatabaseCache.cacheStorageLimit=2Gi
+render trivy-no-server trivy --set trivyDatabaseCache.enabled=false
+render trivy-cluster-k8s trivy --set 'clusterWide=true,k8sScanScope=cluster,createAutoDiscoveryScanType=true,serviceAccountNamespaces={team-a,team-b}'
+render zap-automation-framework-full zap-automation-framework --set 'scanner.backoffLimit=1,scanner.envFrom[0].secretRef.name=login'
 render generic-webhook-execution generic-webhook --set clusterWide=true,executionNamespace=team,hook.priority=3,hook.labels.tier=one \
 	--set 'hook.env[0].name=A,hook.env[0].valueFrom.configMapKeyRef.name=b,hook.env[0].valueFrom.configMapKeyRef.key=c'
+
+for file in golden/*.yaml; do
+	name=$(basename "$file" .yaml)
+	case " $rendered " in
+	*" $name "*) ;;
+	*) if [ "${update:-}" ]; then rm "$file"; else echo "FAIL $file: nothing renders it"; failed=1; fi ;;
+	esac
+done
 [ "${update:-}" ] && { echo 'golden/ is rewritten'; exit 0; }
 
 refuse 'one namespace only' nmap --set 'clusterWide=true,scanner.extraVolumes[0].name=v,scanner.extraVolumes[0].configMap.name=c'
 refuse 'one namespace only' nmap --set 'clusterWide=true,scanner.extraVolumes[0].name=v,scanner.extraVolumes[0].projected.sources[0].configMap.name=c'
 refuse 'one namespace only' nmap --set 'clusterWide=true,scanner.envFrom[0].configMapRef.name=c'
 refuse 'parser.env' gitleaks --set 'clusterWide=true,parser.env[0].name=A,parser.env[0].valueFrom.configMapKeyRef.name=c'
+refuse 'the rule ffuf-http reads a ConfigMap' ffuf --set clusterWide=true,cascadingRules.enabled=true
+refuse 'nucleiTemplateCache.enabled=false' nuclei --set clusterWide=true,nucleiTemplateCache.enabled=true
+refuse 'serviceAccountNamespaces={team-a,team-b}' trivy --set clusterWide=true,createAutoDiscoveryScanType=true
+refuse 'k8sScanScope is world' trivy --set k8sScanScope=world
+refuse 'did you mean scanner.extraVolumes?' nmap --set 'scanner.extraVolume[0].name=v'
+refuse 'did you mean cascadingRules?' nmap --set cascadingrules.enabled=true
+refuse 'did you mean parser.image?' nmap --set parser.imagge.tag=1
+refuse 'scanner.foo is not a value of the chart nmap' nmap --set scanner.foo=1
+refuse 'did you mean trivyDatabaseCache.replicas?' trivy --set trivyDatabaseCache.repilcas=2
+refuse 'did you mean hook.priority?' update-field --set hook.prioirty=2
+refuse 'did you mean clusterWide?' generic-webhook --set clusterwide=true
 refuse '--set executionNamespace=team' generic-webhook --set 'clusterWide=true,hook.extraVolumes[0].name=v,hook.extraVolumes[0].configMap.name=c'
 refuse 'helm upgrade --install demo --namespace other' generic-webhook --set clusterWide=true,executionNamespace=other
 refuse 'helm upgrade --install demo --namespace other' update-field --set clusterWide=true,executionNamespace=other
@@ -74,4 +131,14 @@ refuse 'speaks plain HTTP only' scanyard --set minio.tls.enabled=true
 refuse 'no node can ever be drained' scanyard --set replicas=2,podDisruptionBudget.minAvailable=2
 refuse "additional properties 'wrokers' not allowed" scanyard --set wrokers=3
 refuse "/presignedUrlExpirationTimes/hooks" scanyard --set presignedUrlExpirationTimes.hooks=1day
+
+# What is said after the installation is a Scan that fits the release.
+for example in */example.yaml; do
+	chart=${example%/*}
+	type=$(sed -n 's/^  scanType: //p' "$example")
+	notes "scanType: $type" "$chart"
+	notes 'resourceMode: clusterWide' "$chart" --set clusterWide=true
+	notes "scanType: $type-privileged" "$chart" --set scanner.nameAppend=-privileged
+done
+notes 'for trivy-k8s set serviceAccountNamespaces' trivy --set clusterWide=true
 exit "$failed"

@@ -6,9 +6,15 @@ One ScanCompletionHook. Takes
   hook   the hook's name in the image, handed over as env HOOK: the operator's arguments are URLs only
   type   ReadOnly or ReadAndWrite
   env    further environment, as a list; hook.env of the values comes last and so wins
+  values optional, the chart's own values, as for scanyard-lib.refuseUnknown
 */}}
 {{- define "scanyard-lib.hook" -}}
 {{- $values := .root.Values.hook }}
+{{- include "scanyard-lib.refuseUnknown" (dict "root" .root "blocks" (merge (dict
+      "clusterWide" list "executionNamespace" list "fullnameOverride" list "imagePullSecrets" list
+      "hook" (list "image" "labels" "priority" "ttlSecondsAfterFinished" "serviceAccountName" "nodeSelector" "affinity" "tolerations"
+        "resources" "extraVolumes" "extraVolumeMounts" "env" "authentication"))
+      (.values | default dict))) }}
 {{- include "scanyard-lib.refuseExecutionNamespace" .root }}
 {{- include "scanyard-lib.refuseConfigMaps" (dict "root" .root "block" "hook") }}
 {{- include "scanyard-lib.head" (dict "root" .root "group" "execution" "kind" "ScanCompletionHook" "name" (include "scanyard-lib.fullname" .root) "labels" $values.labels) }}

@@ -54,3 +54,34 @@ imagePullPolicy: {{ . }}
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/*
+Two lists in one, as YAML: what a chart brings itself (own) and what the values add (extra). An entry of extra takes the
+place of the one in own with the same key, for the API server refuses a container that has a name twice.
+*/}}
+{{- define "scanyard-lib.merged" -}}
+{{- $taken := list }}
+{{- range .extra | default list }}
+{{- $taken = append $taken (get . $.key) }}
+{{- end }}
+{{- $all := list }}
+{{- range .own | default list }}
+{{- if not (has (get . $.key) $taken) }}
+{{- $all = append $all . }}
+{{- end }}
+{{- end }}
+{{- toYaml (concat $all (.extra | default list)) }}
+{{- end }}
+
+{{/* A ConfigMap of the release's namespace. Takes root, name and data. */}}
+{{- define "scanyard-lib.configMap" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "scanyard-lib.labels" .root | nindent 4 }}
+data:
+  {{- toYaml .data | nindent 2 }}
+{{- end }}
