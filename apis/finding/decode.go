@@ -30,13 +30,33 @@ func (e *SyntaxError) Error() string {
 // DecodeValue reads exactly one JSON value, white space around it allowed. Objects keep the order of their keys; a
 // repeated key keeps its first place and its last value. A maxDepth of 0 is the default of 512.
 func DecodeValue(data []byte, maxDepth int) (any, error) {
-	d := newDecoder(data, maxDepth)
-	d.space()
-	v, err := d.value(0)
-	if err != nil {
-		return nil, err
-	}
-	return v, d.end()
+	return newDecoder(data, maxDepth).decode(nil)
+}
+
+// Decoder decodes one value after the other. It does what DecodeValue does and is faster, since it remembers the keys
+// that it has seen. What it returns does not hold on to the data. It is for one goroutine.
+type Decoder struct{ decoder }
+
+// NewDecoder returns a Decoder. A maxDepth of 0 is the default of 512.
+func NewDecoder(maxDepth int) *Decoder {
+	d := &Decoder{*newDecoder(nil, maxDepth)}
+	d.keys = map[string]string{}
+	return d
+}
+
+// Value decodes a value as DecodeValue does.
+func (d *Decoder) Value(data []byte) (any, error) { return d.Pick(data, nil) }
+
+// Pick decodes a value. If that is an object it leaves out the members that wanted does not hold; their syntax is
+// checked. A nil wanted holds everything.
+func (d *Decoder) Pick(data []byte, wanted map[string]bool) (any, error) {
+	d.data, d.pos = data, 0
+	v, err := d.decode(wanted)
+	d.data = nil
+	clear(d.fields) // of an object that broke off
+	clear(d.values)
+	d.fields, d.values = d.fields[:0], d.values[:0]
+	return v, err
 }
 
 // CheckValue holds data to the same rules as DecodeValue, without building anything.
@@ -112,13 +132,39 @@ type decoder struct {
 	data     []byte
 	pos      int
 	maxDepth int
+	// keys holds keys that were seen, so that they are allocated once.
+	keys map[string]string
+	// fields and values are stacks of what is gathered of open objects and arrays, which are made when their size is
+	// known.
+	fields []Member
+	values []any
 }
+
+const (
+	// maxKeys and maxKeyLength bound the keys that are remembered.
+	maxKeys      = 1000
+	maxKeyLength = 64
+)
 
 func newDecoder(data []byte, maxDepth int) *decoder {
 	if maxDepth <= 0 {
 		maxDepth = defaultMaxDepth
 	}
 	return &decoder{data: data, maxDepth: maxDepth}
+}
+
+// decode reads the one value of data.
+func (d *decoder) decode(wanted map[string]bool) (v any, err error) {
+	d.space()
+	if wanted != nil && d.peek() == '{' {
+		v, err = d.object(0, wanted)
+	} else {
+		v, err = d.value(0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, d.end()
 }
 
 func (d *decoder) fail(problem string) error {
@@ -159,7 +205,7 @@ func (d *decoder) end() error {
 func (d *decoder) value(depth int) (any, error) {
 	switch c := d.peek(); {
 	case c == '{':
-		return d.object(depth)
+		return d.object(depth, nil)
 	case c == '[':
 		return d.array(depth)
 	case c == '"':
@@ -190,38 +236,81 @@ func (d *decoder) word() (string, error) {
 	return "", d.unexpected("a value")
 }
 
-func (d *decoder) object(depth int) (Object, error) {
-	o := Object{}
-	err := d.members(depth, func(key []byte, asItIs bool) error {
-		v, err := d.value(depth + 1)
-		if err == nil {
-			o.put(text(key, asItIs), v)
+func (d *decoder) object(depth int, wanted map[string]bool) (Object, error) {
+	base := len(d.fields)
+	seen := uint64(0) // a bit for every key, perhaps shared
+	err := d.members(depth, func(raw []byte, asItIs bool) error {
+		if wanted != nil && asItIs && !wanted[string(raw)] {
+			return d.skip(depth + 1)
 		}
-		return err
+		key := d.key(raw, asItIs)
+		if wanted != nil && !wanted[key] {
+			return d.skip(depth + 1)
+		}
+		v, err := d.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		bit := bitOf(key)
+		d.put(base, key, v, seen&bit != 0)
+		seen |= bit
+		return nil
 	})
-	o.dedupe()
-	return o, err
+	o := make(Object, len(d.fields)-base)
+	copy(o, d.fields[base:])
+	clear(d.fields[base:])
+	d.fields = d.fields[:base]
+	return o.dedupe(), err
+}
+
+// key is the text of a key, the same one every time if it can be remembered.
+func (d *decoder) key(raw []byte, asItIs bool) string {
+	if !asItIs || len(raw) > maxKeyLength {
+		return text(raw, asItIs)
+	}
+	if key, ok := d.keys[string(raw)]; ok {
+		return key
+	}
+	key := string(raw)
+	if d.keys != nil && len(d.keys) < maxKeys {
+		d.keys[key] = key
+	}
+	return key
+}
+
+// bitOf spreads keys over the bits of a word by what costs nothing to look at.
+func bitOf(key string) uint64 {
+	if key == "" {
+		return 1
+	}
+	return 1 << ((uint(len(key))*7 + uint(key[0])*3 + uint(key[len(key)-1])) & 63)
 }
 
 // indexFrom is the size beyond which a linear search per key would let hostile input take quadratic time.
 const indexFrom = 64
 
-func (o *Object) put(key string, v any) {
-	if len(*o) < indexFrom {
-		o.Set(key, v)
-		return
+// put adds a member to the object whose members begin at base, or gives the one that is there another value.
+func (d *decoder) put(base int, key string, v any, perhapsThere bool) {
+	open := d.fields[base:]
+	if perhapsThere && len(open) < indexFrom {
+		for i := range open {
+			if open[i].Key == key {
+				open[i].Value = v
+				return
+			}
+		}
 	}
-	*o = append(*o, Member{key, v})
+	d.fields = append(d.fields, Member{key, v})
 }
 
 // dedupe gives repeated keys of a large object their first place and last value.
-func (o *Object) dedupe() {
-	if len(*o) <= indexFrom {
-		return
+func (o Object) dedupe() Object {
+	if len(o) <= indexFrom {
+		return o
 	}
-	place := make(map[string]int, len(*o))
-	kept := (*o)[:0]
-	for _, m := range *o {
+	place := make(map[string]int, len(o))
+	kept := o[:0]
+	for _, m := range o {
 		if i, ok := place[m.Key]; ok {
 			kept[i].Value = m.Value
 			continue
@@ -229,7 +318,7 @@ func (o *Object) dedupe() {
 		place[m.Key] = len(kept)
 		kept = append(kept, m)
 	}
-	*o = kept
+	return kept
 }
 
 // members walks over an object; one reads or skips the value of a key.
@@ -275,12 +364,16 @@ func (d *decoder) members(depth int, one func(key []byte, asItIs bool) error) er
 }
 
 func (d *decoder) array(depth int) ([]any, error) {
-	list := []any{}
+	base := len(d.values)
 	err := d.elements(depth, func() error {
 		v, err := d.value(depth + 1)
-		list = append(list, v)
+		d.values = append(d.values, v)
 		return err
 	})
+	list := make([]any, len(d.values)-base)
+	copy(list, d.values[base:])
+	clear(d.values[base:])
+	d.values = d.values[:base]
 	return list, err
 }
 
@@ -335,11 +428,28 @@ func (d *decoder) number() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if n, ok := smallInteger(raw); ok {
+		return float64(n), nil
+	}
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range is ±Inf, as in JavaScript
 		return 0, d.fail(err.Error())
 	}
 	return f, nil
+}
+
+// smallInteger reads what most numbers are.
+func smallInteger(raw []byte) (n int64, ok bool) {
+	if len(raw) > 15 {
+		return 0, false
+	}
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
 }
 
 func (d *decoder) digits() bool {

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/parsers/ecma"
-	"github.com/scanyard/scanyard/parsers/jsonstream"
 	"github.com/scanyard/scanyard/parsers/sdk"
+	"github.com/scanyard/scanyard/parsers/sdk/ecma"
+	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
 )
 
 // repoURL is the annotation of a Scan that says where the repository can be looked at.
@@ -69,6 +69,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 			return err
 		}
 		return report.End()
+	default: // Array fails on what is none
 	}
 	prefix := commitPrefix(in.Scan.Metadata.Annotations[repoURL])
 	err = report.Array(func(i int) error {

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/parsers/ecma"
 	"github.com/scanyard/scanyard/parsers/sdk"
+	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 )
 
 // portWriter writes the findings of section 1. It uses one finding again and again.

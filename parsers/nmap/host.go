@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/parsers/ecma"
+	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 )
 
 // span is a text in a host's arena; not ok means that there was none.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/parsers/sdk"
-	"github.com/scanyard/scanyard/parsers/xmlsax"
+	"github.com/scanyard/scanyard/parsers/sdk/xmlsax"
 )
 
 // Parser returns the parser to be registered.

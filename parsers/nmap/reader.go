@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/scanyard/scanyard/parsers/ecma"
-	"github.com/scanyard/scanyard/parsers/xmlsax"
+	"github.com/scanyard/scanyard/parsers/sdk/ecma"
+	"github.com/scanyard/scanyard/parsers/sdk/xmlsax"
 )
 
 // place says what an open element means to us.

@@ -12,7 +12,7 @@
 //   - Findings leave in the order in which they are emitted. A finding belongs to the parser again as soon as emit has
 //     returned, so that it can be used for the next.
 //   - A parser's output depends on its [Input] alone: two runs over the same input are equal byte for byte. The
-//     container mode relies on that.
+//     container mode relies on that. The one exception is what a parser marks as [Sealed], which keeps its length.
 //   - A parser that crashes has failed, like one that returns an error.
 //
 // Package container runs a parser inside the pod of a Scan, package cli on a terminal.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/scanyard/scanyard/apis/finding"
@@ -43,10 +44,13 @@ func (e *Encoder) Emit(f *finding.Finding) error {
 		return fmt.Errorf("write finding %d: %w", e.Stats.Count, err)
 	}
 	e.check(f)
-	if e.stamp != nil || !f.Severity.IsAbsent() {
-		if err := e.Stats.Add(f); err != nil {
-			return fmt.Errorf("finding %d (%q): %w", e.Stats.Count, f.Name.Or(""), err)
-		}
+	err := e.Stats.Add(f)
+	switch {
+	case err == nil:
+	case e.stamp == nil && errors.Is(err, finding.ErrNoSeverity):
+		e.Stats.Count++ // bare findings are shown as they are
+	default:
+		return fmt.Errorf("finding %d (%q): %w", e.Stats.Count, f.Name.Or(""), err)
 	}
 	return e.out.WriteRaw(e.scratch)
 }
@@ -64,8 +68,10 @@ func (e *Encoder) encode(f *finding.Finding) (err error) {
 		f.Fingerprint = finding.String(finding.Fingerprint(e.identity))
 		defer func() { f.Fingerprint = finding.Text{} }() // the finding belongs to the parser
 	}
-	e.scratch, err = e.stamp.AppendJSON(e.scratch[:0], f)
-	return err
+	if e.scratch, err = e.stamp.AppendJSON(e.scratch[:0], f); err != nil {
+		return err
+	}
+	return e.unseal(f)
 }
 
 // Close completes the array.
@@ -87,7 +93,7 @@ func (e *Encoder) check(f *finding.Finding) {
 // isPlainlyValid tells that a finding needs no closer look. What the stamp writes is valid but for created_at, which
 // the API server vouches for.
 func isPlainlyValid(f *finding.Finding) bool {
-	if len(f.Extra) > 0 || !f.IdentifiedAt.IsAbsent() {
+	if slices.ContainsFunc(f.Extra, isInSchema) || !isTime(f.IdentifiedAt) {
 		return false
 	}
 	if _, ok := f.Name.Get(); !ok {
@@ -103,6 +109,16 @@ func isPlainlyValid(f *finding.Finding) bool {
 	return false
 }
 
+// isInSchema tells that the schema asks something of a member of a finding.
+func isInSchema(m finding.Member) bool {
+	switch m.Key {
+	case "id", "identified_at", "parsed_at", "name", "description", "category", "severity", "mitigation", "references",
+		"attributes", "location", "scan":
+		return true
+	}
+	return false
+}
+
 // ErrInvalid says that findings break the schema where that was asked to be an error.
 var ErrInvalid = errors.New("findings break the schema")
 
@@ -112,4 +128,14 @@ func (e *Encoder) Strict() error {
 		return nil
 	}
 	return fmt.Errorf("%w: %d of %d, first %w", ErrInvalid, e.Invalid, e.Stats.Count, e.FirstInvalid)
+}
+
+// isTime tells that a time needs no closer look: there is none, or one that the schema takes.
+func isTime(t finding.Text) bool {
+	s, ok := t.Get()
+	if !ok {
+		return true
+	}
+	_, err := time.Parse(time.RFC3339, s)
+	return err == nil
 }

@@ -13,6 +13,9 @@ import (
 // AnyCategory is the Category of the Kind for findings whose category the scanner names.
 const AnyCategory = "*"
 
+// LocationWithoutLines stands in an Identity for a location "file:3-5" or "file:3" up to the line numbers, which shift.
+const LocationWithoutLines = "location without lines"
+
 // Kind describes one kind of finding that a parser makes. Kinds are told apart by their category. They are what the
 // reference of findings is generated from, and what fingerprints are made with; tests hold parsers to them.
 type Kind struct {
@@ -27,7 +30,7 @@ type Kind struct {
 	// MoreAttributes says that the scanner adds attributes under names of its own.
 	MoreAttributes bool
 	// Identity lists what tells one of these findings from another and stays the same from run to run: "name",
-	// "location", "description", "attributes.file". The category always belongs to it.
+	// "location", LocationWithoutLines, "description", "attributes.file". The category always belongs to it.
 	Identity []string
 }
 
@@ -141,10 +144,21 @@ func identityValue(f *finding.Finding, name string) any {
 		return f.Location
 	case "description":
 		return f.Description
+	case LocationWithoutLines:
+		return withoutLines(f.Location)
 	}
 	key, _ := strings.CutPrefix(name, "attributes.")
 	v, _ := f.Attributes.Get(key)
 	return v
+}
+
+func withoutLines(location finding.Text) finding.Text {
+	s, ok := location.Get()
+	i := strings.LastIndexByte(s, ':')
+	if !ok || i < 0 || strings.Trim(s[i+1:], "0123456789-") != "" {
+		return location
+	}
+	return finding.String(s[:i])
 }
 
 // CheckKinds returns what is wrong with a parser's Kinds, for tests.
@@ -158,7 +172,7 @@ func (p *Parser) CheckKinds() error {
 		seen[k.Category] = true
 		for _, name := range k.Identity {
 			key, isAttribute := strings.CutPrefix(name, "attributes.")
-			known := slices.Contains([]string{"name", "location", "description"}, name)
+			known := slices.Contains([]string{"name", "location", LocationWithoutLines, "description"}, name)
 			if isAttribute {
 				known = k.attribute(key) != nil
 			}

@@ -181,3 +181,29 @@ func TestCheckFinding(t *testing.T) {
 		})
 	}
 }
+
+func TestLocationWithoutLines(t *testing.T) {
+	p := sdk.Parser{ResultType: "x", Kinds: []sdk.Kind{{
+		Category: "c", When: "always", Severities: []string{finding.Low}, Identity: []string{sdk.LocationWithoutLines},
+	}}}
+	of := func(location string) string {
+		f := valid()
+		f.Location = finding.String(location)
+		var out bytes.Buffer
+		e := sdk.NewEncoder(&out, p, info, time.Unix(0, 0))
+		if err := errors.Join(e.Emit(f), e.Close()); err != nil {
+			t.Fatal(err)
+		}
+		var got []struct{ Fingerprint string }
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		return got[0].Fingerprint
+	}
+	if of("a.py:3-5") != of("a.py:30-31") || of("a.py:3") != of("a.py:4") {
+		t.Error("the lines count")
+	}
+	if of("a.py:3-5") == of("b.py:3-5") || of("c:a.py") == of("c:b.py") || of("a.py") == of("b.py") {
+		t.Error("the file does not count")
+	}
+}

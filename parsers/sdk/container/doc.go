@@ -11,7 +11,8 @@
 //
 //   - Nothing is written to disk; the root file system is read-only. Findings up to Config.BufferLimit are kept in
 //     memory. Beyond it the result is parsed once to learn the size, since a presigned PUT wants a Content-Length, and
-//     once more while it is sent.
+//     once more while it is sent. What a parser encrypts differs in the second run, but not in size or id: a PUT stores
+//     all of one run or nothing, so what is stored is whole.
 //   - The findings are stored before the status tells of them, so that a retry never leaves counters without findings.
 //     Counters of categories that a former run had and this one has not are removed.
 //   - Faults of the API server and the store are waited out for minutes. What can not get better ends the run at once,

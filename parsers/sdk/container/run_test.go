@@ -192,7 +192,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 			false,
 		},
 		"NoType":      {oneHost, "", nil, []string{"names no rawResultType"}, false},
-		"UnknownType": {oneHost, "zap-xml", nil, []string{`no parser here reads result type "zap-xml"`, "nmap-xml", "ParseDefinition"}, false},
+		"UnknownType": {oneHost, "no-such-xml", nil, []string{`no parser here reads result type "no-such-xml"`, "nmap-xml", "ParseDefinition"}, false},
 		"BadResult":   {"<nmaprun>\n<host>", "nmap-xml", nil, []string{"parse nmap-xml", "line 2, byte 16", "stopped before its end"}, false},
 		"ExpiredRaw":  {oneHost, "nmap-xml", answer("/bucket/raw", expired), []string{"Request has expired", "URL_EXPIRATION_PARSER"}, false},
 		"NoRaw": {

@@ -26,6 +26,7 @@ func (e *LineError) Unwrap() error { return e.Err }
 // formats differ there.
 type Lines struct {
 	in     *bufio.Reader
+	values *finding.Decoder
 	limits finding.Limits
 	line   int
 	buf    []byte
@@ -33,7 +34,8 @@ type Lines struct {
 
 // NewLines returns the Lines of r. Limits that are zero take the defaults of finding.Limits.
 func NewLines(r io.Reader, limits finding.Limits) *Lines {
-	return &Lines{in: bufio.NewReaderSize(r, readAhead), limits: limits.WithDefaults()}
+	limits = limits.WithDefaults()
+	return &Lines{in: bufio.NewReaderSize(r, readAhead), values: finding.NewDecoder(limits.MaxDepth), limits: limits}
 }
 
 // Next returns the next line without its LF; a CR stays. The bytes are valid until the next call. io.EOF, as it is, is
@@ -79,7 +81,7 @@ func (l *Lines) Line() int { return l.line }
 
 // Decode decodes a line as one JSON value, see Reader.Value.
 func (l *Lines) Decode(line []byte) (any, error) {
-	v, err := finding.DecodeValue(line, l.limits.MaxDepth)
+	v, err := l.values.Value(line)
 	if err != nil {
 		return nil, l.Fail(err)
 	}

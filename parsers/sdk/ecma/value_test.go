@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/parsers/ecma"
+	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 )
 
 func TestTruthy(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/parsers/internal/rawgen"
-	"github.com/scanyard/scanyard/parsers/jsonstream"
+	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
 )
 
 // walk writes down what a Reader tells of a document {"list": […], …}.
@@ -249,4 +249,23 @@ func mustRead(b *testing.B) []byte {
 		b.Fatal(err)
 	}
 	return raw
+}
+
+func TestPick(t *testing.T) {
+	r := jsonstream.NewReader(strings.NewReader(`[{"a":1,"b":[2],"c":{"a":3}},[{"b":1}],{"b":}]`), finding.Limits{})
+	var got []string
+	err := r.Array(func(int) error {
+		v, err := r.Pick(map[string]bool{"a": true, "c": true})
+		if err == nil {
+			raw, _ := finding.AppendValue(nil, v)
+			got = append(got, string(raw))
+		}
+		return err
+	})
+	if diff := cmp.Diff([]string{`{"a":1,"c":{"a":3}}`, `[{"b":1}]`}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if want := "byte 44, at /2: invalid character '}'"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("want %q, got %v", want, err)
+	}
 }
