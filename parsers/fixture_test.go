@@ -15,9 +15,25 @@ import (
 
 // folders maps the folders of the fixtures to result types. A folder that is not here is of a parser still to come.
 var folders = map[string]string{
-	"gitleaks":  "gitleaks-json",
-	"nmap":      "nmap-xml",
-	"test-scan": "test-txt",
+	"ffuf":                     "ffuf-json",
+	"git-repo-scanner":         "git-repo-scanner-json",
+	"gitleaks":                 "gitleaks-json",
+	"kube-hunter":              "kube-hunter-json",
+	"ncrack":                   "ncrack-xml",
+	"nikto":                    "nikto-json",
+	"nmap":                     "nmap-xml",
+	"nuclei":                   "nuclei-json",
+	"screenshooter":            "screenshot-png",
+	"semgrep":                  "semgrep-json",
+	"ssh-audit":                "ssh-audit-json",
+	"sslyze":                   "sslyze-json",
+	"subfinder":                "subfinder-json",
+	"test-scan":                "test-txt",
+	"trivy":                    "trivy-json",
+	"trivy-sbom":               "sbom-cyclonedx",
+	"whatweb":                  "whatweb-json",
+	"wpscan":                   "wpscan-json",
+	"zap-automation-framework": "zap-xml",
 }
 
 // TestFixtures parses every case below the folder in the environment variable FIXTURES, by default the copies kept
@@ -79,8 +95,8 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("folder %s is mapped to %q, which no parser reads", folder, resultType)
 		}
 	}
-	_, err := parsers.For("nikto-json")
-	if err == nil || !strings.Contains(err.Error(), `"nikto-json"`) || !strings.Contains(err.Error(), "nmap-xml") {
+	_, err := parsers.For("no-such-type")
+	if err == nil || !strings.Contains(err.Error(), `"no-such-type"`) || !strings.Contains(err.Error(), "nmap-xml") {
 		t.Errorf("want an error with the type and those there are, got %v", err)
 	}
 }

@@ -7,19 +7,53 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/scanyard/scanyard/parsers/ffuf"
 	"github.com/scanyard/scanyard/parsers/gitleaks"
+	"github.com/scanyard/scanyard/parsers/gitreposcanner"
+	"github.com/scanyard/scanyard/parsers/kubehunter"
+	"github.com/scanyard/scanyard/parsers/ncrack"
+	"github.com/scanyard/scanyard/parsers/nikto"
 	"github.com/scanyard/scanyard/parsers/nmap"
+	"github.com/scanyard/scanyard/parsers/nuclei"
+	"github.com/scanyard/scanyard/parsers/screenshooter"
 	"github.com/scanyard/scanyard/parsers/sdk"
+	"github.com/scanyard/scanyard/parsers/semgrep"
+	"github.com/scanyard/scanyard/parsers/sshaudit"
+	"github.com/scanyard/scanyard/parsers/sslyze"
+	"github.com/scanyard/scanyard/parsers/subfinder"
 	"github.com/scanyard/scanyard/parsers/testscan"
+	"github.com/scanyard/scanyard/parsers/trivy"
+	"github.com/scanyard/scanyard/parsers/trivysbom"
+	"github.com/scanyard/scanyard/parsers/whatweb"
+	"github.com/scanyard/scanyard/parsers/wpscan"
+	"github.com/scanyard/scanyard/parsers/zap"
 )
 
 // All returns every parser, sorted by result type.
 func All() []sdk.Parser {
-	return []sdk.Parser{
+	all := []sdk.Parser{
+		ffuf.Parser(),
 		gitleaks.Parser(),
+		gitreposcanner.Parser(),
+		kubehunter.Parser(),
+		ncrack.Parser(),
+		nikto.Parser(),
 		nmap.Parser(),
+		nuclei.Parser(),
+		screenshooter.Parser(),
+		semgrep.Parser(),
+		sshaudit.Parser(),
+		sslyze.Parser(),
+		subfinder.Parser(),
 		testscan.Parser(),
+		trivy.Parser(),
+		trivysbom.Parser(),
+		whatweb.Parser(),
+		wpscan.Parser(),
+		zap.Parser(),
 	}
+	slices.SortFunc(all, func(a, b sdk.Parser) int { return strings.Compare(a.ResultType, b.ResultType) })
+	return all
 }
 
 // For returns the parser of a result type. The error lists the types there are.

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubehunter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/parsers/sdk"
+	"github.com/scanyard/scanyard/parsers/sdk/ecma"
+	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
+)
+
+// Parser returns the parser to be registered.
+func Parser() sdk.Parser {
+	return sdk.Parser{
+		ResultType: "kube-hunter-json",
+		Summary:    "kube-hunter JSON report (--report json)",
+		Kinds:      kinds(),
+		Parse:      parse,
+	}
+}
+
+func kinds() []sdk.Kind {
+	return []sdk.Kind{{
+		Category:   sdk.AnyCategory,
+		When:       "a vulnerability; category and severity are kube-hunter's",
+		Severities: []string{finding.Low, finding.Medium, finding.High, finding.Informational},
+		Attributes: []sdk.Attribute{
+			{Name: "evidence", Type: sdk.Text | sdk.AsReported, Doc: "what kube-hunter got to see"},
+			{Name: "kubeHunterRule", Type: sdk.Text | sdk.AsReported, Doc: "the hunter that found it"},
+		},
+		Identity: []string{"name", "location"},
+	}}
+}
+
+func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
+	nodes := nodes{}
+	if err := walk(ctx, in, "nodes", nodes.read); err != nil {
+		return err
+	}
+	return walk(ctx, in, "vulnerabilities", func(report *jsonstream.Reader) error {
+		return report.Array(func(i int) error {
+			v, err := report.Value()
+			if err != nil {
+				return err
+			}
+			if err := parseVulnerability(v, &nodes, emit); err != nil {
+				return fmt.Errorf("vulnerability %d: %w", i, err)
+			}
+			return ctx.Err()
+		})
+	})
+}
+
+// walk reads the report from its first byte to its last and has one member of it read by member.
+func walk(ctx context.Context, in *sdk.Input, name string, member func(*jsonstream.Reader) error) error {
+	raw, err := in.Source.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	report := jsonstream.NewReader(raw, in.Limits.JSON())
+	kind, err := report.Kind()
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case jsonstream.Nothing:
+		return errors.New("the input is empty, must be a JSON report of kube-hunter")
+	case jsonstream.Null:
+		return errors.New("the report is null, must be an object")
+	case jsonstream.Object:
+		err = report.Object(func(key string) error {
+			if key != name {
+				return nil
+			}
+			return member(report)
+		})
+	default:
+		err = report.Skip() // a value that has no vulnerabilities
+	}
+	if err != nil {
+		return err
+	}
+	return report.End()
+}
+
+// nodes knows where vulnerabilities that were seen from inside a pod belong.
+type nodes struct {
+	master  string
+	found   bool
+	trouble error // why it can not be known; no trouble where nobody asks
+}
+
+// read looks for the first master. It takes all the types of values that can be walked over.
+func (n *nodes) read(report *jsonstream.Reader) error {
+	kind, err := report.Kind()
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case jsonstream.Array:
+		return report.Array(func(i int) error {
+			v, err := report.Value()
+			if err == nil && !n.found && n.trouble == nil {
+				n.look(i, v)
+			}
+			return err
+		})
+	case jsonstream.String:
+	default:
+		n.trouble = fmt.Errorf("nodes is %s, must be an array", kind)
+	}
+	return nil
+}
+
+func (n *nodes) look(i int, v any) {
+	if v == nil {
+		n.trouble = fmt.Errorf("node %d is null, must be an object", i)
+		return
+	}
+	node, _ := v.(finding.Object)
+	if typ, _ := node.Get("type"); typ == "Node/Master" {
+		n.master, n.found = ecma.Property(node, "location"), true
+	}
+}
+
+func parseVulnerability(v any, nodes *nodes, emit sdk.Emit) error {
+	vulnerability, ok := v.(finding.Object)
+	if !ok {
+		return errors.New("is not an object")
+	}
+	location, err := locationOf(vulnerability, nodes)
+	if err != nil {
+		return err
+	}
+	severity, ok := vulnerability.Text("severity").Get()
+	if !ok {
+		return errors.New("has no severity")
+	}
+	f := finding.Finding{
+		Location:   finding.String("tcp://" + location),
+		Severity:   finding.String(ecma.ToUpper(severity)),
+		Attributes: finding.Object{},
+		Extra:      finding.Object{{Key: "reference", Value: reference(vulnerability)}},
+	}
+	ecma.SetText(&f, &f.Name, "name", vulnerability, "vulnerability")
+	ecma.SetText(&f, &f.Description, "description", vulnerability, "description")
+	ecma.SetText(&f, &f.Category, "category", vulnerability, "category")
+	ecma.Copy(&f.Attributes, "evidence", vulnerability, "evidence")
+	ecma.Copy(&f.Attributes, "kubeHunterRule", vulnerability, "hunter")
+	return emit(&f)
+}
+
+func locationOf(vulnerability finding.Object, nodes *nodes) (string, error) {
+	location, ok := vulnerability.Text("location").Get()
+	switch {
+	case !ok:
+		return "", errors.New("has no location")
+	case !strings.HasPrefix(location, "Local to Pod"):
+		return location, nil
+	case nodes.trouble != nil:
+		return "", fmt.Errorf("is local to a pod, but %w", nodes.trouble)
+	case nodes.found:
+		return nodes.master, nil
+	}
+	return location, nil
+}
+
+// reference points to kube-hunter's knowledge base, if the vulnerability is in it.
+func reference(vulnerability finding.Object) finding.Object {
+	r := finding.Object{}
+	if vid, _ := vulnerability.Get("vid"); vid == "None" {
+		return r
+	}
+	ecma.Copy(&r, "id", vulnerability, "vid")
+	return append(r, finding.Member{
+		Key: "source", Value: "https://aquasecurity.github.io/kube-hunter/kb/" + ecma.Property(vulnerability, "vid"),
+	})
+}
