@@ -92,6 +92,12 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 
 ##@ Keeping it in order
 
+.PHONY: new-scanner
+new-scanner: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION) ## Begin a scanner: NAME=my-tool makes its parser, the test that fails until it is written, and its chart
+	@go -C parsers run ./internal/newscanner '$(CURDIR)' '$(NAME)'
+	@$(MAKE) -C charts docs golden HELM=$(TOOLS)/helm-$(HELM_VERSION) HELM_DOCS=$(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
+	@echo 'Go on with docs/add-a-scanner.md.'
+
 .PHONY: generate
 generate: $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION) ## Regenerate deep copies, CRDs, the references and the READMEs of charts
 	@hack/generate.sh "$(CONTROLLER_GEN)" "$(CRD_REF_DOCS)"

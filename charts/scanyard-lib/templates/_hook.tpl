@@ -12,7 +12,7 @@ One ScanCompletionHook. Takes
 {{- $values := .root.Values.hook }}
 {{- include "scanyard-lib.refuseUnknown" (dict "root" .root "blocks" (merge (dict
       "clusterWide" list "executionNamespace" list "fullnameOverride" list "imagePullSecrets" list
-      "hook" (list "image" "labels" "priority" "ttlSecondsAfterFinished" "serviceAccountName" "nodeSelector" "affinity" "tolerations"
+      "hook" (list "image" "labels" "priority" "failurePolicy" "runOn" "ttlSecondsAfterFinished" "serviceAccountName" "nodeSelector" "affinity" "tolerations"
         "resources" "extraVolumes" "extraVolumeMounts" "env" "authentication"))
       (.values | default dict))) }}
 {{- include "scanyard-lib.refuseExecutionNamespace" .root }}
@@ -21,6 +21,12 @@ One ScanCompletionHook. Takes
 spec:
   type: {{ .type }}
   priority: {{ $values.priority | int }}
+  {{- with $values.failurePolicy }}
+  failurePolicy: {{ . }}
+  {{- end }}
+  {{- with $values.runOn }}
+  runOn: {{ . }}
+  {{- end }}
   {{- with .root.Values.executionNamespace }}
   executionNamespace: {{ . }}
   {{- end }}
