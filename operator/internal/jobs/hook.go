@@ -3,6 +3,7 @@
 package jobs
 
 import (
+	"slices"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -26,12 +27,23 @@ type Hook struct {
 	Attempt            int
 }
 
-// HookURLs are the presigned URLs that a hook gets. The last two are for
-// ReadAndWrite hooks only.
+// HookURLs are the presigned URLs that a hook gets. The uploads are for ReadAndWrite
+// hooks only.
 type HookURLs struct {
 	RawResult, Findings             string
 	RawResultUpload, FindingsUpload string
+	// PreviousFindings are those of the run before, if there was one.
+	PreviousFindings string
 }
+
+// Environment variables of hooks that are additions to the contract. What the hook's
+// own environment sets wins.
+const (
+	// envHookName tells two hooks that run the same image from each other.
+	envHookName = "HOOK_NAME"
+	// envPreviousFindings lets a hook tell what is new.
+	envPreviousFindings = "PREVIOUS_FINDINGS_URL"
+)
 
 // HookName returns the name of the Job of one hook of a Scan.
 func HookName(scan *executionv1.Scan, hook string, attempt int) string {
@@ -61,7 +73,7 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 		pullPolicy:  spec.ImagePullPolicy,
 		pullSecrets: spec.ImagePullSecrets,
 		args:        in.args(),
-		env:         workerEnv(namespace, scan, spec.Env, cfg.CustomCA),
+		env:         workerEnv(namespace, scan, in.env(spec.Env), cfg.CustomCA),
 		resources:   spec.Resources,
 		nodes:       spec.NodeSelector,
 		affinity:    spec.Affinity,
@@ -100,6 +112,17 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 	job.Labels[executionv1.LabelScanUID] = string(scan.UID)
 	job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationScan: scan.Namespace + "/" + scan.Name})
 	return job
+}
+
+// env is the hook's own environment with our additions.
+func (in Hook) env(own []corev1.EnvVar) []corev1.EnvVar {
+	for _, added := range []corev1.EnvVar{{Name: envHookName, Value: in.Name}, {Name: envPreviousFindings, Value: in.URLs.PreviousFindings}} {
+		set := slices.ContainsFunc(own, func(e corev1.EnvVar) bool { return e.Name == added.Name })
+		if added.Value != "" && !set {
+			own = append(own, added)
+		}
+	}
+	return own
 }
 
 func (in Hook) args() []string {

@@ -200,6 +200,9 @@ func (r *Reconciler) buildHook(ctx context.Context, o *observed, l launch) (*bat
 	if err != nil {
 		return nil, err
 	}
+	if urls.PreviousFindings, err = r.previousFindings(ctx, o.scan); err != nil {
+		return nil, err
+	}
 	return jobs.NewHook(jobs.Hook{
 		Scan: o.scan, Name: l.hook.Name, Spec: l.hook.Spec, Type: l.hookType,
 		ExecutionNamespace: l.hook.ExecutionNamespace, URLs: urls, Attempt: l.attempt,

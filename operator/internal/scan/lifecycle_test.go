@@ -5,6 +5,7 @@ package scan_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -247,4 +248,36 @@ func TestHooksAfterAFailure(t *testing.T) {
 	w.Expect(s.Status.ErrorDescription).To(BeEmpty())
 	w.Expect(s.Status.LastRerun).To(Equal("hooks"))
 	w.Expect(hookJobs("caller")()).To(HaveLen(1), "nothing has failed this time")
+}
+
+// TestHooksLearnOfTheRunBefore: a run of a ScheduledScan gives its hooks the findings of
+// the run before it, the first run gives none.
+func TestHooksLearnOfTheRunBefore(t *testing.T) {
+	w := newWorld(t)
+	schedule := &executionv1.ScheduledScan{
+		ObjectMeta: metav1.ObjectMeta{Name: "nightly", Namespace: w.namespace},
+		Spec:       executionv1.ScheduledScanSpec{Interval: "1h", ScanSpec: &executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{}}},
+	}
+	w.create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), schedule)
+	w.completeAll()
+	run := func(name string) []corev1.EnvVar {
+		w.create(w.scan(name, func(s *executionv1.Scan) {
+			s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(schedule, executionv1.SchemeGroupVersion.WithKind("ScheduledScan"))}
+		}))
+		w.Eventually(w.state(name)).Should(Equal(executionv1.ScanStateDone))
+		for _, j := range w.jobs(executionv1.JobTypeReadOnlyHook) {
+			if metav1.GetControllerOf(&j).Name == name {
+				return j.Spec.Template.Spec.Containers[0].Env
+			}
+		}
+		t.Fatalf("Scan %s has no hook Job", name)
+		return nil
+	}
+	first := run("first")
+	w.Expect(first).To(ContainElement(corev1.EnvVar{Name: "HOOK_NAME", Value: "webhook"}))
+	w.Expect(first).NotTo(ContainElement(HaveField("Name", "PREVIOUS_FINDINGS_URL")))
+	uid := string(w.get("first").UID)
+	// Creation times have no fractions of a second.
+	w.Eventually(func() bool { return time.Since(w.get("first").CreationTimestamp.Time) > time.Second }).Should(BeTrue())
+	w.Expect(run("second")).To(ContainElement(And(HaveField("Name", "PREVIOUS_FINDINGS_URL"), HaveField("Value", ContainSubstring(uid)))))
 }

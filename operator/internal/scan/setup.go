@@ -32,9 +32,10 @@ import (
 
 // Index names.
 const (
-	indexScanUID = "scanyard.io/scan-uid" // of Jobs: the UID of their Scan
-	indexJobUID  = "scanyard.io/job-uid"  // of pods: the UID of their Job
-	indexAwaits  = "scanyard.io/awaits"   // of Scans: the object they wait for
+	indexScanUID  = "scanyard.io/scan-uid" // of Jobs: the UID of their Scan
+	indexJobUID   = "scanyard.io/job-uid"  // of pods: the UID of their Job
+	indexAwaits   = "scanyard.io/awaits"   // of Scans: the object they wait for
+	indexSchedule = "scanyard.io/schedule" // of Scans: the UID of the ScheduledScan they are a run of
 )
 
 const (
@@ -334,6 +335,12 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 		i.IndexField(ctx, &corev1.Pod{}, indexJobUID, func(o client.Object) []string {
 			if c := metav1.GetControllerOf(o); c != nil && c.Kind == "Job" {
 				return []string{string(c.UID)}
+			}
+			return nil
+		}),
+		i.IndexField(ctx, &executionv1.Scan{}, indexSchedule, func(o client.Object) []string {
+			if s, ok := o.(*executionv1.Scan); ok {
+				return nonEmpty(string(scheduleOf(s)))
 			}
 			return nil
 		}),

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/store"
+)
+
+// scheduleOf is the UID of the ScheduledScan that a Scan is a run of, or "".
+func scheduleOf(s *executionv1.Scan) types.UID {
+	if c := metav1.GetControllerOf(s); c != nil && c.Kind == "ScheduledScan" {
+		return c.UID
+	}
+	return ""
+}
+
+// previousFindings presigns the findings of the run before, so that hooks can tell what
+// is new; "" where the Scan is no run of a ScheduledScan, or the first that went well.
+func (r *Reconciler) previousFindings(ctx context.Context, scan *executionv1.Scan) (string, error) {
+	schedule := scheduleOf(scan)
+	if schedule == "" {
+		return "", nil
+	}
+	var runs executionv1.ScanList
+	err := r.client.List(ctx, &runs, client.InNamespace(scan.Namespace), client.MatchingFields{indexSchedule: string(schedule)},
+		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+	if err != nil {
+		return "", fmt.Errorf("list runs of the ScheduledScan: %w", err)
+	}
+	previous := lastBefore(scan, runs.Items)
+	if previous == nil {
+		return "", nil
+	}
+	return r.store.PresignDownload(ctx, store.OwnerOf(previous), executionv1.FindingsFile, r.expiry.Hook)
+}
+
+// lastBefore returns the run that was created last before a Scan, went well and is
+// there to stay; nil where there is none.
+func lastBefore(scan *executionv1.Scan, runs []executionv1.Scan) *executionv1.Scan {
+	var last *executionv1.Scan
+	for i := range runs {
+		run := &runs[i]
+		switch {
+		case run.UID == scan.UID, run.Status.State != executionv1.ScanStateDone, !run.DeletionTimestamp.IsZero():
+		case !run.CreationTimestamp.Before(&scan.CreationTimestamp):
+		case last == nil || last.CreationTimestamp.Before(&run.CreationTimestamp):
+			last = run
+		}
+	}
+	return last
+}
