@@ -90,6 +90,25 @@ $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION):
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 	@hack/tool.sh golangci-lint $(GOLANGCI_VERSION) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+##@ Images
+
+# IMAGES picks recipes ("parser scanner-nmap"), IMAGES_ARGS passes options (--platform linux/amd64 --tag v1).
+DIST ?= $(CURDIR)/dist
+
+.PHONY: images
+images: $(BIN)/images ## Build the container images for amd64 and arm64, reproducibly and without Docker, as OCI layouts in dist/
+	@$(BIN)/images build $(IMAGES) --out $(DIST) --revision "$$(git rev-parse HEAD)" $(IMAGES_ARGS)
+
+.PHONY: push-images
+push-images: $(BIN)/images ## Build the images and push them: REGISTRY=registry.example.com/scanyard TAG=v1
+	@$(BIN)/images push $(IMAGES) --registry "$${REGISTRY:?name the registry and prefix, as REGISTRY=registry.example.com/scanyard}" --tag "$${TAG:-dev}" --revision "$$(git rev-parse HEAD)" $(IMAGES_ARGS)
+
+.PHONY: $(BIN)/images
+$(BIN)/images:
+	@hack/needs.sh go
+	@mkdir -p $(BIN)
+	@go build -ldflags='-s -w' -o $@ ./scanners/cmd/images
+
 ##@ Keeping it in order
 
 .PHONY: new-scanner
