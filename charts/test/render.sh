@@ -80,14 +80,14 @@ render nmap-full nmap --set scanner.nameAppend=-privileged,scanner.activeDeadlin
 	--set 'scanner.extraVolumes[0].configMap.name=c,scanner.extraVolumeMounts[0].name=v,scanner.extraVolumeMounts[0].mountPath=/v' \
 	--set 'scanner.extraContainers[0].name=side,scanner.extraContainers[0].image=x,scanner.podSecurityContext.fsGroup=1' \
 	--set 'scanner.envFrom[0].secretRef.name=s,scanner.nodeSelector.arch=amd64,scanner.tolerations[0].operator=Exists,scanner.resources.limits.memory=1Gi' \
-	--set 'scanner.affinity.nodeAffinity.x=y,parser.affinity.nodeAffinity.x=y,parser.nodeSelector.arch=arm64,parser.env[0].name=A,parser.env[0].value=b' \
+	--set 'scanner.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone,parser.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone,parser.nodeSelector.arch=arm64,parser.env[0].name=A,parser.env[0].value=b' \
 	--set parser.image.repository=docker.io/securecodebox/parser-nmap,parser.image.tag=5.8.0,parser.ttlSecondsAfterFinished=60,parser.resources.limits.cpu=1 \
 	--set 'parser.tolerations[0].operator=Exists,parser.scopeLimiterAliases.domain=x'
 render nmap-second nmap --set scanner.nameAppend=-privileged,parser.enabled=false
 render ncrack-encrypted ncrack --set encryptPasswords.existingSecret=public-key,encryptPasswords.key=age.pub
 render nuclei-no-cache nuclei --set nucleiTemplateCache.enabled=false
 render nuclei-upgrade nuclei --is-upgrade --set 'nucleiTemplateCache.storageClassName=nfs,nucleiTemplateCache.accessMode={ReadWriteMany}'
-render screenshooter-env screenshooter --set 'scanner.env[0].name=MOZ_HEADLESS,scanner.env[0].value=0,scanner.env[1].name=LANG,scanner.env[1].value=C.UTF-8'
+render screenshooter-env screenshooter --set-string 'scanner.env[0].name=MOZ_HEADLESS,scanner.env[0].value=0,scanner.env[1].name=LANG,scanner.env[1].value=C.UTF-8'
 render subfinder-domain subfinder --set includeTargetDomain=true \
 	--set 'scanner.extraVolumes[0].name=subfinder-config,scanner.extraVolumes[0].secret.secretName=subfinder' \
 	--set 'scanner.extraVolumeMounts[0].name=subfinder-config,scanner.extraVolumeMounts[0].mountPath=/.config/subfinder/'
@@ -95,6 +95,8 @@ render trivy-full trivy --set createAutoDiscoveryScanType=true,k8sScanScope=clus
 render trivy-no-server trivy --set trivyDatabaseCache.enabled=false
 render trivy-cluster-k8s trivy --set 'clusterWide=true,k8sScanScope=cluster,createAutoDiscoveryScanType=true,serviceAccountNamespaces={team-a,team-b}'
 render zap-automation-framework-full zap-automation-framework --set 'scanner.backoffLimit=1,scanner.envFrom[0].secretRef.name=login'
+render cascading-scans-account cascading-scans --set hook.serviceAccountName=mine
+render finding-post-processing-rules finding-post-processing --set 'rules[0].matches.anyOf[0].category=Open Port,rules[0].override.severity=HIGH'
 render generic-webhook-execution generic-webhook --set clusterWide=true,executionNamespace=team,hook.priority=3,hook.labels.tier=one \
 	--set 'hook.env[0].name=A,hook.env[0].valueFrom.configMapKeyRef.name=b,hook.env[0].valueFrom.configMapKeyRef.key=c'
 

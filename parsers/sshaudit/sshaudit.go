@@ -76,6 +76,9 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	parts := strings.Split(text, ":")
 	location := "ssh://" + parts[0]
 	recommended, _ := report.Get("recommendations")
+	if recommended == nil {
+		return errors.New("recommendations: are missing or null; ssh-audit writes them from release 3 on")
+	}
 	violations, err := violationsOf(recommended, location)
 	if err != nil {
 		return err

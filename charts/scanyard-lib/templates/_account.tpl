@@ -1,13 +1,14 @@
 {{/* SPDX-License-Identifier: Apache-2.0 */}}
 
 {{/*
-A ServiceAccount for scanner pods that need rights of their own, in every namespace where such Scans run. It gets what
+A ServiceAccount for pods that need rights of their own, in every namespace where they run. That of scanner pods gets what
 the operator's lurker gets as well, for the lurker runs in the same pod. Takes
   root        the chart's context
   name        of the ServiceAccount
   namespaces  where
   rules       rights in these namespaces, as a list of PolicyRules
   wideRules   optional, rights in the whole cluster; then rules are not used
+  hook        optional, true for hook pods, which have no lurker
 */}}
 {{- define "scanyard-lib.account" -}}
 {{- $ := . }}
@@ -21,9 +22,11 @@ metadata:
   namespace: {{ $namespace }}
   labels:
     {{- $labels | nindent 4 }}
+{{- if not $.hook }}
 ---
 # The Role is the operator's. It lets the lurker see when the scanner has ended.
 {{ include "scanyard-lib.binding" (dict "name" (printf "%s-lurker" $.name) "role" "lurker" "account" $.name "namespaces" (list $namespace) "in" $namespace "labels" $labels) }}
+{{- end }}
 {{- if not $.wideRules }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1

@@ -59,6 +59,11 @@ func (o *options) complete() error {
 			return err
 		}
 	}
+	root, err := filepath.Abs(o.root) // Go wants it so
+	if err != nil {
+		return err
+	}
+	o.root = root
 	if o.recipes == "" {
 		o.recipes = filepath.Join(o.root, "scanners", "images")
 	}
