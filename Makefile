@@ -112,8 +112,8 @@ $(BIN)/images:
 ##@ Keeping it in order
 
 .PHONY: new-scanner
-new-scanner: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION) ## Begin a scanner: NAME=my-tool makes its parser, the test that fails until it is written, and its chart
-	@go -C parsers run ./internal/newscanner '$(CURDIR)' '$(NAME)'
+new-scanner: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION) ## Begin a scanner: NAME=my-tool [RESULT_TYPE=sarif] makes its parser, a test that fails until it is written, and its chart
+	@go -C parsers run ./internal/newscanner '$(CURDIR)' '$(NAME)' $(RESULT_TYPE)
 	@$(MAKE) -C charts docs golden HELM=$(TOOLS)/helm-$(HELM_VERSION) HELM_DOCS=$(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
 	@echo 'Go on with docs/add-a-scanner.md.'
 

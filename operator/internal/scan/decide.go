@@ -497,6 +497,9 @@ func untilNextLook(o *observed, j job) time.Duration {
 func (d *decision) watchJob(o *observed, s *status, r role, phase, message string) {
 	j, _ := o.jobOf(r)
 	t := trouble{executionv1.ReasonRunning, message}
+	if j.failedPods > 0 {
+		t.message += fmt.Sprintf(" Tries that failed: %d; the next one follows (Job %s).", j.failedPods, j.name)
+	}
 	switch {
 	case j.trouble != nil:
 		t = *j.trouble

@@ -119,7 +119,7 @@ func newJob(b *batchv1.Job) job {
 		name: b.Name, namespace: b.Namespace, created: b.CreationTimestamp.Time,
 		role:      role{jobType: b.Labels[executionv1.LabelJobType], hook: b.Labels[executionv1.LabelHookName]},
 		suspended: b.Spec.Suspend != nil && *b.Spec.Suspend,
-		attempt:   1,
+		attempt:   1, failedPods: b.Status.Failed,
 	}
 	if n, err := strconv.Atoi(b.Labels[executionv1.LabelAttempt]); err == nil && n > 1 {
 		j.attempt = n

@@ -93,6 +93,8 @@ type job struct {
 	trouble *trouble
 	// noPod means that the Job has no pod yet.
 	noPod bool
+	// failedPods is how many of its pods have failed so far.
+	failedPods int32
 }
 
 // trouble is what keeps a phase from going on, as a condition's reason and message.

@@ -226,7 +226,7 @@ func (jobHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.T
 	switch {
 	case b.outcome != a.outcome:
 		enqueue(ctx, after, endedPriority, q)
-	case b.suspended != a.suspended:
+	case b.suspended != a.suspended, b.failedPods != a.failedPods:
 		enqueue(ctx, after, 0, q)
 	}
 }

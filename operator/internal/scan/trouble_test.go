@@ -203,3 +203,13 @@ func TestRejectedHookFailsAlone(t *testing.T) {
 type textError string
 
 func (e textError) Error() string { return string(e) }
+
+// TestTriesThatFailed: while a Job is tried again its phase says so, and goes on being one that runs.
+func TestTriesThatFailed(t *testing.T) {
+	o := observation(gen.Scan("s", gen.WithState(executionv1.ScanStateParsing)), withJob(parserRole, running, func(j *job) { j.failedPods = 2 }))
+	d := decide(o)
+	c := findCondition(d.status.Conditions, executionv1.ConditionParsed)
+	if c.Reason != executionv1.ReasonRunning || !strings.Contains(c.Message, "Tries that failed: 2") || d.notice != nil {
+		t.Errorf("%s: %s (Event %v)", c.Reason, c.Message, d.notice)
+	}
+}

@@ -20,7 +20,7 @@ func TestANewScanner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := newScanner(root, "my-tool")
+	s, err := newScanner(root, "my-tool", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,39 @@ func TestANewScanner(t *testing.T) {
 			t.Errorf("%s: %v\n%s", file, err, text)
 		}
 	}
-	if _, err := newScanner(root, "my-tool"); err == nil || !strings.Contains(err.Error(), "exists already") {
+	if files, err := filepath.Glob(filepath.Join(root, "parsers", "mytool", "*.go")); err != nil || len(files) != 3 {
+		t.Errorf("Go files %q, %v", files, err)
+	} else if out, err := exec.CommandContext(t.Context(), "gofmt", append([]string{"-l"}, files...)...).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("gofmt: %v\n%s", err, out)
+	}
+	if _, err := newScanner(root, "my-tool", ""); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a second time: %v", err)
+	}
+}
+
+// TestAScannerOfAKnownFormat begins a chart only.
+func TestAScannerOfAKnownFormat(t *testing.T) {
+	root := t.TempDir()
+	if err := os.CopyFS(filepath.Join(root, "charts/test-scan"), sources("../../../charts/test-scan")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := newScanner(root, "lintly", "sarif")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.begin(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "parsers")); err == nil {
+		t.Error("there is a parser")
+	}
+	for file, want := range map[string]string{"values.yaml": "\n  enabled: false\n", "templates/scanner.yaml": `"resultType" "sarif"`} {
+		if text, err := os.ReadFile(filepath.Join(root, "charts/lintly", file)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v\n%s", file, err, text)
+		}
+	}
+	if _, err := newScanner(root, "other", "sarif-json"); err == nil || !strings.Contains(err.Error(), "RESULT_TYPE") {
+		t.Errorf("an unknown format: %v", err)
 	}
 }
 
@@ -75,8 +106,8 @@ func (f withoutTestdata) ReadDir(name string) ([]fs.DirEntry, error) {
 }
 
 func TestNames(t *testing.T) {
-	for _, bad := range []string{"", "My", "my_tool", "-x", "x-", "a--b", "1x", "../x", strings.Repeat("a", 41)} {
-		if _, err := newScanner(t.TempDir(), bad); err == nil || !strings.Contains(err.Error(), "NAME=my-tool") {
+	for _, bad := range []string{"", "My", "my_tool", "-x", "x-", "a--b", "1x", "../x", strings.Repeat("a", 41), "type", "main", "init", "go"} {
+		if _, err := newScanner(t.TempDir(), bad, ""); err == nil || !strings.Contains(err.Error(), "NAME=") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
