@@ -113,7 +113,7 @@ func New(options ...Option) (*Client, error) {
 func newTransport(extraCA string, headerTimeout time.Duration) (*http.Transport, error) {
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if extraCA != "" {
-		pool, err := poolWith(extraCA)
+		pool, err := CertPool(extraCA)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +135,8 @@ func newTransport(extraCA string, headerTimeout time.Duration) (*http.Transport,
 	}, nil
 }
 
-func poolWith(path string) (*x509.CertPool, error) {
+// CertPool is the system's certificates and those in a PEM file, as NODE_EXTRA_CA_CERTS asks for.
+func CertPool(path string) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool() // an image without system certificates is fine: there is the extra one

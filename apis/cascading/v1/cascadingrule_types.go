@@ -36,6 +36,16 @@ type Matches struct {
 	// anyOf holds when at least one of its rules matches the finding.
 	// +optional
 	AnyOf []MatchesRule `json:"anyOf,omitempty"`
+
+	// expression is a CEL expression over the variable finding that a finding must meet, for
+	// what anyOf cannot say. Where anyOf is given as well, both must hold. A field that a
+	// finding does not have makes it false. Example:
+	// finding.category == "Open Port" && finding.attributes.port > 1024
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Expression string `json:"expression,omitempty"`
 }
 
 // MatchesRule matches a finding when every field given here equals the finding's;

@@ -174,6 +174,47 @@ type CascadeSpec struct {
 	// +kubebuilder:default=true
 	InheritTolerations *bool `json:"inheritTolerations,omitempty"`
 
+	// inheritNodeSelector gives child Scans spec.nodeSelector of this Scan, with that of
+	// the rule merged over it. Absent or false: child Scans have none, whatever the rule says.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	InheritNodeSelector *bool `json:"inheritNodeSelector,omitempty"`
+
+	// inheritResources gives child Scans spec.resources of the rule, or else of this Scan.
+	// Absent or false: child Scans have none, whatever the rule says.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	InheritResources *bool `json:"inheritResources,omitempty"`
+
+	// inheritTTLSecondsAfterFinished gives child Scans spec.ttlSecondsAfterFinished of the
+	// rule, or else of this Scan. Absent or false: child Scans are kept, whatever the rule says.
+	// A child is deleted with its parent in any case.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	InheritTTLSecondsAfterFinished *bool `json:"inheritTTLSecondsAfterFinished,omitempty"`
+
+	// deduplicate starts equal child Scans once in the whole chain: those with the same
+	// spec, labels and annotations, whichever finding, rule and parent they come from.
+	// Absent or false: every match starts a Scan.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Deduplicate *bool `json:"deduplicate,omitempty"`
+
+	// maxDepth is how many rules may follow one another: 1 lets this Scan start others,
+	// which start none. Absent: only that no rule is used twice in a chain bounds it.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxDepth *int32 `json:"maxDepth,omitempty"`
+
+	// maxScans is how many Scans there may be below the first Scan of a chain, at all
+	// depths together. Those that would be more are not started; the hook's log says which.
+	// Absent: no bound.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxScans *int32 `json:"maxScans,omitempty"`
+
 	// matchLabels selects cascading rules by label; all must match.
 	// +optional
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
@@ -191,6 +232,14 @@ type ScopeLimiter struct {
 	// +optional
 	// +kubebuilder:default=false
 	ValidOnMissingRender *bool `json:"validOnMissingRender,omitempty"`
+
+	// strict refuses what would pass in silence otherwise: a finding from which a value of
+	// noneOf cannot be rendered, an address of another family than the network of InCIDR or
+	// NotInCIDR, and a requirement without values. The annotation may then hold several
+	// networks, separated by commas.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Strict *bool `json:"strict,omitempty"`
 
 	// anyOf holds when at least one requirement does.
 	// +optional

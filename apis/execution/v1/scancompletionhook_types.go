@@ -73,6 +73,18 @@ type ScanCompletionHookSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	RunOn HookRunOn `json:"runOn,omitempty"`
 
+	// outputs name further objects that the hook may write beside the results of the Scan,
+	// as report.html. The hook gets presigned URLs to PUT them in the environment variable
+	// OUTPUT_URLS, a JSON object of names and URLs. They are removed with the Scan.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=100
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]*$`
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name != 'findings.json')",message="findings.json is the name of the findings in storage"
+	Outputs []string `json:"outputs,omitempty"`
+
 	// image is the hook's container image.
 	// +optional
 	Image string `json:"image,omitempty"`

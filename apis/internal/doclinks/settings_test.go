@@ -49,7 +49,9 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	}
 	constants := regexp.MustCompile(`(?m)^\t((?:Reason|ScanState|Condition)\w+)(?: ScanState)? += "(\w+)"`)
 	seen := 0
-	for _, m := range constants.FindAllStringSubmatch(read(t, filepath.Join(root, "apis", "execution", "v1", "scan_types.go")), -1) {
+	types := filepath.Join(root, "apis", "execution", "v1")
+	text := read(t, filepath.Join(types, "scan_types.go")) + read(t, filepath.Join(types, "scheduledscan_types.go"))
+	for _, m := range constants.FindAllStringSubmatch(text, -1) {
 		name, value := m[1], m[2]
 		if !regexp.MustCompile(`\b`+name+`\b`).MatchString(operator.String()) || strings.HasPrefix(name, "ScanStateLegacy") {
 			continue

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,6 +30,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/scan"
+	"github.com/scanyard/scanyard/operator/internal/schedule"
 	"github.com/scanyard/scanyard/operator/internal/store"
 	"github.com/scanyard/scanyard/operator/internal/uploads"
 )
@@ -76,6 +78,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	err = errors.Join(
 		mgr.Add(monitor),
 		r.SetupWithManager(ctx, mgr, o.Workers),
+		addSchedules(ctx, mgr, config, o.Workers),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("object-storage", monitor.Healthz),
 		mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())),
@@ -117,7 +120,7 @@ func knowsKinds(ctx context.Context, d discovery.DiscoveryInterfaceWithContext) 
 	for i := range list.APIResources {
 		known[list.APIResources[i].Kind] = true
 	}
-	for o := range scan.CacheOptions() {
+	for o := range cacheOptions() {
 		kind := reflect.TypeOf(o).Elem()
 		if kind.PkgPath() == reflect.TypeFor[executionv1.Scan]().PkgPath() && !known[kind.Name()] {
 			return fmt.Errorf("the API server does not know the kind %s of %s", kind.Name(), executionv1.SchemeGroupVersion)
@@ -152,9 +155,37 @@ func newManager(config *rest.Config, scheme *runtime.Scheme, o Options) (ctrl.Ma
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Cache:                         cache.Options{ByObject: scan.CacheOptions(), ReaderFailOnMissingInformer: true},
+		Cache:                         cache.Options{ByObject: cacheOptions(), ReaderFailOnMissingInformer: true},
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 	})
+}
+
+// cacheOptions say what is kept of which kinds.
+func cacheOptions() map[client.Object]cache.ByObject {
+	all := scan.CacheOptions()
+	maps.Copy(all, schedule.CacheOptions())
+	return all
+}
+
+// addSchedules adds what starts Scans from ScheduledScans. Its requests are bounded by
+// its workers and not by --kube-api-qps, which Scans use up while many of them start.
+func addSchedules(ctx context.Context, mgr ctrl.Manager, config *rest.Config, workers int) error {
+	own := rest.CopyConfig(config)
+	own.QPS = -1
+	options := client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}
+	live, err := client.New(own, options)
+	if err != nil {
+		return err
+	}
+	options.Cache = &client.CacheOptions{Reader: mgr.GetCache(), EnableReadYourWritesConsistency: new(true)}
+	cached, err := client.New(own, options)
+	if err != nil {
+		return err
+	}
+	return schedule.NewReconciler(schedule.Options{
+		Client: cached, Live: live, Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Zone: time.Local,
+		Metrics: schedule.NewMetrics(metrics.Registry),
+	}).SetupWithManager(ctx, mgr, workers)
 }
 
 // addUploads adds the endpoint for fresh upload URLs, unless it is switched off, and

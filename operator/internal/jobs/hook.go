@@ -3,6 +3,7 @@
 package jobs
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -34,6 +35,8 @@ type HookURLs struct {
 	RawResultUpload, FindingsUpload string
 	// PreviousFindings are those of the run before, if there was one.
 	PreviousFindings string
+	// Outputs are the uploads of what the hook writes beside the results, by name.
+	Outputs map[string]string
 }
 
 // Environment variables of hooks that are additions to the contract. What the hook's
@@ -43,6 +46,8 @@ const (
 	envHookName = "HOOK_NAME"
 	// envPreviousFindings lets a hook tell what is new.
 	envPreviousFindings = "PREVIOUS_FINDINGS_URL"
+	// envOutputs is where a hook may write what its spec.outputs name.
+	envOutputs = "OUTPUT_URLS"
 )
 
 // HookName returns the name of the Job of one hook of a Scan.
@@ -114,9 +119,25 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 	return job
 }
 
+// outputs is the JSON of the uploads of outputs, or "".
+func (u HookURLs) outputs() string {
+	if len(u.Outputs) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(u.Outputs)
+	if err != nil {
+		return "" // a map of strings can always be written
+	}
+	return string(text)
+}
+
 // env is the hook's own environment with our additions.
 func (in Hook) env(own []corev1.EnvVar) []corev1.EnvVar {
-	for _, added := range []corev1.EnvVar{{Name: envHookName, Value: in.Name}, {Name: envPreviousFindings, Value: in.URLs.PreviousFindings}} {
+	for _, added := range []corev1.EnvVar{
+		{Name: envHookName, Value: in.Name},
+		{Name: envPreviousFindings, Value: in.URLs.PreviousFindings},
+		{Name: envOutputs, Value: in.URLs.outputs()},
+	} {
 		set := slices.ContainsFunc(own, func(e corev1.EnvVar) bool { return e.Name == added.Name })
 		if added.Value != "" && !set {
 			own = append(own, added)

@@ -161,6 +161,29 @@ func TestNewHook(t *testing.T) {
 	}
 }
 
+// TestHookEnvironment: our additions come after the hook's own variables, which win.
+func TestHookEnvironment(t *testing.T) {
+	spec := gen.HookSpec(executionv1.ReadOnly, 0)
+	spec.Env = []corev1.EnvVar{{Name: "HOOK_NAME", Value: "own"}}
+	job := NewHook(Hook{Scan: gen.Scan("s"), Name: "report", Spec: spec, Type: executionv1.ReadOnly, Attempt: 1, URLs: HookURLs{
+		PreviousFindings: "http://store/previous", Outputs: map[string]string{"b.csv": "http://store/b", "a.html": "http://store/a"},
+	}}, testConfig)
+	got := map[string]string{}
+	for _, e := range job.Spec.Template.Spec.Containers[0].Env {
+		if _, twice := got[e.Name]; twice {
+			t.Errorf("%s is there twice", e.Name)
+		}
+		got[e.Name] = e.Value
+	}
+	want := map[string]string{
+		"NAMESPACE": "", "SCAN_NAME": "s", "HOOK_NAME": "own", "PREVIOUS_FINDINGS_URL": "http://store/previous",
+		"OUTPUT_URLS": `{"a.html":"http://store/a","b.csv":"http://store/b"}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // compare holds a Job as a whole against its file.
 func compare(t *testing.T, name string, got *batchv1.Job) {
 	t.Helper()

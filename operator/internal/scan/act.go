@@ -196,7 +196,7 @@ func (r *Reconciler) buildHook(ctx context.Context, o *observed, l launch) (*bat
 			return nil, err
 		}
 	}
-	urls, err := r.hookURLs(ctx, o, l.hookType)
+	urls, err := r.hookURLs(ctx, o, l)
 	if err != nil {
 		return nil, err
 	}
@@ -225,15 +225,25 @@ func (r *Reconciler) ensureHookAccess(ctx context.Context, o *observed, l launch
 	return r.access.GrantHook(ctx, access.HookGrant{Scan: o.scan, Hook: l.hook.Name, Namespace: away, ServiceAccount: account})
 }
 
-func (r *Reconciler) hookURLs(ctx context.Context, o *observed, t executionv1.HookType) (jobs.HookURLs, error) {
+func (r *Reconciler) hookURLs(ctx context.Context, o *observed, l launch) (jobs.HookURLs, error) {
 	owner, raw := store.OwnerOf(o.scan), newStatus(o).RawResultFile
 	var urls jobs.HookURLs
 	var errs [4]error
 	urls.RawResult, errs[0] = r.store.PresignDownload(ctx, owner, raw, r.expiry.Hook)
 	urls.Findings, errs[1] = r.store.PresignDownload(ctx, owner, executionv1.FindingsFile, r.expiry.Hook)
-	if t == executionv1.ReadAndWrite {
+	if l.hookType == executionv1.ReadAndWrite {
 		urls.RawResultUpload, errs[2] = r.store.PresignUpload(ctx, owner, raw, r.expiry.Hook)
 		urls.FindingsUpload, errs[3] = r.store.PresignUpload(ctx, owner, executionv1.FindingsFile, r.expiry.Hook)
+	}
+	for _, name := range l.hook.Spec.Outputs {
+		u, err := r.store.PresignUpload(ctx, owner, name, r.expiry.Hook)
+		if err != nil {
+			return urls, err
+		}
+		if urls.Outputs == nil {
+			urls.Outputs = map[string]string{}
+		}
+		urls.Outputs[name] = u
 	}
 	return urls, errors.Join(errs[:]...)
 }

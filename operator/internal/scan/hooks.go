@@ -19,7 +19,7 @@ import (
 func runHooks(o *observed, d *decision) {
 	s := newStatus(o)
 	s.parsed(o)
-	if bad := invalidHook(o.hooks); bad != "" && len(s.OrderedHookStatuses) == 0 {
+	if bad := invalidHook(o.hooks, s.RawResultFile); bad != "" && len(s.OrderedHookStatuses) == 0 {
 		d.fail(o, s, executionv1.ConditionHooksCompleted, trouble{executionv1.ReasonInvalidHook, bad})
 		return
 	}
@@ -72,9 +72,13 @@ func hooksFor(hooks []catalog.Hook, outcome executionv1.HookRunOn) []catalog.Hoo
 }
 
 // invalidHook says which hook can never run. The CRD refuses unknown types; hooks
-// that were stored before it did may still have one.
-func invalidHook(hooks []catalog.Hook) string {
+// that were stored before it did may still have one. The name of the raw result is the
+// ScanType's, so that only here it can be seen that an output would replace it.
+func invalidHook(hooks []catalog.Hook, rawResult string) string {
 	for _, h := range hooks {
+		if slices.Contains(h.Spec.Outputs, rawResult) {
+			return fmt.Sprintf("Hook %q: spec.outputs names %s, which is the raw result of this Scan in storage; choose another name", h.Name, rawResult)
+		}
 		if h.Spec.Type != executionv1.ReadOnly && h.Spec.Type != executionv1.ReadAndWrite {
 			return fmt.Sprintf("Hook %q: spec.type %q is neither ReadOnly nor ReadAndWrite", h.Name, h.Spec.Type)
 		}

@@ -22,6 +22,12 @@ func hook(name string, kind executionv1.HookType, priority int) catalog.Hook {
 	return catalog.Hook{Name: name, Spec: gen.HookSpec(kind, priority)}
 }
 
+func hookWithOutput(name, output string) catalog.Hook {
+	h := hook(name, executionv1.ReadOnly, 0)
+	h.Spec.Outputs = []string{output}
+	return h
+}
+
 // shape is a group list as "a/Pending b/Failed | c/Pending".
 func shape(groups [][]executionv1.HookStatus) string {
 	var gs []string
@@ -128,6 +134,10 @@ func TestRunHooks(t *testing.T) {
 		"UnknownType": {
 			"a hook that can never run is not passed over in silence", nil, list(catalogHooks(hook("a", "Sometimes", 0))),
 			"", executionv1.ScanStateErrored, nil, `"Sometimes" is neither`,
+		},
+		"OutputReplacesTheRawResult": {
+			"a hook's output must not replace what the scanner found", nil, list(catalogHooks(hookWithOutput("a", "nmap-results.xml"))),
+			"", executionv1.ScanStateErrored, nil, "choose another name",
 		},
 		"Adopted": {
 			"a Job that exists is not started again when the status was lost", nil, list(catalogHooks(hook("a", ro, 0)), withJob(hookRole("a"), running)),

@@ -3,7 +3,10 @@
 package scan_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -280,4 +283,35 @@ func TestHooksLearnOfTheRunBefore(t *testing.T) {
 	// Creation times have no fractions of a second.
 	w.Eventually(func() bool { return time.Since(w.get("first").CreationTimestamp.Time) > time.Second }).Should(BeTrue())
 	w.Expect(run("second")).To(ContainElement(And(HaveField("Name", "PREVIOUS_FINDINGS_URL"), HaveField("Value", ContainSubstring(uid)))))
+}
+
+// TestHooksWriteBesideTheResults: a hook gets URLs for the objects that its spec names, and what it writes there goes with
+// the Scan.
+func TestHooksWriteBesideTheResults(t *testing.T) {
+	w := newWorld(t)
+	report := w.hook("report", executionv1.ReadOnly, 0)
+	report.Spec.Outputs = []string{"report.html"}
+	w.create(w.scanType(), w.parseDefinition(), report, w.scan("s"))
+	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
+	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
+	job := w.job(executionv1.JobTypeReadOnlyHook)
+	urls := map[string]string{}
+	for _, e := range job.Spec.Template.Spec.Containers[0].Env {
+		if e.Name == "OUTPUT_URLS" {
+			w.Expect(json.Unmarshal([]byte(e.Value), &urls)).To(Succeed())
+		}
+	}
+	put, err := http.NewRequestWithContext(t.Context(), http.MethodPut, urls["report.html"], strings.NewReader("<html></html>"))
+	w.Expect(err).NotTo(HaveOccurred())
+	answer, err := http.DefaultClient.Do(put)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(answer.Body.Close()).To(Succeed())
+	w.Expect(answer.StatusCode).To(Equal(http.StatusOK))
+	w.finish(job, batchv1.JobComplete, "CompletionsReached")
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
+	s := w.get("s")
+	w.Expect(w.stored(s, "report.html")).To(BeTrue())
+	w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+	w.Eventually(w.gone("s")).Should(BeTrue())
+	w.Expect(w.stored(s, "report.html")).To(BeFalse())
 }

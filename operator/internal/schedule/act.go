@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// act does what was decided. Everything it does may be done twice.
+func (r *Reconciler) act(ctx context.Context, o *observed, d *decision) error {
+	for _, c := range d.replace {
+		if err := r.deleteChild(ctx, o, c); err != nil {
+			return err
+		}
+		r.tell(o, notice{reason: executionv1.EventScanReplaced, message: fmt.Sprintf(
+			"Scan %s has not ended and is deleted for the next run, since spec.concurrencyPolicy is Replace.", c.name)})
+	}
+	if d.start != nil {
+		if err := r.start(ctx, d); err != nil {
+			return err
+		}
+	}
+	if d.status != nil {
+		if err := r.writeStatus(ctx, o, d.status); err != nil {
+			return err
+		}
+	}
+	for _, n := range d.notices {
+		r.tell(o, n)
+	}
+	// Only now: what is deleted before its findings and its run are recorded is lost.
+	for _, c := range d.prune {
+		if err := r.deleteChild(ctx, o, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell tells the user by an Event.
+func (r *Reconciler) tell(o *observed, n notice) {
+	kind := corev1.EventTypeNormal
+	if n.warning {
+		kind = corev1.EventTypeWarning
+	}
+	r.events.Eventf(o.scheduled, nil, kind, n.reason, "Schedule", "%s", n.message)
+}
+
+// start creates the Scan of the run that is due. Where it exists already the run is
+// recorded as what it was; a refusal replaces the decision.
+func (r *Reconciler) start(ctx context.Context, d *decision) error {
+	v := d.start
+	for _, name := range v.names() {
+		existing, err := r.create(ctx, v, name)
+		if message, refused := refusal(err); refused {
+			*d = decideRejected(v, message)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("create Scan %s: %w", name, err)
+		}
+		switch {
+		case existing == nil:
+			r.metrics.runStarted(v.why, v.now.Sub(v.next.at))
+			log.FromContext(ctx).Info("Started a run", "scan", name, "trigger", v.why, "planned", v.next.planned)
+			return nil
+		case metav1.IsControlledBy(existing, v.scheduled):
+			again := decision{step: d.step}
+			again.finish(v, startedStatus(v, &again, existing.CreationTimestamp.Time))
+			*d = again
+			return nil
+		}
+	}
+	*d = decideRejected(v, fmt.Sprintf("Scans %s exist and do not belong to this ScheduledScan; delete the latter", strings.Join(v.names(), " and ")))
+	return nil
+}
+
+// create creates the Scan of a run. It returns the Scan that has its name already.
+func (r *Reconciler) create(ctx context.Context, v *view, name string) (*executionv1.Scan, error) {
+	o, err := encodable(newChild(v.scheduled, name, v.next.planned))
+	if err != nil {
+		return nil, err
+	}
+	err = r.client.Create(ctx, o)
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	existing := &executionv1.Scan{}
+	if err := r.live.Get(ctx, types.NamespacedName{Namespace: v.scheduled.Namespace, Name: name}, existing); err != nil {
+		return nil, err
+	}
+	return existing, nil
+}
+
+// encodable returns a Scan in a form that reaches the API server as meant. An empty list
+// of tolerations, which clears those of the ScanType, is dropped by the Go type.
+func encodable(s *executionv1.Scan) (client.Object, error) {
+	if s.Spec.Tolerations == nil || len(s.Spec.Tolerations) > 0 {
+		return s, nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
+	if err != nil {
+		return nil, err
+	}
+	delete(fields, "status")
+	u := &unstructured.Unstructured{Object: fields}
+	return u, unstructured.SetNestedSlice(u.Object, []any{}, "spec", "tolerations")
+}
+
+// refusal tells what the user has to hear of from failures of the API, which are tried
+// again.
+func refusal(err error) (string, bool) {
+	if err == nil {
+		return "", false
+	}
+	message := err.Error()
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return "", false
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), apierrors.IsForbidden(err),
+		strings.Contains(message, "admission webhook") && strings.Contains(message, "denied the request"):
+		return message, true
+	default:
+		return "", false
+	}
+}
+
+// deleteChild deletes a Scan that is not needed any more. One that is gone is fine.
+func (r *Reconciler) deleteChild(ctx context.Context, o *observed, c child) error {
+	s := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: o.scheduled.Namespace, Name: c.name}}
+	err := r.client.Delete(ctx, s, client.Preconditions{UID: &c.uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // a conflict is another Scan of that name
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete Scan %s: %w", c.name, err)
+	}
+	log.FromContext(ctx).V(1).Info("Deleted Scan", "scan", c.name, "state", c.state)
+	return nil
+}
+
+// writeStatus writes the status if it differs from what was read. The resource version
+// makes sure that nothing newer is overwritten, such as a time that a client has set.
+func (r *Reconciler) writeStatus(ctx context.Context, o *observed, want *executionv1.ScheduledScanStatus) error {
+	changed := o.scheduled.DeepCopy()
+	changed.Status = *want
+	if equality.Semantic.DeepEqual(o.scheduled.Status, changed.Status) {
+		return nil
+	}
+	patch, err := statusPatch(o.scheduled, changed)
+	if err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(r.client.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// statusPatch is what differs between two objects, and findings.severities, which by the
+// contract are there after the first write.
+func statusPatch(before, after *executionv1.ScheduledScan) ([]byte, error) {
+	raw, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(after)
+	if err != nil {
+		return nil, err
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(raw, &patch); err != nil {
+		return nil, err
+	}
+	_, found, err := unstructured.NestedMap(patch, "status", "findings", "severities")
+	if err != nil {
+		return nil, errors.New("the findings of the status are no object")
+	}
+	if !found {
+		if err := unstructured.SetNestedMap(patch, map[string]any{}, "status", "findings", "severities"); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(patch)
+}
+
+// conflictRetry is when an object that somebody else wrote at the same moment is looked
+// at again, should no watch bring it earlier.
+const conflictRetry = 100 * time.Millisecond

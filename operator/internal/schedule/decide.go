@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+const (
+	// defaultHistory is how many Scans of each outcome are kept where nothing is said.
+	defaultHistory = 3
+	// longestWait bounds waiting for a time of the day, so that a clock that is set
+	// forward meanwhile delays nothing for longer.
+	longestWait = 10 * time.Minute
+	// clockSlack is how far ahead our own record of the last run may be. Beyond it the
+	// clock was wrong when it was made.
+	clockSlack = 24 * time.Hour
+	// rejectedRetry is when a Scan that was refused is tried again: nothing tells when a
+	// quota has room.
+	rejectedRetry = time.Minute
+	// atOnce is the shortest wait that there is.
+	atOnce = time.Millisecond
+)
+
+// view is what was observed with what follows from it.
+type view struct {
+	*observed
+	history
+
+	// next is the run that is due or comes next, why what for. Without hasNext there is
+	// none.
+	next    run
+	why     trigger
+	hasNext bool
+}
+
+func newView(o *observed) *view {
+	v := &view{observed: o, history: historyOf(o)}
+	if o.timetable != nil {
+		v.next, v.why, v.hasNext = o.nextRun()
+	}
+	return v
+}
+
+// decision is what act should do. The zero decision does nothing.
+type decision struct {
+	// step is the name of the row that was taken, for logs and tests.
+	step string
+
+	// replace are unfinished Scans to delete, in favour of the run that is due.
+	replace []child
+	// start is the view whose next run is to be started; nil starts none.
+	start *view
+	// status is what the status should be; nil leaves it.
+	status *executionv1.ScheduledScanStatus
+	// notices tell the user by Events.
+	notices []notice
+	// prune are ended Scans to delete once the status is written.
+	prune []child
+
+	// requeueAfter is when a clock runs out; zero waits for watches only.
+	requeueAfter time.Duration
+}
+
+// notice is an Event on the ScheduledScan.
+type notice struct {
+	warning         bool
+	reason, message string
+}
+
+// step is a row of what can be done about a ScheduledScan.
+type step struct {
+	name string
+	when func(*view) bool
+	then func(*view, *decision)
+}
+
+// steps are looked through in this order; the first row that applies is taken.
+var steps = []step{
+	{"Deleted", isDeleted, nothing},
+	{"Invalid", isInvalid, showProblem},
+	{"ClockWasWrong", clockWasWrong, rebase},
+	{"Record", isStarted, record},
+	{"Suspended", isSuspended, suspend},
+	{"Never", not(hasNext), showNever},
+	{"Blackout", isHeldByWindow, awaitWindow},
+	{"Wait", not(isDue), await},
+	{"Blocked", policyIs(executionv1.ForbidConcurrent), awaitEnd},
+	{"Replace", policyIs(executionv1.ReplaceConcurrent), replace},
+	{"Start", always, start},
+}
+
+// decide says what to do about what was observed. It is a pure function.
+func decide(o *observed) decision {
+	v := newView(o)
+	for _, s := range steps {
+		if !s.when(v) {
+			continue
+		}
+		d := decision{step: s.name}
+		s.then(v, &d)
+		return d
+	}
+	return decision{step: "None"}
+}
+
+func always(*view) bool { return true }
+
+func not(f func(*view) bool) func(*view) bool { return func(v *view) bool { return !f(v) } }
+
+func isDeleted(v *view) bool { return !v.scheduled.DeletionTimestamp.IsZero() }
+
+func isInvalid(v *view) bool { return v.problem != nil }
+
+func isSuspended(v *view) bool { return v.scheduled.Suspended() }
+
+func hasNext(v *view) bool { return v.hasNext }
+
+func isDue(v *view) bool { return !v.next.at.After(v.now) }
+
+// isHeldByWindow holds where a run would start now, were it not for a window.
+func isHeldByWindow(v *view) bool { return !isDue(v) && !v.next.due.After(v.now) }
+
+// clockWasWrong holds where the operator itself has recorded a run of a far future.
+func clockWasWrong(v *view) bool {
+	m, ok := parseMark(v.scheduled.Status.ScanTypeHash)
+	return ok && !v.asked && m.lastRun.Unix() == v.last.Unix() && v.last.Sub(v.now) > clockSlack
+}
+
+// isStarted holds where the Scan of the next run exists and only the record lacks.
+func isStarted(v *view) bool {
+	_, ok := v.startedChild()
+	return ok
+}
+
+func (v *view) startedChild() (child, bool) {
+	if !v.hasNext {
+		return child{}, false
+	}
+	for _, name := range v.names() {
+		if c, ok := v.childNamed(name); ok {
+			return c, true
+		}
+	}
+	return child{}, false
+}
+
+// names are those that the Scan of the next run may have, the usual one first.
+func (v *view) names() []string {
+	s := v.scheduled
+	return []string{childName(s.Name, v.next.planned), childNameOf(s.Name, s.UID, v.next.planned)}
+}
+
+// policyIs holds where a policy has something to say about earlier Scans.
+func policyIs(p executionv1.ConcurrencyPolicy) func(*view) bool {
+	return func(v *view) bool { return v.scheduled.Spec.ConcurrencyPolicy == p && len(v.unfinished()) > 0 }
+}
+
+// --- rows ---
+
+func nothing(*view, *decision) {}
+
+func showProblem(v *view, d *decision) {
+	s := newStatus(v)
+	s.ready(v, d, metav1.ConditionFalse, *v.problem)
+	d.finish(v, s)
+}
+
+func showNever(v *view, d *decision) {
+	s := newStatus(v)
+	p := problem{executionv1.ReasonScheduleNeverFires, "spec.windows leave no time in which a run may start; shorten them"}
+	if v.timetable.cron != nil && v.timetable.cron.next(v.now).IsZero() {
+		p.message = fmt.Sprintf("spec.schedule %q names a date that does not exist; correct day of month and month", v.scheduled.Spec.Schedule)
+	}
+	s.ready(v, d, metav1.ConditionFalse, p)
+	d.finish(v, s)
+}
+
+// rebase forgets that the last run was in the future.
+func rebase(v *view, d *decision) {
+	s := newStatus(v)
+	s.recordRun(v.now.Truncate(time.Second), v.digest)
+	d.finish(v, s)
+	d.requeueAfter = atOnce
+}
+
+func record(v *view, d *decision) {
+	c, _ := v.startedChild()
+	d.finish(v, startedStatus(v, d, c.created))
+}
+
+func suspend(v *view, d *decision) {
+	s := newStatus(v)
+	s.suspended(v, d)
+	d.finish(v, s)
+}
+
+func await(v *view, d *decision) {
+	s := newStatus(v)
+	s.scheduledAt(v.next.at)
+	s.inOrder(v, d)
+	d.finish(v, s)
+	d.until(v, v.next.at)
+}
+
+func awaitWindow(v *view, d *decision) {
+	s := newStatus(v)
+	s.scheduledAt(v.next.at)
+	s.ready(v, d, metav1.ConditionUnknown, problem{executionv1.ReasonInBlackoutWindow, "A run is due and starts when the window of spec.windows ends."})
+	d.finish(v, s)
+	d.until(v, v.next.at)
+}
+
+func awaitEnd(v *view, d *decision) {
+	s := newStatus(v)
+	s.scheduledAt(v.next.at)
+	s.ready(v, d, metav1.ConditionUnknown, problem{
+		executionv1.ReasonConcurrencyPolicyBlocks,
+		"A run is due and starts when the earlier one has ended, since spec.concurrencyPolicy is Forbid: " + scanList(v.unfinished()),
+	})
+	d.finish(v, s)
+	d.awaitOthers(v)
+}
+
+func replace(v *view, d *decision) {
+	s := newStatus(v)
+	s.scheduledAt(v.next.at)
+	s.ready(v, d, metav1.ConditionUnknown, problem{
+		executionv1.ReasonReplacingScans,
+		"A run is due and starts when the earlier one is deleted, since spec.concurrencyPolicy is Replace: " + scanList(v.unfinished()),
+	})
+	for _, c := range v.unfinished() {
+		if c.deleted.IsZero() {
+			d.replace = append(d.replace, c)
+		}
+	}
+	d.finish(v, s)
+	d.awaitOthers(v)
+}
+
+func start(v *view, d *decision) {
+	d.finish(v, startedStatus(v, d, v.now))
+	d.start = v
+}
+
+// startedStatus is the status after the next run was started at a time.
+func startedStatus(v *view, d *decision, started time.Time) *status {
+	s := newStatus(v)
+	if v.why == byScanType {
+		d.notices = append(d.notices, notice{reason: executionv1.EventRetriggered, message: fmt.Sprintf(
+			"A run was started since %s %q has changed.", scanTypeKind(v.scheduled), v.scheduled.Spec.ScanSpec.ScanType)})
+	}
+	last := later(started.Truncate(time.Second), v.next.planned)
+	s.recordRun(last, v.digest)
+	if v.scheduled.Suspended() {
+		s.suspended(v, d)
+		return s
+	}
+	after := series{timetable: v.timetable, last: last, created: v.scheduled.CreationTimestamp.Time}
+	s.NextScheduleTime = nil
+	if next, ok := after.upcoming(v.now); ok {
+		s.scheduledAt(next.at)
+		d.until(v, next.at)
+	} else {
+		d.requeueAfter = atOnce // tells that there is none
+	}
+	s.inOrder(v, d)
+	return s
+}
+
+// decideRejected says what to do when the API server refuses the Scan of a run. It
+// replaces the decision that asked for it.
+func decideRejected(v *view, message string) decision {
+	d := decision{step: "Rejected"}
+	s := newStatus(v)
+	s.scheduledAt(v.next.at)
+	s.ready(v, &d, metav1.ConditionFalse, problem{executionv1.ReasonScanRejected, "The Scan of a run that is due cannot be created: " + message})
+	d.finish(v, s)
+	d.requeueAfter = rejectedRetry
+	return d
+}
+
+// finish completes every decision that is not about a deletion.
+func (d *decision) finish(v *view, s *status) {
+	d.status = s.ScheduledScanStatus
+	spec := &v.scheduled.Spec
+	d.prune = append(superfluous(v.children, executionv1.ScanStateDone, spec.SuccessfulJobsHistoryLimit),
+		superfluous(v.children, executionv1.ScanStateErrored, spec.FailedJobsHistoryLimit)...)
+}
+
+// superfluous are the Scans of an outcome beyond the newest ones, the oldest first: the
+// newest of those left is the one whose findings are shown.
+func superfluous(children []child, state executionv1.ScanState, limit *int32) []child {
+	keep := defaultHistory
+	if limit != nil {
+		keep = int(*limit)
+	}
+	var all []child
+	for _, c := range children {
+		if c.state != state || !c.deleted.IsZero() {
+			continue
+		}
+		if keep--; keep < 0 {
+			all = append(all, c)
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// until asks for a look at a time.
+func (d *decision) until(v *view, t time.Time) {
+	wait := min(max(t.Sub(v.now), atOnce), longestWait)
+	if d.requeueAfter == 0 || wait < d.requeueAfter {
+		d.requeueAfter = wait
+	}
+}
+
+// awaitOthers waits for earlier Scans: watches tell, unless one is stuck or the run is
+// too late by then.
+func (d *decision) awaitOthers(v *view) {
+	for _, c := range v.unfinished() {
+		if !c.deleted.IsZero() {
+			d.until(v, c.deleted.Add(deletionGrace))
+		}
+	}
+	if v.timetable.deadline > 0 && v.why == bySchedule {
+		d.until(v, v.next.due.Add(v.timetable.deadline+time.Second))
+	}
+}
+
+// maxListed bounds how many names a message lists.
+const maxListed = 3
+
+func scanList(children []child) string {
+	var names []string
+	for _, c := range children {
+		if len(names) == maxListed {
+			names = append(names, fmt.Sprintf("and %d more", len(children)-maxListed))
+			break
+		}
+		names = append(names, c.name)
+	}
+	return strings.Join(names, ", ") + "."
+}
+
+func scanTypeKind(s *executionv1.ScheduledScan) string {
+	if isClusterWide(s) {
+		return "ClusterScanType"
+	}
+	return "ScanType"
+}
+
+func isClusterWide(s *executionv1.ScheduledScan) bool {
+	mode := s.Spec.ScanSpec.ResourceMode
+	return mode != nil && *mode == executionv1.ClusterWide
+}

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// noon is the time of most tests; the ScheduledScan was created two days before.
+var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
+
+const digest = "0123456789abcdef"
+
+// scene is what decide is shown.
+type scene func(*observed)
+
+// show builds an observation: an hourly ScheduledScan whose last run was at 11:30.
+func show(scenes ...scene) *observed {
+	s := &executionv1.ScheduledScan{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "nightly", Namespace: "team-a", UID: "uid", Generation: 2, CreationTimestamp: metav1.Time{Time: noon.AddDate(0, 0, -2)},
+		},
+		Spec: executionv1.ScheduledScanSpec{
+			Interval: "1h", ScanSpec: &executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{"example.com"}},
+		},
+	}
+	o := &observed{now: noon, scheduled: s, digest: digest}
+	ran(noon.Add(-30 * time.Minute))(o)
+	for _, sc := range scenes {
+		sc(o)
+	}
+	sortChildren(o.children)
+	z := zones{local: time.UTC}
+	o.timetable, o.problem = newTimetable(&s.Spec, string(s.UID), z.find)
+	return o
+}
+
+// ran sets the last run, as this operator records it.
+func ran(last time.Time) scene {
+	return func(o *observed) {
+		o.scheduled.Status.LastScheduleTime = &metav1.Time{Time: last}
+		o.scheduled.Status.ScanTypeHash = mark{digest: digest, lastRun: last}.String()
+	}
+}
+
+func neverRan(o *observed) {
+	o.scheduled.Status = executionv1.ScheduledScanStatus{}
+}
+
+// setTo is a client that writes lastScheduleTime.
+func setTo(last time.Time) scene {
+	return func(o *observed) { o.scheduled.Status.LastScheduleTime = &metav1.Time{Time: last} }
+}
+
+func hashIs(text string) scene {
+	return func(o *observed) { o.scheduled.Status.ScanTypeHash = text }
+}
+
+func spec(options ...specOption) scene {
+	return func(o *observed) {
+		for _, option := range options {
+			option(&o.scheduled.Spec)
+		}
+	}
+}
+
+func policy(p executionv1.ConcurrencyPolicy) scene {
+	return spec(func(s *executionv1.ScheduledScanSpec) { s.ConcurrencyPolicy = p })
+}
+
+func suspended(o *observed) { o.scheduled.Spec.Suspend = new(true) }
+
+func retrigger(o *observed) { o.scheduled.Spec.RetriggerOnScanTypeChange = true }
+
+func scanType(digest string) scene { return func(o *observed) { o.digest = digest } }
+
+func noScanType(o *observed) {
+	o.digest, o.missing = "", "spec.scanSpec.scanType: there is no ScanType \"nmap\""
+}
+
+func has(name string, state executionv1.ScanState, age time.Duration) scene {
+	return func(o *observed) {
+		o.children = append(o.children, child{name: name, uid: types.UID("uid-" + name), state: state, created: o.now.Add(-age)})
+	}
+}
+
+func deletedFor(d time.Duration) scene {
+	return func(o *observed) { o.children[len(o.children)-1].deleted = o.now.Add(-d) }
+}
+
+func clockAt(t time.Time) scene { return func(o *observed) { o.now = t } }
+
+const (
+	running = executionv1.ScanStateScanning
+	done    = executionv1.ScanStateDone
+	errored = executionv1.ScanStateErrored
+)
+
+// hourly is a schedule whose last run was 11:00, so that 12:00 is due at noon.
+func hourly(o *observed) {
+	spec(cronOf("0 * * * *"))(o)
+	ran(noon.Add(-time.Hour).Add(2 * time.Second))(o)
+}
+
+func TestDecide(t *testing.T) {
+	due := ran(noon.Add(-2 * time.Hour)) // since one hour
+	cases := map[string]struct {
+		scenes []scene
+		step   string
+		// starts is the name of the Scan that is started.
+		starts string
+		reason string
+		// next is status.nextScheduleTime.
+		next string
+		// last is status.lastScheduleTime.
+		last    string
+		requeue time.Duration
+	}{
+		"NotYet":            {nil, "Wait", "", "Scheduled", "12:30:00", "11:30:00", 10 * time.Minute},
+		"FirstOfInterval":   {[]scene{neverRan}, "Start", "nightly-1767441600", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"FirstOfCron":       {[]scene{neverRan, spec(cronOf("0 13 * * *"))}, "Start", "nightly-1767445200", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"Due":               {[]scene{hourly}, "Start", "nightly-1767614400", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"DueSoon":           {[]scene{hourly, clockAt(noon.Add(-90 * time.Second))}, "Wait", "", "Scheduled", "12:00:00", "11:00:02", 90 * time.Second},
+		"CatchUp":           {[]scene{spec(cronOf("0 * * * *")), ran(noon.Add(-49 * time.Hour))}, "Start", "nightly-1767441600", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"Suspended":         {[]scene{due, suspended}, "Suspended", "", "Suspended", "", "10:00:00", 0},
+		"SuspendedAndAsked": {[]scene{setTo(noon.Add(-25 * time.Hour)), suspended}, "Suspended", "", "Suspended", "", "11:00:00", 0},
+
+		"Forbid":                {[]scene{due, policy("Forbid"), has("a", running, time.Hour)}, "Blocked", "", "ConcurrencyPolicyBlocks", "11:00:00", "10:00:00", 0},
+		"ForbidButAllEnded":     {[]scene{due, policy("Forbid"), has("a", done, time.Hour), has("b", errored, time.Hour)}, "Start", "nightly-1767610800", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"ForbidWhileOneIsGoing": {[]scene{due, policy("Forbid"), has("a", running, time.Hour), deletedFor(time.Minute)}, "Blocked", "", "ConcurrencyPolicyBlocks", "11:00:00", "10:00:00", 10 * time.Minute},
+		"ForbidAndDeadline":     {[]scene{due, policy("Forbid"), spec(deadline(3630)), has("a", running, time.Hour)}, "Blocked", "", "ConcurrencyPolicyBlocks", "11:00:00", "10:00:00", 31 * time.Second},
+		"ForbidNotYetDue":       {[]scene{policy("Forbid"), has("a", running, time.Hour)}, "Wait", "", "Scheduled", "12:30:00", "11:30:00", 10 * time.Minute},
+		"Allow":                 {[]scene{due, policy("Allow"), has("a", running, time.Hour)}, "Start", "nightly-1767610800", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"Replace":               {[]scene{due, policy("Replace"), has("a", running, time.Hour)}, "Replace", "", "ReplacingScans", "11:00:00", "10:00:00", 0},
+		"ReplaceWaits":          {[]scene{due, policy("Replace"), has("a", running, time.Hour), deletedFor(14 * time.Minute)}, "Replace", "", "ReplacingScans", "11:00:00", "10:00:00", time.Minute},
+		"ReplaceAfterAWhile":    {[]scene{due, policy("Replace"), has("a", running, time.Hour), deletedFor(15 * time.Minute)}, "Start", "nightly-1767610800", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"ItsOwnScanIsNoOther":   {[]scene{due, policy("Forbid"), has("nightly-1767610800", running, time.Minute)}, "Record", "", "Scheduled", "12:59:00", "11:59:00", 10 * time.Minute},
+
+		"Window":             {[]scene{due, spec(closed("0 8 * * *", "4h5m"))}, "Blackout", "", "InBlackoutWindow", "12:05:00", "10:00:00", 5 * time.Minute},
+		"WindowHoldsClients": {[]scene{setTo(noon.Add(-25 * time.Hour)), spec(closed("0 8 * * *", "4h5m"))}, "Blackout", "", "InBlackoutWindow", "12:05:00", "11:00:00", 5 * time.Minute},
+		"NeverAnyDate":       {[]scene{spec(cronOf("0 0 31 2 *"))}, "Never", "", "ScheduleNeverFires", "", "11:30:00", 0},
+		"NeverOpen":          {[]scene{spec(closed("@hourly", "2h"))}, "Never", "", "ScheduleNeverFires", "", "11:30:00", 0},
+		"Typo":               {[]scene{spec(cronOf("0 3 * * MOON"))}, "Invalid", "", "ScheduleParseError", "", "11:30:00", 0},
+		"TypoAndSuspended":   {[]scene{spec(cronOf("0 3 * * MOON")), suspended}, "Invalid", "", "ScheduleParseError", "", "11:30:00", 0},
+		"NoScanType":         {[]scene{noScanType}, "Wait", "", "ScanTypeNotFound", "12:30:00", "11:30:00", 10 * time.Minute},
+		"NoScanTypeButDue":   {[]scene{due, noScanType}, "Start", "nightly-1767610800", "ScanTypeNotFound", "13:00:00", "12:00:00", 10 * time.Minute},
+
+		"ClientSetsItBack":        {[]scene{setTo(noon.Add(-25 * time.Hour))}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"ClientSetsItBackALittle": {[]scene{setTo(noon.Add(-31 * time.Minute))}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"ClientRemovesIt":         {[]scene{func(o *observed) { o.scheduled.Status.LastScheduleTime = nil }}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"ClientSetsItForward":     {[]scene{setTo(noon.Add(5 * time.Hour))}, "Wait", "", "Scheduled", "18:00:00", "17:00:00", 10 * time.Minute},
+
+		"ScanTypeChanged":           {[]scene{retrigger, scanType("other")}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"ScanTypeChangedUnasked":    {[]scene{scanType("other")}, "Wait", "", "Scheduled", "12:30:00", "11:30:00", 10 * time.Minute},
+		"ScanTypeUnchanged":         {[]scene{retrigger}, "Wait", "", "Scheduled", "12:30:00", "11:30:00", 10 * time.Minute},
+		"ScanTypeGone":              {[]scene{retrigger, noScanType}, "Wait", "", "ScanTypeNotFound", "12:30:00", "11:30:00", 10 * time.Minute},
+		"ScanTypeChangedSuspended":  {[]scene{retrigger, scanType("other"), suspended}, "Suspended", "", "Suspended", "", "11:30:00", 0},
+		"ScanTypeChangedForbid":     {[]scene{retrigger, scanType("other"), policy("Forbid"), has("a", running, time.Minute)}, "Blocked", "", "ConcurrencyPolicyBlocks", "11:30:01", "11:30:00", 0},
+		"ScanTypeCameAfterAFailure": {[]scene{retrigger, hashIs("v1-none-1767612600"), has("a", errored, time.Hour)}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"ScanTypeCameInTime":        {[]scene{retrigger, hashIs("v1-none-1767612600"), has("a", running, time.Hour)}, "Wait", "", "Scheduled", "12:30:00", "11:30:00", 10 * time.Minute},
+		"ForeignHash":               {[]scene{retrigger, hashIs("12345678901234567890")}, "Wait", "", "Scheduled", "12:30:00", "11:30:00", 10 * time.Minute},
+
+		"RecordLost":          {[]scene{hourly, has("nightly-1767614400", running, 10*time.Second)}, "Record", "", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"RecordLostAtSuspend": {[]scene{hourly, suspended, has("nightly-1767614400", done, 0)}, "Record", "", "Suspended", "", "12:00:00", 0},
+		"StatusWiped":         {[]scene{neverRan, has("nightly-1", done, 10*time.Minute)}, "Wait", "", "Scheduled", "12:50:00", "11:50:00", 10 * time.Minute},
+		"ClockWasAYearAhead":  {[]scene{ran(noon.AddDate(1, 0, 0))}, "ClockWasWrong", "", "", "", "12:00:00", time.Millisecond},
+		"ClockWasAnHourAhead": {[]scene{hourly, ran(noon.Add(time.Hour))}, "Wait", "", "Scheduled", "14:00:00", "13:00:00", 10 * time.Minute},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := show(c.scenes...)
+			before := o.scheduled.DeepCopy()
+			d := decide(o)
+			if diff := cmp.Diff(before, o.scheduled); diff != "" {
+				t.Errorf("decide has changed what it was shown:\n%s", diff)
+			}
+			got := []string{d.step, starts(d), readyReason(d), clockOf(d.status.NextScheduleTime), clockOf(d.status.LastScheduleTime), d.requeueAfter.String()}
+			want := []string{c.step, c.starts, c.reason, c.next, c.last, c.requeue.String()}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("step, starts, reason, next, last, requeue (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func starts(d decision) string {
+	if d.start == nil {
+		return ""
+	}
+	return d.start.names()[0]
+}
+
+func readyReason(d decision) string {
+	if c := meta.FindStatusCondition(d.status.Conditions, executionv1.ConditionReady); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+func clockOf(t *metav1.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format(time.TimeOnly)
+}
+
+// TestDefect34AScheduledScanBeingDeletedStartsNothing, whatever is due.
+func TestDefect34AScheduledScanBeingDeletedStartsNothing(t *testing.T) {
+	o := show(neverRan, func(o *observed) { o.scheduled.DeletionTimestamp = &metav1.Time{Time: noon} })
+	if diff := cmp.Diff(decision{step: "Deleted"}, decide(o), cmp.AllowUnexported(decision{})); diff != "" {
+		t.Errorf("decision (-want +got):\n%s", diff)
+	}
+}
+
+// TestDefect35ADueTimeIsNeverMissed: whatever the time is at which a pass looks, it
+// starts the run or comes back in time.
+func TestDefect35ADueTimeIsNeverMissed(t *testing.T) {
+	for offset := -2 * time.Second; offset <= 2*time.Second; offset += 100 * time.Millisecond {
+		now := noon.Add(offset)
+		d := decide(show(hourly, clockAt(now)))
+		if d.start == nil && (d.requeueAfter <= 0 || now.Add(d.requeueAfter).After(noon)) {
+			t.Errorf("at %v: step %s, back after %s", now, d.step, d.requeueAfter)
+		}
+		if d.start != nil && now.Before(noon) {
+			t.Errorf("at %v it starts too early", now)
+		}
+	}
+}
+
+// TestDefect38HistoryLimits: three of each are kept where nothing is said, as
+// documented; the newest stay, and what runs or is being deleted does not count.
+func TestDefect38HistoryLimits(t *testing.T) {
+	children := []scene{
+		has("d1", done, 1*time.Minute), has("d2", done, 2*time.Minute), has("d3", done, 3*time.Minute), has("d4", done, 4*time.Minute), has("d5", done, 5*time.Minute),
+		has("e1", errored, 1*time.Minute), has("e2", errored, 2*time.Minute), has("e3", errored, 3*time.Minute), has("e4", errored, 4*time.Minute),
+		has("gone", done, 9*time.Minute), deletedFor(time.Second), has("r1", running, time.Hour), has("r2", executionv1.ScanStateNew, time.Hour),
+	}
+	limits := func(success, failed int32) scene {
+		return func(o *observed) {
+			o.scheduled.Spec.SuccessfulJobsHistoryLimit, o.scheduled.Spec.FailedJobsHistoryLimit = &success, &failed
+		}
+	}
+	for name, c := range map[string]struct {
+		scenes []scene
+		want   []string
+	}{
+		"Default":        {nil, []string{"d5", "d4", "e4"}},
+		"Zero":           {[]scene{limits(0, 0)}, []string{"d5", "d4", "d3", "d2", "d1", "e4", "e3", "e2", "e1"}},
+		"Some":           {[]scene{limits(1, 2)}, []string{"d5", "d4", "d3", "d2", "e4", "e3"}},
+		"WhileSuspended": {[]scene{suspended, limits(4, 4)}, []string{"d5"}},
+		"WhileInvalid":   {[]scene{spec(cronOf("x")), limits(4, 4)}, []string{"d5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, p := range decide(show(append(slices.Clone(children), c.scenes...)...)).prune {
+				got = append(got, p.name)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("pruned (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDefect41APendingRetriggerWritesNothing while it waits: the second look finds the
+// status as it should be.
+func TestDefect41APendingRetriggerWritesNothing(t *testing.T) {
+	for name, hold := range map[string]scene{"Suspended": suspended, "Forbid": policy("Forbid"), "Blackout": spec(closed("0 8 * * *", "10h"))} {
+		t.Run(name, func(t *testing.T) {
+			scenes := []scene{retrigger, scanType("other"), has("a", running, time.Minute), hold}
+			first := decide(show(scenes...))
+			if first.start != nil {
+				t.Fatalf("it is started: step %s", first.step)
+			}
+			o := show(append(scenes, clockAt(noon.Add(3*time.Second)), func(o *observed) { o.scheduled.Status = *first.status })...)
+			second := decide(o)
+			if diff := cmp.Diff(first.status, second.status); diff != "" {
+				t.Errorf("the status changes with every look:\n%s", diff)
+			}
+			if len(second.notices) > 0 {
+				t.Errorf("Events come again: %v", second.notices)
+			}
+		})
+	}
+}
+
+// TestDefect42RareSchedulesCanBeTriggered, by any time in the past.
+func TestDefect42RareSchedulesCanBeTriggered(t *testing.T) {
+	for _, expression := range []string{"0 3 * * 1", "0 3 1 * *", "@yearly"} {
+		// secureCodeBox's clients subtract interval + 24 h; a cron schedule has no interval.
+		o := show(spec(cronOf(expression), every("")), ran(noon.Add(-time.Hour)), setTo(noon.Add(-24*time.Hour)))
+		d := decide(o)
+		if d.start == nil || d.start.why != byClient {
+			t.Errorf("%s: step %s", expression, d.step)
+		}
+	}
+}
+
+// TestDefect42AnOldClientThatDropsNewFields still asks for a run: what it keeps tells.
+func TestDefect42AnOldClientThatDropsNewFields(t *testing.T) {
+	o := show(spec(cronOf("@yearly"), every("")), ran(noon.Add(-time.Hour)), func(o *observed) {
+		old := o.scheduled.Status
+		o.scheduled.Status = executionv1.ScheduledScanStatus{ScanTypeHash: old.ScanTypeHash}
+	}, setTo(noon.Add(-24*time.Hour)))
+	if d := decide(o); d.start == nil {
+		t.Errorf("step %s", d.step)
+	}
+}
+
+// TestDefect43AForeignHashIsAdopted without starting anything, and a change of the
+// ScanType after that counts.
+func TestDefect43AForeignHashIsAdopted(t *testing.T) {
+	first := decide(show(retrigger, hashIs("12345678901234567890")))
+	if first.start != nil {
+		t.Fatal("a run is started")
+	}
+	m, ok := parseMark(first.status.ScanTypeHash)
+	if !ok || m.digest != digest || !m.lastRun.Equal(noon.Add(-30*time.Minute)) {
+		t.Fatalf("the hash is %q", first.status.ScanTypeHash)
+	}
+	next := decide(show(retrigger, scanType("other"), func(o *observed) { o.scheduled.Status = *first.status }))
+	if next.start == nil || next.start.why != byScanType {
+		t.Errorf("step %s", next.step)
+	}
+}
+
+// TestNoticesComeOnce: a trouble is told when it comes, and not again.
+func TestNoticesComeOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		scenes  []scene
+		reason  string
+		warning bool
+	}{
+		"Typo":   {[]scene{spec(cronOf("x"))}, executionv1.ReasonScheduleParseError, true},
+		"Forbid": {[]scene{ran(noon.Add(-2 * time.Hour)), policy("Forbid"), has("a", running, time.Hour)}, executionv1.ReasonConcurrencyPolicyBlocks, false},
+		"Type":   {[]scene{noScanType}, executionv1.ReasonScanTypeNotFound, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := decide(show(c.scenes...))
+			if len(first.notices) != 1 || first.notices[0].reason != c.reason || first.notices[0].warning != c.warning {
+				t.Errorf("notices are %+v", first.notices)
+			}
+			again := decide(show(append(c.scenes, func(o *observed) { o.scheduled.Status = *first.status })...))
+			if len(again.notices) > 0 {
+				t.Errorf("again %+v", again.notices)
+			}
+		})
+	}
+}
+
+func TestFindingsOfTheNewestDone(t *testing.T) {
+	counts := &executionv1.FindingStats{Count: ptr.To[int64](3), FindingSeverities: executionv1.FindingSeverities{High: ptr.To[int64](3), Low: ptr.To[int64](0)}}
+	d := decide(show(has("old", done, time.Hour), has("new", done, time.Minute), has("failed", errored, time.Second), func(o *observed) { o.findings = counts }))
+	want := executionv1.FindingStats{Count: ptr.To[int64](3), FindingSeverities: executionv1.FindingSeverities{High: ptr.To[int64](3)}}
+	if diff := cmp.Diff(want, d.status.Findings); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	if d.status.FindingsFrom != "new" {
+		t.Errorf("findings are from %q", d.status.FindingsFrom)
+	}
+}
+
+// TestEveryRunOnce plays runs of random schedules, in which passes fail before or after
+// the Scan is created, clients ask for runs and ScanTypes change. Every pass that means
+// the same run arrives at the same name, and no name comes twice.
+func TestEveryRunOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		table := randomSpec(r)
+		table.Windows, table.StartingDeadlineSeconds = nil, nil
+		o := show(neverRan, retrigger, func(o *observed) {
+			scan := o.scheduled.Spec.ScanSpec
+			o.scheduled.Spec = table
+			o.scheduled.Spec.ScanSpec, o.scheduled.Spec.RetriggerOnScanTypeChange = scan, true
+		})
+		if o.problem != nil {
+			t.Fatal(o.problem.message)
+		}
+		created := map[string]int{}
+		for range 200 {
+			o.now = o.now.Add(time.Duration(r.Int64N(int64(3 * time.Hour))))
+			switch r.IntN(10) {
+			case 0:
+				setTo(o.now.AddDate(0, 0, -r.IntN(9)))(o)
+			case 1:
+				o.digest = string(rune('a' + r.IntN(26)))
+			case 2:
+				o.now = o.now.Add(-time.Hour) // the clock is set back
+			}
+			d := decide(o)
+			if d.start == nil {
+				o.scheduled.Status = *d.status
+				continue
+			}
+			name := starts(d)
+			created[name]++
+			if created[name] > 1 {
+				t.Fatalf("%+v: %s is started again", table, name)
+			}
+			for range r.IntN(3) { // status writes that fail
+				o.now = o.now.Add(time.Duration(r.Int64N(int64(time.Minute))))
+				if again := decide(o); again.start == nil || starts(again) != name {
+					t.Fatalf("the next pass means %s, not %s", starts(again), name)
+				}
+			}
+			o.scheduled.Status = *d.status
+		}
+	}
+}
+
+func TestChildNames(t *testing.T) {
+	planned := time.Unix(1767614400, 0)
+	long := strings.Repeat("a", 250)
+	for name, c := range map[string]struct{ scheduled, want string }{
+		"Usual":  {"nightly", "nightly-1767614400"},
+		"Dotted": {"a.b", "a.b-1767614400"},
+		"Long":   {long, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := childName(c.scheduled, planned)
+			if c.want != "" && got != c.want {
+				t.Errorf("name is %s, want %s", got, c.want)
+			}
+			if len(got) > 253 || len(childNameOf(c.scheduled, "uid", planned)) > 253 {
+				t.Errorf("%s is too long", got)
+			}
+		})
+	}
+	if childName(long+"x", planned) == childName(long+"y", planned) {
+		t.Error("two long names lead to one")
+	}
+}
+
+func TestMark(t *testing.T) {
+	for _, m := range []mark{{"abc", noon}, {"", noon}} {
+		got, ok := parseMark(m.String())
+		if !ok || got.digest != m.digest || !got.lastRun.Equal(m.lastRun) {
+			t.Errorf("%s is read as %+v", m, got)
+		}
+	}
+	for _, text := range []string{"", "1234567890", "v1-", "v1--1", "v2-abc-1", "v1-abc-x", "v1-abc-1-2"} {
+		if m, ok := parseMark(text); ok {
+			t.Errorf("%q is read as %+v", text, m)
+		}
+	}
+}
+
+func TestDefect43DigestsChangeWithTheScanTypeOnly(t *testing.T) {
+	base := func() (*metav1.ObjectMeta, *executionv1.ScanTypeSpec) {
+		return &metav1.ObjectMeta{Name: "nmap", Namespace: "a", ResourceVersion: "1", Labels: map[string]string{"helm.sh/chart": "nmap-1", "securecodebox.io/x": "1"}},
+			&executionv1.ScanTypeSpec{ExtractResults: executionv1.ExtractResults{Type: "nmap-xml"}}
+	}
+	of := func(change func(*metav1.ObjectMeta, *executionv1.ScanTypeSpec)) string {
+		m, s := base()
+		change(m, s)
+		d, err := digestOf("ScanType", m, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	want := of(func(*metav1.ObjectMeta, *executionv1.ScanTypeSpec) {})
+	// Held for ever: another value would start every ScheduledScan with the flag anew.
+	if want != "6bbfbb51c262681e" {
+		t.Errorf("digest is %s", want)
+	}
+	same := map[string]func(*metav1.ObjectMeta, *executionv1.ScanTypeSpec){
+		"Version":    func(m *metav1.ObjectMeta, _ *executionv1.ScanTypeSpec) { m.ResourceVersion, m.Generation = "2", 3 },
+		"ChartLabel": func(m *metav1.ObjectMeta, _ *executionv1.ScanTypeSpec) { m.Labels["helm.sh/chart"] = "nmap-2" },
+		"EmptyList": func(_ *metav1.ObjectMeta, s *executionv1.ScanTypeSpec) {
+			s.JobTemplate.Spec.Template.Spec.Tolerations = []corev1.Toleration{}
+		},
+	}
+	for name, change := range same {
+		if of(change) != want {
+			t.Errorf("%s changes the digest", name)
+		}
+	}
+	other := map[string]func(*metav1.ObjectMeta, *executionv1.ScanTypeSpec){
+		"Spec":  func(_ *metav1.ObjectMeta, s *executionv1.ScanTypeSpec) { s.ExtractResults.Type = "other" },
+		"Label": func(m *metav1.ObjectMeta, _ *executionv1.ScanTypeSpec) { m.Labels["securecodebox.io/x"] = "2" },
+		"Annotation": func(m *metav1.ObjectMeta, _ *executionv1.ScanTypeSpec) {
+			m.Annotations = map[string]string{"scan.securecodebox.io/y": "1"}
+		},
+		"Name": func(m *metav1.ObjectMeta, _ *executionv1.ScanTypeSpec) { m.Name = "other" },
+	}
+	for name, change := range other {
+		if of(change) == want {
+			t.Errorf("%s does not change the digest", name)
+		}
+	}
+}

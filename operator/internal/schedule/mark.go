@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// contractDomain is part of the keys of the labels and annotations that belong to the
+// wire contract.
+const contractDomain = "securecodebox.io/"
+
+const (
+	markVersion  = "v1"
+	noDigest     = "none"
+	digestDigits = 16
+)
+
+// mark is what status.scanTypeHash says of the last run. A hash that another operator
+// wrote is none.
+type mark struct {
+	// digest is that of the ScanType; "" where there was none.
+	digest string
+	// lastRun is what status.lastScheduleTime was set to.
+	lastRun time.Time
+}
+
+func (m mark) String() string {
+	digest := m.digest
+	if digest == "" {
+		digest = noDigest
+	}
+	return fmt.Sprintf("%s-%s-%d", markVersion, digest, m.lastRun.Unix())
+}
+
+// parseMark reads a mark of this version.
+func parseMark(text string) (mark, bool) {
+	parts := strings.Split(text, "-")
+	if len(parts) != 3 || parts[0] != markVersion || parts[1] == "" {
+		return mark{}, false
+	}
+	seconds, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil {
+		return mark{}, false
+	}
+	m := mark{digest: parts[1], lastRun: time.Unix(seconds, 0)}
+	if m.digest == noDigest {
+		m.digest = ""
+	}
+	return m, true
+}
+
+// digestOf is a digest of what a ScanType makes its Scans do: its spec, and the labels
+// and annotations of the contract. It does not depend on how the types of Kubernetes
+// grow: fields that are absent, null or empty are all the same.
+func digestOf(kind string, meta *metav1.ObjectMeta, spec *executionv1.ScanTypeSpec) (string, error) {
+	raw, err := json.Marshal(map[string]any{
+		"kind": kind, "name": meta.Name, "namespace": meta.Namespace, "spec": spec,
+		"labels": ofContract(meta.Labels), "annotations": ofContract(meta.Annotations),
+	})
+	if err != nil {
+		return "", fmt.Errorf("encode %s %s: %w", kind, meta.Name, err)
+	}
+	var fields any
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return "", fmt.Errorf("decode %s %s: %w", kind, meta.Name, err)
+	}
+	raw, err = json.Marshal(withoutEmpty(fields))
+	if err != nil {
+		return "", fmt.Errorf("encode %s %s: %w", kind, meta.Name, err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:digestDigits], nil
+}
+
+// withoutEmpty drops fields without a value from objects. Elements of lists stay: their
+// places count.
+func withoutEmpty(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, field := range v {
+			v[k] = withoutEmpty(field)
+		}
+		maps.DeleteFunc(v, func(_ string, field any) bool { return isEmpty(field) })
+		return v
+	case []any:
+		for i := range v {
+			v[i] = withoutEmpty(v[i])
+		}
+		return v
+	default:
+		return v
+	}
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	default:
+		return false
+	}
+}
+
+// ofContract returns the entries whose key belongs to the wire contract.
+func ofContract(m map[string]string) map[string]string {
+	var out map[string]string
+	for k, v := range m {
+		if strings.Contains(k, contractDomain) {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = v
+		}
+	}
+	return out
+}

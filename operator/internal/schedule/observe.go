@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/catalog"
+)
+
+// cacheLag is how far the cache of Scans may be behind at the most.
+const cacheLag = 30 * time.Second
+
+// observe reads what decide looks at; nil where the ScheduledScan is gone.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observed, error) {
+	s := &executionv1.ScheduledScan{}
+	// This read waits until the cache has seen our own last write of the object.
+	if err := r.client.Get(ctx, key, s); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	o := &observed{now: r.clock.Now(), scheduled: s}
+	if !s.DeletionTimestamp.IsZero() {
+		return o, nil
+	}
+	if err := r.observeChildren(ctx, o, client.DisableReadYourWritesConsistency); err != nil {
+		return nil, err
+	}
+	if err := r.observeFindings(ctx, o); err != nil {
+		return nil, err
+	}
+	if s.Spec.ScanSpec == nil {
+		o.problem = &problem{executionv1.ReasonInvalidSpec, "spec.scanSpec is not set; it is the spec of the Scans to start"}
+		return o, nil
+	}
+	if o.timetable, o.problem = newTimetable(&s.Spec, string(s.UID), r.zones.find); o.problem != nil {
+		return o, nil
+	}
+	if err := r.observeScanType(ctx, o); err != nil {
+		return nil, err
+	}
+	return o, r.observeLatest(ctx, o)
+}
+
+// observeLatest reads the children once more where a run is due so soon after another
+// one that the cache may not show that yet, and it matters.
+func (r *Reconciler) observeLatest(ctx context.Context, o *observed) error {
+	if p := o.scheduled.Spec.ConcurrencyPolicy; p != executionv1.ForbidConcurrent && p != executionv1.ReplaceConcurrent {
+		return nil
+	}
+	v := newView(o)
+	if !v.hasNext || !isDue(v) || isSuspended(v) || v.last.IsZero() || o.now.Sub(v.last) > cacheLag {
+		return nil
+	}
+	return r.observeChildren(ctx, o) // waits until the cache has seen our own writes
+}
+
+// observeChildren reads the Scans that the ScheduledScan controls, by its UID.
+func (r *Reconciler) observeChildren(ctx context.Context, o *observed, options ...client.ListOption) error {
+	var list executionv1.ScanList
+	options = append(options, client.InNamespace(o.scheduled.Namespace),
+		client.MatchingFields{indexOwner: string(o.scheduled.UID)}, client.UnsafeDisableDeepCopy)
+	if err := r.client.List(ctx, &list, options...); err != nil {
+		return fmt.Errorf("list Scans of the ScheduledScan: %w", err)
+	}
+	o.children = nil
+	for i := range list.Items {
+		s := &list.Items[i]
+		c := child{name: s.Name, uid: s.UID, state: s.Status.State, created: s.CreationTimestamp.Time}
+		if s.DeletionTimestamp != nil {
+			c.deleted = s.DeletionTimestamp.Time
+		}
+		o.children = append(o.children, c)
+	}
+	sortChildren(o.children)
+	return nil
+}
+
+// observeFindings reads the findings of the newest Done Scan, once: the cache does not
+// keep those of Scans that have ended.
+func (r *Reconciler) observeFindings(ctx context.Context, o *observed) error {
+	done, ok := o.newestDone()
+	if !ok || o.scheduled.Status.FindingsFrom == done.name {
+		return nil
+	}
+	var s executionv1.Scan
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: o.scheduled.Namespace, Name: done.name}, &s)
+	if apierrors.IsNotFound(err) || err == nil && s.UID != done.uid {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get Scan %s: %w", done.name, err)
+	}
+	o.findings = &s.Status.Findings
+	return nil
+}
+
+// observeScanType reads what the Scans will run, of the family that they use.
+func (r *Reconciler) observeScanType(ctx context.Context, o *observed) error {
+	s := o.scheduled
+	name := s.Spec.ScanSpec.ScanType
+	var err error
+	var meta *metav1.ObjectMeta
+	var spec *executionv1.ScanTypeSpec
+	if isClusterWide(s) {
+		var t executionv1.ClusterScanType
+		err = r.client.Get(ctx, types.NamespacedName{Name: name}, &t, client.UnsafeDisableDeepCopy)
+		meta, spec = &t.ObjectMeta, &t.Spec
+	} else {
+		var t executionv1.ScanType
+		err = r.client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: name}, &t, client.UnsafeDisableDeepCopy)
+		meta, spec = &t.ObjectMeta, &t.Spec
+	}
+	if apierrors.IsNotFound(err) {
+		return r.observeMissing(ctx, o)
+	}
+	if err != nil {
+		return fmt.Errorf("get %s: %w", scanTypeKind(s), err)
+	}
+	o.digest, err = r.digests.of(scanTypeKind(s), meta, spec)
+	return err
+}
+
+// observeMissing asks the catalog what to install.
+func (r *Reconciler) observeMissing(ctx context.Context, o *observed) error {
+	s := o.scheduled
+	_, err := r.catalog.ScanType(ctx, &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace}, Spec: *s.Spec.ScanSpec})
+	if m, ok := errors.AsType[*catalog.NotFoundError](err); ok {
+		o.missing = "spec.scanSpec.scanType: " + m.Error() + ". Until then the Scans that are started end Errored."
+		return nil
+	}
+	if err == nil {
+		err = errors.New("it has just come")
+	}
+	return fmt.Errorf("find %s: %w", scanTypeKind(s), err)
+}
+
+// digests remembers digests of ScanTypes: every ScheduledScan of a ScanType asks for the
+// same one in every pass.
+type digests struct {
+	mu    sync.Mutex
+	known map[types.UID]versionDigest
+}
+
+type versionDigest struct{ version, digest string }
+
+// maxDigests bounds what is remembered.
+const maxDigests = 10000
+
+func (d *digests) of(kind string, meta *metav1.ObjectMeta, spec *executionv1.ScanTypeSpec) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v, ok := d.known[meta.UID]; ok && v.version == meta.ResourceVersion && meta.ResourceVersion != "" {
+		return v.digest, nil
+	}
+	digest, err := digestOf(kind, meta, spec)
+	if err != nil {
+		return "", err
+	}
+	if d.known == nil || len(d.known) >= maxDigests {
+		d.known = map[types.UID]versionDigest{}
+	}
+	d.known[meta.UID] = versionDigest{meta.ResourceVersion, digest}
+	return digest, nil
+}
+
+// zones remembers the time zones that were loaded. There are some hundred.
+type zones struct {
+	local *time.Location
+	mu    sync.Mutex
+	known map[string]*time.Location
+}
+
+// find returns a zone by its IANA name, or the operator's own for "".
+func (z *zones) find(name string) (*time.Location, error) {
+	switch name {
+	case "":
+		return z.local, nil
+	case "Local":
+		return nil, errors.New("Local is no IANA name") //nolint:staticcheck // ST1005: Local is the name
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if l, ok := z.known[name]; ok {
+		return l, nil
+	}
+	l, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, err
+	}
+	if z.known == nil {
+		z.known = map[string]*time.Location{}
+	}
+	z.known[name] = l
+	return l, nil
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/scanyard/scanyard/operator/internal/catalog"
+)
+
+// Options are what a Reconciler is made of.
+type Options struct {
+	// Client reads from the cache and waits there for its own writes. Its rate should not
+	// be limited together with that of others: many runs come due at one time, and no more
+	// requests are under way than there are workers.
+	Client client.Client
+	// Live reads from the API server.
+	Live   client.Reader
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+	// Zone is that of schedules that name none.
+	Zone    *time.Location
+	Metrics *Metrics
+}
+
+// Reconciler starts Scans from ScheduledScans.
+type Reconciler struct {
+	client  client.Client
+	live    client.Reader
+	events  events.EventRecorder
+	clock   clock.PassiveClock
+	catalog *catalog.Catalog
+	metrics *Metrics
+	zones   *zones
+	digests *digests
+}
+
+// NewReconciler returns a Reconciler.
+func NewReconciler(o Options) *Reconciler {
+	return &Reconciler{
+		client: o.Client, live: o.Live, events: o.Events, clock: o.Clock, catalog: catalog.New(o.Client), metrics: o.Metrics,
+		zones: &zones{local: o.Zone}, digests: &digests{},
+	}
+}
+
+// Reconcile takes one look at a ScheduledScan and does what is next.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	o, err := r.observe(ctx, req.NamespacedName)
+	if o == nil || err != nil {
+		return reconcile.Result{}, err
+	}
+	d := decide(o)
+	log.FromContext(ctx).V(1).Info("Decided", "step", d.step)
+	err = r.act(ctx, o, &d)
+	switch {
+	case err == nil:
+		return reconcile.Result{RequeueAfter: d.requeueAfter}, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// Nothing can be created any more, and the ScheduledScan is about to be deleted.
+		return reconcile.Result{}, nil
+	case apierrors.IsConflict(err):
+		// Somebody else has written it; its new version comes by watch, and the queue
+		// brings us back in any case.
+		log.FromContext(ctx).V(1).Info("The ScheduledScan has changed meanwhile", "step", d.step)
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	default:
+		return reconcile.Result{}, err
+	}
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// Index names.
+const (
+	indexOwner    = "scanyard.io/scheduled-by" // of Scans: the UID of their ScheduledScan
+	indexScanType = "scanyard.io/scan-type"    // of ScheduledScans: kind and name of what their Scans run
+)
+
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Minute
+	// passTimeout bounds one pass, so that nothing that does not answer holds a worker.
+	passTimeout = time.Minute
+	// courtesy is how long after a change of the spec it is looked at. Clients such as
+	// auto-discovery write the spec and then, with the version that this returned,
+	// status.lastScheduleTime: a write of ours in between would make theirs fail, and
+	// they do not try again.
+	courtesy = time.Second
+)
+
+// CacheOptions say what is kept of ScheduledScans. Scans and ScanTypes are kept as the
+// life of a Scan needs them.
+func CacheOptions() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&executionv1.ScheduledScan{}: {Transform: stripScheduled}}
+}
+
+func stripScheduled(in any) (any, error) {
+	s, ok := in.(*executionv1.ScheduledScan)
+	if !ok {
+		return in, nil
+	}
+	s.ManagedFields = nil
+	delete(s.Annotations, lastApplied)
+	return s, nil
+}
+
+// lastApplied holds a second copy of the object, which nothing here reads.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// SetupWithManager registers the Reconciler, its indexes and its watches.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
+	if err := addIndexes(ctx, mgr); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("scheduledscan").
+		Watches(&executionv1.ScheduledScan{}, &scheduledHandler{}).
+		Watches(&executionv1.Scan{}, handler.EnqueueRequestsFromMapFunc(ownerOf), childPredicate()).
+		Watches(&executionv1.ScanType{}, r.enqueueUsers("ScanType")).
+		Watches(&executionv1.ClusterScanType{}, r.enqueueUsers("ClusterScanType")).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+			ReconciliationTimeout:   passTimeout,
+		}).
+		Complete(r)
+}
+
+// scheduledHandler brings a ScheduledScan that has changed.
+type scheduledHandler struct {
+	handler.EnqueueRequestForObject
+}
+
+// Update waits a moment where the spec has changed.
+func (h *scheduledHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
+		q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)}, courtesy)
+		return
+	}
+	h.EnqueueRequestForObject.Update(ctx, e, q)
+}
+
+// ownerUID is the UID of the ScheduledScan that controls a Scan, or "".
+func ownerUID(o client.Object) string {
+	if c := scheduledOwner(o); c != nil {
+		return string(c.UID)
+	}
+	return ""
+}
+
+func scheduledOwner(o client.Object) *metav1.OwnerReference {
+	c := metav1.GetControllerOf(o)
+	if c == nil || c.Kind != "ScheduledScan" || c.APIVersion != executionv1.SchemeGroupVersion.String() {
+		return nil
+	}
+	return c
+}
+
+func ownerOf(_ context.Context, o client.Object) []reconcile.Request {
+	c := scheduledOwner(o)
+	if c == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: c.Name}}}
+}
+
+// childPredicate lets through that a Scan changes its state, is being deleted, or is gone.
+func childPredicate() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, // it is our own doing, or was there before
+		DeleteFunc: func(event.DeleteEvent) bool { return true },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*executionv1.Scan)
+			after, okAfter := e.ObjectNew.(*executionv1.Scan)
+			return okBefore && okAfter && (before.Settled() != after.Settled() || before.Settled() && before.Status.State != after.Status.State ||
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	})
+}
+
+// enqueueUsers brings the ScheduledScans whose Scans run a ScanType that has changed.
+func (r *Reconciler) enqueueUsers(kind string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		options := []client.ListOption{
+			client.MatchingFields{indexScanType: kind + "/" + o.GetName()}, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency,
+		}
+		if o.GetNamespace() != "" {
+			options = append(options, client.InNamespace(o.GetNamespace()))
+		}
+		var list executionv1.ScheduledScanList
+		if err := r.client.List(ctx, &list, options...); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "List ScheduledScans of a type", "kind", kind, "name", o.GetName())
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range list.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+		return requests
+	})
+}
+
+func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
+	i := mgr.GetFieldIndexer()
+	return errors.Join(
+		i.IndexField(ctx, &executionv1.Scan{}, indexOwner, func(o client.Object) []string { return nonEmpty(ownerUID(o)) }),
+		i.IndexField(ctx, &executionv1.ScheduledScan{}, indexScanType, func(o client.Object) []string {
+			s, ok := o.(*executionv1.ScheduledScan)
+			if !ok || s.Spec.ScanSpec == nil {
+				return nil
+			}
+			return []string{scanTypeKind(s) + "/" + s.Spec.ScanSpec.ScanType}
+		}),
+	)
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// status is a ScheduledScan's status in the making.
+type status struct {
+	*executionv1.ScheduledScanStatus
+}
+
+// newStatus starts from what the status is. What other clients have removed comes back
+// here, and what other operators have written is adopted: that starts nothing.
+func newStatus(v *view) *status {
+	s := &status{v.scheduled.Status.DeepCopy()}
+	s.ObservedGeneration = v.scheduled.Generation
+	s.NextScheduleTime = nil
+	if done, ok := v.newestDone(); ok && v.findings != nil {
+		s.Findings, s.FindingsFrom = *v.findings.DeepCopy(), done.name
+	}
+	s.Findings.FindingSeverities = withoutZeros(s.Findings.FindingSeverities)
+	if v.asked || v.last.IsZero() {
+		return s
+	}
+	digest := v.digest
+	if v.known {
+		digest = v.lastDigest
+	}
+	s.recordRun(v.last, digest)
+	return s
+}
+
+// recordRun says when the last run was started, with which ScanType.
+func (s *status) recordRun(at time.Time, digest string) {
+	at = at.Truncate(time.Second)
+	if s.LastScheduleTime == nil || !s.LastScheduleTime.Time.Equal(at) {
+		s.LastScheduleTime = &metav1.Time{Time: at}
+	}
+	s.ScanTypeHash = mark{digest: digest, lastRun: at}.String()
+}
+
+func (s *status) scheduledAt(t time.Time) { s.NextScheduleTime = &metav1.Time{Time: ceilSecond(t)} }
+
+// withoutZeros drops the counts that are zero, as secureCodeBox's operator does.
+func withoutZeros(f executionv1.FindingSeverities) executionv1.FindingSeverities {
+	for _, p := range []**int64{&f.Informational, &f.Low, &f.Medium, &f.High} {
+		if *p != nil && **p == 0 {
+			*p = nil
+		}
+	}
+	return f
+}
+
+func (s *status) suspended(v *view, d *decision) {
+	s.ready(v, d, metav1.ConditionUnknown, problem{executionv1.ReasonSuspended, "No run is started while spec.suspend is true."})
+}
+
+// inOrder says that runs are started as planned, and what there is to say about it.
+func (s *status) inOrder(v *view, d *decision) {
+	if v.missing != "" {
+		s.ready(v, d, metav1.ConditionFalse, problem{executionv1.ReasonScanTypeNotFound, v.missing})
+		return
+	}
+	message := "Runs are started as planned."
+	if v.timetable.cron != nil {
+		if interval, err := parseDuration(v.scheduled.Spec.Interval); err == nil && interval > 0 {
+			message += " spec.interval is not used, since spec.schedule is set."
+		}
+	}
+	s.ready(v, d, metav1.ConditionTrue, problem{executionv1.ReasonScheduled, message})
+}
+
+// maxMessage is the most that the API server takes for a condition's message.
+const maxMessage = 32768
+
+// ready sets the condition, and tells of a new reason by an Event where something waits
+// or is wrong.
+func (s *status) ready(v *view, d *decision, value metav1.ConditionStatus, p problem) {
+	p.message = strings.ToValidUTF8(p.message[:min(len(p.message), maxMessage)], "")
+	before := meta.FindStatusCondition(s.Conditions, executionv1.ConditionReady)
+	isNew := before == nil || before.Reason != p.reason
+	if isNew && value != metav1.ConditionTrue && p.reason != executionv1.ReasonSuspended {
+		d.notices = append(d.notices, notice{warning: value == metav1.ConditionFalse, reason: p.reason, message: p.message})
+	}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: executionv1.ConditionReady, Status: value, Reason: p.reason, Message: p.message,
+		ObservedGeneration: v.scheduled.Generation, LastTransitionTime: metav1.Time{Time: v.now.Truncate(time.Second)},
+	})
+}

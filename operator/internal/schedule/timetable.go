@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+const (
+	// minInterval is the least time between two runs: names have seconds.
+	minInterval = time.Second
+	maxWindow   = 31 * 24 * time.Hour
+	// maxSteps bounds every search, so that no object can hold a worker up.
+	maxSteps = 1000
+	// horizon is how far away the end of windows that follow each other is looked for.
+	horizon = 366 * 24 * time.Hour
+)
+
+// timetable says when the runs of a ScheduledScan are planned and when they may start.
+type timetable struct {
+	cron     *cronTable    // nil where interval counts
+	interval time.Duration // of those without cron
+	jitter   time.Duration
+	deadline time.Duration // 0 is none
+	windows  []window
+	// seed makes the jitter of one object differ from that of others.
+	seed string
+}
+
+// window is a blackout window.
+type window struct {
+	cron     *cronTable
+	duration time.Duration
+}
+
+// run is a run that is to come.
+type run struct {
+	// planned names it.
+	planned time.Time
+	// due is when it should start: planned, and jitter.
+	due time.Time
+	// at is when it may start: due, or the end of the windows that it lies in.
+	at time.Time
+}
+
+// problem says what is wrong with a ScheduledScan.
+type problem struct{ reason, message string }
+
+// newTimetable reads a spec. zones finds time zones by name; an empty name is the zone
+// of the operator.
+func newTimetable(spec *executionv1.ScheduledScanSpec, seed string, zones func(string) (*time.Location, error)) (*timetable, *problem) {
+	zone, err := zones(spec.TimeZone)
+	if err != nil {
+		return nil, &problem{executionv1.ReasonUnknownTimeZone, fmt.Sprintf(
+			"spec.timeZone %q is no time zone that is known here; use an IANA name such as Europe/Berlin or UTC", spec.TimeZone)}
+	}
+	t := &timetable{seed: seed}
+	if p := t.readTimes(spec, zone); p != nil {
+		return nil, p
+	}
+	if t.jitter, err = parseDuration(spec.Jitter); err != nil {
+		return nil, invalidDuration("spec.jitter", spec.Jitter, "10m")
+	}
+	if s := spec.StartingDeadlineSeconds; s != nil {
+		t.deadline = time.Duration(*s) * time.Second
+		if t.deadline <= 0 {
+			return nil, &problem{executionv1.ReasonInvalidSpec, fmt.Sprintf("spec.startingDeadlineSeconds is %d; it must be positive", *s)}
+		}
+	}
+	for i, w := range spec.Windows {
+		field := fmt.Sprintf("spec.windows[%d]", i)
+		c, err := parseCron(w.Schedule, zone)
+		if err != nil {
+			return nil, &problem{executionv1.ReasonInvalidSpec, fmt.Sprintf("%s.schedule %q is no cron expression: %s%s", field, w.Schedule, err, cronAdvice(w.Schedule))}
+		}
+		d, err := parseDuration(w.Duration)
+		if err != nil || d == 0 || d > maxWindow {
+			return nil, &problem{executionv1.ReasonInvalidSpec, fmt.Sprintf("%s.duration %q must be a duration of at most 744h, such as 10h", field, w.Duration)}
+		}
+		t.windows = append(t.windows, window{c, d})
+	}
+	return t, nil
+}
+
+// readTimes reads schedule or interval; schedule wins.
+func (t *timetable) readTimes(spec *executionv1.ScheduledScanSpec, zone *time.Location) *problem {
+	if strings.TrimSpace(spec.Schedule) != "" {
+		var err error
+		if t.cron, err = parseCron(spec.Schedule, zone); err != nil {
+			return &problem{executionv1.ReasonScheduleParseError, fmt.Sprintf(
+				"spec.schedule %q is no cron expression: %s%s", spec.Schedule, err, cronAdvice(spec.Schedule))}
+		}
+		return nil
+	}
+	d, err := parseDuration(spec.Interval)
+	switch {
+	case err != nil:
+		return invalidDuration("spec.interval", spec.Interval, "12h")
+	case d == 0:
+		return &problem{executionv1.ReasonNoScheduleOrInterval, "neither spec.schedule nor spec.interval is set; set a cron expression such as \"0 3 * * *\", or a duration such as 12h"}
+	}
+	t.interval = max(d, minInterval)
+	return nil
+}
+
+func invalidDuration(field, value, example string) *problem {
+	return &problem{executionv1.ReasonInvalidSpec, fmt.Sprintf(
+		"%s %q must be a duration of numbers with units (h, m, s), such as %s; days are written in hours", field, value, example)}
+}
+
+// cronAdvice is for the mistakes that the parser's own words do not explain.
+func cronAdvice(expression string) string {
+	fields := strings.Fields(expression)
+	switch {
+	case strings.HasPrefix(expression, "@"):
+		return "; descriptors are @yearly, @monthly, @weekly, @daily, @hourly and @every with a duration"
+	case len(fields) == 6:
+		return "; leave out the seconds: the fields are minute, hour, day of month, month, day of week"
+	case len(fields) != 5:
+		return "; the five fields are minute, hour, day of month, month, day of week"
+	case strings.Contains(fields[4], "7"):
+		return "; Sunday is 0"
+	default:
+		return ""
+	}
+}
+
+// parseDuration reads a duration; "" is zero, and a negative one an error.
+func parseDuration(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = strconv.ErrRange
+	}
+	return d, err
+}
+
+// series are the planned times of one timetable.
+type series struct {
+	*timetable
+	// last is when the last run was started; zero where none was.
+	last time.Time
+	// created is when the ScheduledScan was.
+	created time.Time
+}
+
+// origin is the time after which the first planned time comes. The first run of an
+// interval is planned for the creation.
+func (s series) origin() time.Time {
+	switch {
+	case !s.last.IsZero():
+		return s.last
+	case s.cron == nil:
+		return s.created.Add(-time.Nanosecond)
+	default:
+		return s.created
+	}
+}
+
+// after returns the first planned time after t, which is not before origin; zero where
+// there is none.
+func (s series) after(t time.Time) time.Time {
+	if s.cron != nil {
+		return s.cron.next(t)
+	}
+	anchor := s.last
+	if anchor.IsZero() {
+		anchor = s.created.Add(-s.interval)
+	}
+	past := max(t.Sub(anchor), 0)
+	return ceilSecond(anchor.Add(past - past%s.interval + s.interval))
+}
+
+func ceilSecond(t time.Time) time.Time {
+	if whole := t.Truncate(time.Second); whole.Before(t) {
+		return whole.Add(time.Second)
+	}
+	return t
+}
+
+// upcoming returns the run that is due, or else the next one. Of runs that were missed
+// it is the first, as secureCodeBox names it; starting it passes over the others. Runs
+// that are too late already are passed over. false means that no run can ever start.
+func (s series) upcoming(now time.Time) (run, bool) {
+	t := s.origin()
+	if s.deadline > 0 {
+		t = later(t, now.Add(-s.deadline-s.jitter-time.Second))
+	}
+	for range maxSteps {
+		planned := s.after(t)
+		if planned.IsZero() {
+			return run{}, false
+		}
+		due := planned.Add(s.offset(planned))
+		starts, ok := s.opens(later(due, now))
+		if !ok {
+			return run{}, false
+		}
+		if s.deadline == 0 || starts.Sub(due) <= s.deadline {
+			return s.permit(run{planned: planned, due: due}, now)
+		}
+		t = later(planned, starts.Add(-s.deadline-s.jitter-time.Second))
+	}
+	return run{}, false
+}
+
+// permit sets when a run may start. What is open now stays as it was when the run came
+// due, so that the answer does not change with every look.
+func (t *timetable) permit(r run, now time.Time) (run, bool) {
+	var ok bool
+	if r.at, ok = t.opens(r.due); !ok {
+		return r, false
+	}
+	if !r.at.After(now) {
+		open, ok := t.opens(now)
+		if !ok {
+			return r, false
+		}
+		if open.After(now) {
+			r.at = open
+		}
+	}
+	return r, true
+}
+
+// offset is how much later than planned a run is due: a number of whole seconds up to
+// jitter that looks random and is always the same.
+func (t *timetable) offset(planned time.Time) time.Duration {
+	n := uint64(t.jitter / time.Second)
+	if n == 0 {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(t.seed + " " + strconv.FormatInt(planned.Unix(), 10)))
+	return time.Duration(binary.BigEndian.Uint64(sum[:8])%(n+1)) * time.Second
+}
+
+// opens returns the first time from t on that lies in no window; false where windows
+// follow each other for as long as is looked.
+func (t *timetable) opens(from time.Time) (time.Time, bool) {
+	at := from
+	for range maxSteps {
+		closed := false
+		for _, w := range t.windows {
+			if end, in := w.endAt(at); in {
+				at, closed = end, true
+			}
+		}
+		if !closed {
+			return at, true
+		}
+		if at.Sub(from) > horizon {
+			break
+		}
+	}
+	return at, false
+}
+
+// looks are how far back the beginning of a window is looked for. Near ones come first:
+// where windows overlap, a late beginning leads on further.
+var looks = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, maxWindow}
+
+// endAt returns the end of a window that t lies in.
+func (w window) endAt(t time.Time) (time.Time, bool) {
+	for _, look := range looks {
+		look = min(look, w.duration)
+		// The beginning itself is in the window and the end is not.
+		if s := w.cron.next(t.Add(-look)); !s.IsZero() && !s.After(t) {
+			return s.Add(w.duration), true
+		}
+		if look == w.duration {
+			break
+		}
+	}
+	return time.Time{}, false
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
