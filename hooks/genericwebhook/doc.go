@@ -5,12 +5,13 @@
 //
 // What it decides:
 //
-//   - The body is streamed and has a Content-Length; memory does not grow with the findings.
+//   - The body is streamed and has a Content-Length; memory does not grow with the findings. WEBHOOK_BATCH_SIZE sends
+//     several smaller ones instead, WEBHOOK_TEMPLATE makes something else of them.
 //   - A header with an API key wins over basic authentication; half of either counts as none.
-//   - Any answer but 2xx is a failure. Redirects are not followed: after most of them the body would be lost while the
-//     answer looks like success.
-//   - A receiver that is away for a moment is tried again, three times at most: no connection, 429, 502, 503 and 504.
-//     Other answers come from the receiver itself and end the run at once; the Job tries again later. A receiver may
-//     therefore get the same Scan more than once.
+//   - Any answer but 2xx is a failure. What may pass is tried again, see package delivery. Redirects are not followed:
+//     after most of them the body would be lost while the answer looks like success.
+//   - A request has the same Idempotency-Key in every attempt, also after the Job was started anew, so that a receiver
+//     that remembers keys takes each finding once. For one that does not, it is at least once.
+//   - With a signing secret each attempt is signed as Standard Webhooks 1.0 says.
 //   - No address is printed beyond its host, since many carry a secret in their path.
 package genericwebhook

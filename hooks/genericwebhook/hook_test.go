@@ -4,7 +4,6 @@ package genericwebhook
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -71,23 +69,6 @@ func answers(codes ...int) []http.Response {
 	return all
 }
 
-// impatient is the hook without its pauses. They are written down instead.
-func impatient(pauses *[]time.Duration) sdk.Hook {
-	hook := Hook()
-	hook.New = func(env sdk.Env) (sdk.Handler, error) {
-		h, err := newWebhook(env)
-		if err != nil {
-			return nil, err
-		}
-		h.wait = func(_ context.Context, d time.Duration) error {
-			*pauses = append(*pauses, d)
-			return nil
-		}
-		return h, nil
-	}
-	return hook
-}
-
 type fixture struct {
 	Env    map[string]string `json:"env"`
 	Answer struct {
@@ -116,8 +97,7 @@ func TestFixtureGenericWebhook(t *testing.T) {
 		w.Objects["/findings.json"] = c.Findings
 		far := &receiver{answers: answers(c.Answer.Status)}
 		w.Transport = far
-		var pauses []time.Duration
-		got := w.Run(t, impatient(&pauses), c.Env)
+		got := w.Run(t, Hook(), c.Env)
 		wantFailure := c.Expected.Error != nil && c.Expected.Error != false
 		if failed := got.ExitCode != 0; failed != wantFailure {
 			t.Fatalf("failed: %t, want %t: %s", failed, wantFailure, got.Stderr)
@@ -165,22 +145,22 @@ func TestSendAgain(t *testing.T) {
 	}{
 		"Accepted":             {&receiver{answers: answers(202)}, 1, 0, "", 0, "any 2xx is success"},
 		"BackAfterTwo":         {&receiver{answers: answers(502, 504, 200)}, 3, 0, "", 0, "a gateway without its server is a passing state"},
-		"NeverBack":            {&receiver{answers: answers(503)}, 4, 1, "given up after 4 attempts: the webhook at example.com answers 503 Service Unavailable", 0, "attempts are bounded"},
+		"NeverBack":            {&receiver{answers: answers(503)}, 6, 1, "given up after 6 attempts: the webhook at example.com answers 503 Service Unavailable", 0, "attempts are bounded"},
 		"TooMany":              {&receiver{answers: later("17")}, 2, 0, "", 17 * time.Second, "the receiver says when to come back"},
 		"TooManyUntilDate":     {&receiver{answers: later("Mon, 01 Jan 2035 00:00:30 GMT")}, 2, 0, "", 30 * time.Second, "or until when, by its own clock"},
-		"TooManyForHours":      {&receiver{answers: later("7200")}, 1, 1, "answers 503", 0, "a pod does not wait for hours, the Job comes again"},
+		"TooManyForHours":      {&receiver{answers: later("7200")}, 1, 1, "answers 503 Service Unavailable (it asks to wait for 2h0m0s)", 0, "a pod does not wait for hours, the Job comes again"},
 		"NoConnection":         {&receiver{answers: answers(200), fail: []error{io.ErrUnexpectedEOF}}, 2, 0, "", 0, "a connection that breaks is tried again"},
-		"NeverAConnection":     {&receiver{fail: []error{io.EOF, io.EOF, io.EOF, io.EOF}}, 4, 1, "the webhook at example.com cannot be reached: EOF", 0, "attempts are bounded"},
-		"InternalServerError":  {&receiver{answers: answers(500)}, 1, 1, "answers 500 Internal Server Error", 0, "the receiver has worked on it and failed; once is enough"},
+		"NeverAConnection":     {&receiver{fail: []error{io.EOF, io.EOF, io.EOF, io.EOF, io.EOF, io.EOF}}, 6, 1, "the webhook at example.com cannot be reached: EOF", 0, "attempts are bounded"},
+		"InternalServerError":  {&receiver{answers: answers(500, 200)}, 2, 0, "", time.Second, "the key makes a repetition safe"},
 		"Unauthorized":         {&receiver{answers: answers(401)}, 1, 1, "answers 401 Unauthorized", 0, "asking again changes nothing"},
+		"NotImplemented":       {&receiver{answers: answers(501)}, 1, 1, "answers 501 Not Implemented", 0, "asking again changes nothing"},
 		"RedirectIsNotSuccess": {&receiver{answers: []http.Response{{StatusCode: 302, Header: http.Header{"Location": {"https://other.example/secret?token=1"}}}}}, 1, 1, "a redirect to https://other.example; redirects are not followed", 0, "following turns the POST into a GET without the findings"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := sdktest.New(t)
 			w.Transport = c.far
-			var pauses []time.Duration
-			got := w.Run(t, impatient(&pauses), map[string]string{
+			got := w.Run(t, Hook(), map[string]string{
 				"WEBHOOK_URL": "http://example.com/hooks/T0K3N?key=s3cr3t", "WEBHOOK_USER": "u", "WEBHOOK_PASSWORD": "p4ss",
 			})
 			if got.ExitCode != c.exitCode || !strings.Contains(got.Stderr, c.says) || len(c.far.requests) != c.attempts {
@@ -192,7 +172,7 @@ func TestSendAgain(t *testing.T) {
 					t.Errorf("stderr shows %s: %s", secret, got.Stderr)
 				}
 			}
-			if c.waits != 0 && !slices.Equal(pauses, []time.Duration{c.waits}) {
+			if pauses := w.Clock.Pauses(); c.waits != 0 && !slices.Equal(pauses, []time.Duration{c.waits}) {
 				t.Errorf("waited %v, want %v", pauses, c.waits)
 			}
 			for _, r := range c.far.requests {
@@ -279,17 +259,10 @@ func TestOverTheNetwork(t *testing.T) {
 }
 
 func TestSilentReceiver(t *testing.T) {
-	release := make(chan struct{})
-	far := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the client goes away before the answer
-		<-release
-	}))
-	defer far.Close()
-	defer close(release)
 	w := sdktest.New(t)
-	var pauses []time.Duration
-	got := w.Run(t, impatient(&pauses), map[string]string{"WEBHOOK_URL": far.URL, "WEBHOOK_TIMEOUT": "20ms"})
-	if got.ExitCode != 1 || !strings.Contains(got.Stderr, "no sign of life in time (20ms)") {
+	far := w.NewFarEnd(t, func(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{Hang: time.Minute} })
+	got := w.Run(t, Hook(), map[string]string{"WEBHOOK_URL": far.URL, "WEBHOOK_TIMEOUT": "20s", "DELIVERY_ATTEMPTS": "2", "DELIVERY_BUDGET": "24h"})
+	if got.ExitCode != 1 || !strings.Contains(got.Stderr, "given up after 2 attempts") || !strings.Contains(got.Stderr, "no sign of life in time (20s)") {
 		t.Errorf("exit code %d, stderr %q", got.ExitCode, got.Stderr)
 	}
 }

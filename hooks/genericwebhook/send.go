@@ -3,167 +3,174 @@
 package genericwebhook
 
 import (
+	"bytes"
 	"context"
-	"crypto/tls"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net/http"
-	"net/url"
 	"strconv"
-	"time"
+	"strings"
 
+	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/hooks/sdk/delivery"
+	"github.com/scanyard/scanyard/hooks/sdk/render"
 )
 
-const (
-	maxAttempts  = 4
-	firstPause   = time.Second
-	longestPause = 2 * time.Minute
-)
+// maxWhole is how many bytes of findings a template is given at once; decoded they take several times as much.
+const maxWhole = 2 << 20
 
-// answerError is an answer other than success.
-type answerError struct {
-	host       string
-	code       int
-	location   string
-	retryAfter time.Duration
-}
-
-func (e *answerError) Error() string {
-	text := fmt.Sprintf("the webhook at %s answers %d %s", e.host, e.code, http.StatusText(e.code))
-	if e.location != "" {
-		text += ", a redirect to " + e.location + "; redirects are not followed, set the final address"
-	}
-	return text
-}
-
-// passing says whether the answer comes from something in between that may be gone in a moment.
-func (e *answerError) passing() bool {
-	switch e.code {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
-}
-
-// send POSTs the body until it is taken, refused, or the attempts are used up.
-func (h *handler) send(ctx context.Context, transport http.RoundTripper, body *sdk.Staged, notef func(string, ...any)) error {
-	for attempt := 1; ; attempt++ {
-		err := h.post(ctx, transport, body)
-		if err == nil {
-			return nil
-		}
-		wait, again := nextPause(err, attempt)
-		if !again || ctx.Err() != nil {
-			if attempt > 1 {
-				return fmt.Errorf("given up after %d attempts: %w", attempt, err)
-			}
-			return err
-		}
-		notef("%v; trying again in %s", err, wait.Round(time.Second))
-		if err := h.wait(ctx, wait); err != nil {
-			return err
-		}
-	}
-}
-
-// nextPause says whether another attempt makes sense and how long to wait for it.
-func nextPause(err error, attempt int) (time.Duration, bool) {
-	wait := firstPause << (attempt - 1)
-	wait += rand.N(wait / 4) //nolint:gosec // spreads load, guards nothing
-	var answer *answerError
-	var certificate *tls.CertificateVerificationError
+// Handle sends the Scan and its findings.
+func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
+	run := &run{handler: h, session: s, client: s.Sender(delivery.Options{FarEnd: "the webhook", Timeout: h.timeout})}
 	switch {
-	case attempt >= maxAttempts, errors.Is(err, sdk.ErrNotRepeatable), errors.Is(err, errSource), errors.As(err, &certificate):
-		return 0, false
-	case errors.As(err, &answer):
-		if !answer.passing() || answer.retryAfter > longestPause {
-			return 0, false
-		}
-		return max(wait, answer.retryAfter), true
-	default:
-		return wait, true
+	case h.batch > 0:
+		return run.batches(ctx)
+	case h.template != nil:
+		return run.rendered(ctx)
 	}
+	return run.whole(ctx)
 }
 
-var (
-	errSilent = errors.New("no sign of life in time")
-	// errSource marks an error of the findings, not of the receiver.
-	errSource = errors.New("read what is to be sent")
-)
+type run struct {
+	*handler
 
-// post makes one request.
-func (h *handler) post(ctx context.Context, transport http.RoundTripper, body *sdk.Staged) error {
-	source, err := body.Open() //nolint:contextcheck // what is staged was given its context when it was staged
+	session *sdk.Session
+	client  *delivery.Client
+}
+
+// post sends one request. The parts tell it from others of this Scan.
+func (r *run) post(ctx context.Context, body delivery.Body, parts ...string) error {
+	_, err := r.client.Do(ctx, &delivery.Request{
+		URL: r.address, Header: r.header, Body: body, Signer: r.signer,
+		Key: r.session.Key(append([]string{r.address, r.source}, parts...)...),
+	})
+	return err
+}
+
+// whole streams everything in one request.
+func (r *run) whole(ctx context.Context) error {
+	// The Scan in the body changes while hooks run, the findings do not: the key is made of those.
+	var sum string
+	body, err := sdk.Stage(ctx, func(ctx context.Context, w io.Writer) error {
+		hash := sha256.New()
+		err := writePayload(w, r.session.Scan().Raw, func(add func([]byte) error) error {
+			return r.session.EachFinding(ctx, func(element []byte) error {
+				hash.Write(element)
+				return add(element)
+			})
+		})
+		if sum == "" {
+			sum = hex.EncodeToString(hash.Sum(nil))
+		}
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errSource, err)
+		return fmt.Errorf("make the request: %w", err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	// One clock watches the whole exchange: every piece of the body that goes out, and the answer, sets it back.
-	watch := time.AfterFunc(h.timeout, func() { cancel(errSilent) })
-	defer watch.Stop()
-	sent := &watched{ReadCloser: source, onRead: func() { watch.Reset(h.timeout) }}
+	return r.post(ctx, body, "all", sum)
+}
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.target.String(), sent)
+// rendered makes one request of everything.
+func (r *run) rendered(ctx context.Context) error {
+	all := &delivery.Batch{}
+	hash, size := sha256.New(), 0
+	err := r.session.EachFinding(ctx, func(element []byte) error {
+		if size += len(element); size > maxWhole {
+			return fmt.Errorf("the findings are more than the %d MiB that a template is given at once; set WEBHOOK_BATCH_SIZE", maxWhole>>20)
+		}
+		hash.Write(element)
+		all.Items = append(all.Items, delivery.Item{Data: bytes.Clone(element)})
+		return nil
+	})
 	if err != nil {
-		return errors.Join(h.hostOnly(err), source.Close())
+		return err
 	}
-	req.ContentLength = body.Size()
-	req.Header = h.header.Clone()
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req)
-	if err != nil {
-		if failure := sent.failure(); failure != nil {
-			return fmt.Errorf("%w: %w", errSource, failure)
-		}
-		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
-			err = fmt.Errorf("%w (%s)", cause, h.timeout)
-		}
-		return h.hostOnly(err)
+	body, err := r.fill(all)
+	if err != nil || body == nil {
+		return err
 	}
-	defer resp.Body.Close()
-	// A little of the answer is read so that the connection ends in order; what it says is not asked for.
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return h.newAnswerError(resp)
-	}
-	return nil
+	return r.post(ctx, body, "all", hex.EncodeToString(hash.Sum(nil)))
 }
 
-func (h *handler) newAnswerError(resp *http.Response) error {
-	e := &answerError{host: h.target.Host, code: resp.StatusCode}
-	if location, err := resp.Location(); err == nil {
-		e.location = location.Scheme + "://" + location.Host
-	}
-	value := resp.Header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
-		e.retryAfter = time.Duration(min(seconds, 1<<20)) * time.Second
-	} else if at, err := http.ParseTime(value); err == nil {
-		if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-			e.retryAfter = max(0, at.Sub(date))
+// batches makes requests with a bounded number of findings each, and at least one.
+func (r *run) batches(ctx context.Context) error {
+	send := func(ctx context.Context, b *delivery.Batch) ([]delivery.Failure, error) {
+		body, err := r.body(b)
+		if err != nil || body == nil {
+			return nil, err
 		}
+		return nil, r.post(ctx, body, append([]string{"batch"}, b.IDs()...)...)
 	}
-	return e
-}
-
-// hostOnly keeps the path and the query of the address out of an error.
-func (h *handler) hostOnly(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err
+	limits := delivery.Limits{Count: r.batch}
+	if r.template != nil {
+		limits.Bytes = maxWhole
 	}
-	return fmt.Errorf("the webhook at %s cannot be reached: %w", h.target.Host, err)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
+	batches := r.client.NewBatcher(limits, send)
+	if err := r.session.Deliver(ctx, batches, func(_ string, element []byte) ([]byte, error) { return element, nil }); err != nil {
+		return err
+	}
+	if batches.Count() > 0 {
 		return nil
 	}
+	_, err := send(ctx, &delivery.Batch{})
+	return err
+}
+
+func (r *run) body(b *delivery.Batch) (delivery.Body, error) {
+	if r.template != nil {
+		return r.fill(b)
+	}
+	return b.Join(`{"scan":`+string(r.session.Scan().Raw)+`,"findings":[`, ",", `],"batch":{"number":`+strconv.Itoa(b.Number+1)+`}}`), nil
+}
+
+// fill makes the template's text; nil where that is blank, so that a template can decide to send nothing.
+func (r *run) fill(b *delivery.Batch) (delivery.Body, error) {
+	scan, err := render.Data(r.session.Scan().Raw)
+	if err != nil {
+		return nil, fmt.Errorf("read Scan: %w", err)
+	}
+	findings := make([]any, len(b.Items))
+	for i := range b.Items {
+		if findings[i], err = render.Data(b.Items[i].Data); err != nil {
+			return nil, fmt.Errorf("read finding: %w", err)
+		}
+	}
+	text, err := r.template.Render(map[string]any{
+		"scan": scan, "findings": findings, "batch": map[string]any{"number": b.Number + 1},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(text) == "" {
+		r.session.Notef("the template makes nothing of %d findings, so nothing is sent for them", len(findings))
+		return nil, nil //nolint:nilnil // no body and no error is what this function is for
+	}
+	if r.makesJSON() && !json.Valid([]byte(text)) {
+		return nil, errors.New("WEBHOOK_TEMPLATE makes no valid JSON; put values into it with toJson, or set WEBHOOK_CONTENT_TYPE")
+	}
+	return delivery.Bytes(text), nil
+}
+
+// writePayload writes the JSON document without ever holding more of it than one finding.
+func writePayload(w io.Writer, scan []byte, each func(add func([]byte) error) error) error {
+	for _, part := range [][]byte{[]byte(`{"scan":`), scan, []byte(`,"findings":`)} {
+		if _, err := w.Write(part); err != nil {
+			return fmt.Errorf("write payload: %w", err)
+		}
+	}
+	findings := finding.NewWriter(w)
+	if err := each(findings.WriteRaw); err != nil {
+		return err
+	}
+	if err := findings.Close(); err != nil {
+		return fmt.Errorf("write payload: %w", err)
+	}
+	if _, err := w.Write([]byte("}")); err != nil {
+		return fmt.Errorf("write payload: %w", err)
+	}
+	return nil
 }

@@ -7,6 +7,7 @@
 //	                      │
 //	  Main ── GET Scan ──► Handler.Handle(Session) ──► exit 0, or one sentence on stderr and in the pod's status, exit 1
 //	                         │ Findings       stream in
+//	                         │ Deliver        stream in ─► batches ─► far end, again and again until it has them
 //	                         │ EditFindings   stream in, stream out: count ─► PUT findings ─► merge patch scans/status
 //	                         └ UpdateRawResult                                 PUT raw result, status untouched
 //
@@ -20,6 +21,13 @@
 //   - A status other than success of a download or an upload is an error. A hook that the operator gave no upload URL
 //     and that writes nevertheless fails with [ErrReadOnly].
 //   - The API server may be away for minutes; reads and patches are repeated until it is back. What the hook itself
-//     does to third parties is repeated only by the hook.
+//     does to third parties is repeated by package delivery, through [Session.Sender] and [Session.Deliver].
+//   - A Job that is killed starts the hook from the beginning. There is no memory of how far it came, since nothing but
+//     the far end knows what arrived; instead everything that is sent has the same name each time: [Session.FindingID]
+//     for document ids, [Session.Key] for idempotency keys. Far ends that know either take each finding once, others at
+//     least once.
+//   - What is new is told by [Session.Compare] from the findings of the previous run, which the operator names in
+//     PREVIOUS_FINDINGS_URL: a hook may read its own Scan only and has no way to others.
+//   - Credentials come from variables or, with _FILE after the name, from files; see [Env.Secret].
 //   - URLs in arguments are credentials. They never reach a log, an error or the pod's status with their query.
 package sdk

@@ -4,7 +4,13 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // Hook describes one hook: what people read about it and how it is made.
@@ -63,4 +69,81 @@ func (e Env) Require(name string) (string, error) {
 		return value, nil
 	}
 	return "", fmt.Errorf("environment variable %s is not set", name)
+}
+
+// maxSecretFile is more than any secret has, and less than harms.
+const maxSecretFile = 64 << 10
+
+// Secret is a variable's value, or the content of the file that NAME_FILE names, without a line break at its end; or
+// the empty text. Where a setting may hold a credential, hooks read it with Secret, so that it can be mounted.
+func (e Env) Secret(name string) (string, error) {
+	value, path := e.Get(name), e.Get(name+"_FILE")
+	switch {
+	case path == "":
+		return value, nil
+	case value != "":
+		return "", fmt.Errorf("both %s and %s_FILE are set; one is enough", name, name)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read %s_FILE: %w", name, err)
+	}
+	defer file.Close() //nolint:errcheck // what was only read
+	content, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	if err != nil {
+		return "", fmt.Errorf("read %s_FILE: %w", name, err)
+	}
+	if len(content) > maxSecretFile {
+		return "", fmt.Errorf("read %s_FILE: it is longer than %d bytes", name, maxSecretFile)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r"), nil
+}
+
+// RequireSecret is Secret for what must be there.
+func (e Env) RequireSecret(name string) (string, error) {
+	value, err := e.Secret(name)
+	if err == nil && value == "" {
+		err = fmt.Errorf("environment variable %s is not set (nor %s_FILE)", name, name)
+	}
+	return value, err
+}
+
+// Duration is a variable such as 30s, more than nothing; or fallback where it is not set.
+func (e Env) Duration(name string, fallback time.Duration) (time.Duration, error) {
+	text := e.Get(name)
+	if text == "" {
+		return fallback, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%s is %q, want a duration such as 30s", name, text)
+	}
+	return d, nil
+}
+
+// Count is a variable that is a whole number of 1 or more; or fallback where it is not set.
+func (e Env) Count(name string, fallback int) (int, error) {
+	text := e.Get(name)
+	if text == "" {
+		return fallback, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%s is %q, want a number of 1 or more", name, text)
+	}
+	return n, nil
+}
+
+// Bool is a variable that is true or false; or fallback where it is not set.
+func (e Env) Bool(name string, fallback bool) (bool, error) {
+	switch text := strings.ToLower(e.Get(name)); text {
+	case "":
+		return fallback, nil
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, errors.New(name + " is neither true nor false")
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
 
 // Process is what the container gives a hook. The zero values of optional fields are those of a pod.
@@ -34,8 +35,12 @@ type Process struct {
 	Patience time.Duration
 	// Transfer changes how storage is reached. Optional.
 	Transfer []transfer.Option
-	// Transport reaches third parties. Optional: one that trusts NODE_EXTRA_CA_CERTS.
+	// Transport reaches third parties. Optional: one that trusts NODE_EXTRA_CA_CERTS and goes by the proxies of Env.
 	Transport http.RoundTripper
+	// Clock is where deliveries take time from. Optional: the real one.
+	Clock delivery.Clock
+	// Random is the jitter of deliveries, from 0 to below 1. Optional: chance.
+	Random func() float64
 }
 
 // maxSentence is what Kubernetes keeps of a termination message.
@@ -60,6 +65,7 @@ func run(ctx context.Context, hook Hook, p Process) error {
 	if err != nil {
 		return err
 	}
+	urls.previous = transfer.URL(p.Env.Get("PREVIOUS_FINDINGS_URL"))
 	name, err := p.Env.Require("SCAN_NAME")
 	if err != nil {
 		return err
@@ -76,7 +82,7 @@ func run(ctx context.Context, hook Hook, p Process) error {
 	if err != nil {
 		return err
 	}
-	s.hook = hook.Name
+	s.hook, s.instance = hook.Name, p.Env.Get("HOOK_NAME")
 	text, err := s.client.Get(ctx)
 	if err != nil {
 		return err
@@ -104,9 +110,13 @@ func newSession(p Process, urls urls, namespace, name string) (*Session, error) 
 	}
 	extraCA := p.Env.Get("NODE_EXTRA_CA_CERTS")
 	if p.Transport == nil {
-		if p.Transport, err = newTransport(extraCA); err != nil {
-			return nil, err
+		if p.Transport, err = delivery.NewTransport(extraCA, p.Env.Get); err != nil {
+			return nil, fmt.Errorf("prepare connections: %w", err)
 		}
+	}
+	sending, err := newSending(p)
+	if err != nil {
+		return nil, err
 	}
 	options := append([]transfer.Option{
 		transfer.WithExtraCA(extraCA),
@@ -119,12 +129,12 @@ func newSession(p Process, urls urls, namespace, name string) (*Session, error) 
 	if err != nil {
 		return nil, fmt.Errorf("prepare transfers: %w", err)
 	}
-	return &Session{urls: urls, client: client, store: store, transport: p.Transport, log: p.Stderr}, nil
+	return &Session{urls: urls, client: client, store: store, sending: sending, log: p.Stderr}, nil
 }
 
-// urls are what the operator hands to a hook. The last two are empty for a ReadOnly one.
+// urls are what the operator hands to a hook. All but the first two may be empty.
 type urls struct {
-	raw, findings, putRaw, putFindings transfer.URL
+	raw, findings, putRaw, putFindings, previous transfer.URL
 }
 
 func parseArgs(args []string) (urls, error) {

@@ -100,6 +100,26 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
+// TestErroredScanWithoutFindings is what hooks see that run on failures: 404 where findings would be.
+func TestErroredScanWithoutFindings(t *testing.T) {
+	for name, hook := range map[string]sdk.Hook{"Reads": hookOf(false, readAll), "Writes": hookOf(true, keep)} {
+		t.Run(name, func(t *testing.T) {
+			w := sdktest.New(t)
+			w.Scan = strings.Replace(w.Scan, "HookProcessing", "Errored", 1)
+			delete(w.Objects, "/findings.json")
+			got := w.Run(t, hook, nil)
+			if got.ExitCode != 0 {
+				t.Errorf("exit code %d, stderr %q", got.ExitCode, got.Stderr)
+			}
+			for _, o := range got.Operations {
+				if o.Method != http.MethodGet {
+					t.Errorf("it was written: %s %s", o.Method, o.Path)
+				}
+			}
+		})
+	}
+}
+
 func TestFindingThatCannotBeCounted(t *testing.T) {
 	w := sdktest.New(t)
 	w.Objects["/findings.json"] = []byte(`[{"severity":"LOW","category":"a"},{"category":"a"}]`)

@@ -37,6 +37,7 @@ type Scan struct {
 		Parameters []string `json:"parameters"`
 	} `json:"spec"`
 	Status struct {
+		State         string `json:"state"`
 		RawResultType string `json:"rawResultType"`
 		Findings      struct {
 			Categories map[string]int64 `json:"categories"`
@@ -52,6 +53,9 @@ func ParseScan(text json.RawMessage) (*Scan, error) {
 	}
 	return s, nil
 }
+
+// failed says whether the Scan is Errored. Hooks run for such Scans where their runOn says so.
+func (s *Scan) failed() bool { return s.Status.State == "Errored" }
 
 // ScanClient is what a session needs of the Kubernetes API. Its errors mean that trying again now is of no use.
 type ScanClient interface {

@@ -10,9 +10,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
 
 // ErrReadOnly says that a hook wanted to write without having been given a place to write to.
@@ -21,20 +23,23 @@ var ErrReadOnly = errors.New("this hook changes results, but the operator gave i
 
 // Session is one run of a hook for one Scan.
 type Session struct {
-	hook      string
-	scan      *Scan
-	urls      urls
-	client    ScanClient
-	store     *transfer.Client
-	transport http.RoundTripper
-	log       io.Writer
+	hook     string
+	instance string
+	scan     *Scan
+	urls     urls
+	client   ScanClient
+	store    *transfer.Client
+	sending  delivery.Options
+	log      io.Writer
+	// unparsed says that the Scan ended before it had findings.
+	unparsed bool
 }
 
 // Scan is the Scan the hook runs for.
 func (s *Session) Scan() *Scan { return s.scan }
 
 // Transport reaches third parties: it knows the proxies of the environment and the cluster's extra CA.
-func (s *Session) Transport() http.RoundTripper { return s.transport }
+func (s *Session) Transport() http.RoundTripper { return s.sending.Transport }
 
 // Notef writes a line for people who read the hook's log. Never pass URLs or credentials.
 func (s *Session) Notef(format string, args ...any) {
@@ -56,9 +61,19 @@ type Findings struct {
 	io.Closer
 }
 
-// Findings opens the Scan's findings. The caller closes them. Opening them again starts anew.
+// Findings opens the Scan's findings. The caller closes them. Opening them again starts anew. A Scan that is Errored may
+// have stored none; then there are none.
 func (s *Session) Findings(ctx context.Context) (*Findings, error) {
-	body, _, err := s.store.Download(ctx, s.urls.findings)
+	return s.open(ctx, s.urls.findings)
+}
+
+func (s *Session) open(ctx context.Context, from transfer.URL) (*Findings, error) {
+	body, _, err := s.store.Download(ctx, from)
+	if status, ok := errors.AsType[*transfer.StatusError](err); ok && status.Code == http.StatusNotFound && from == s.urls.findings && s.scan.failed() {
+		// It ended before it was parsed, and hooks that run on failures have to tell of that.
+		body, err = io.NopCloser(strings.NewReader("[]")), nil
+		s.unparsed = true
+	}
 	if err != nil {
 		return nil, fmt.Errorf("get findings: %w", err)
 	}
@@ -66,8 +81,12 @@ func (s *Session) Findings(ctx context.Context) (*Findings, error) {
 }
 
 // EachFinding calls a function with every finding as it stands in findings.json. The bytes are valid during the call.
-func (s *Session) EachFinding(ctx context.Context, do func(element []byte) error) (err error) {
-	findings, err := s.Findings(ctx)
+func (s *Session) EachFinding(ctx context.Context, do func(element []byte) error) error {
+	return s.each(ctx, s.urls.findings, do)
+}
+
+func (s *Session) each(ctx context.Context, from transfer.URL, do func(element []byte) error) (err error) {
+	findings, err := s.open(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -151,6 +170,10 @@ func (s *Session) UpdateFindings(ctx context.Context, produce func(ctx context.C
 	})
 	if err != nil {
 		return fmt.Errorf("make findings: %w", err)
+	}
+	if s.unparsed {
+		s.Notef("the Scan ended without findings, so there are none to change")
+		return nil
 	}
 	if err := s.store.Upload(ctx, s.urls.putFindings, staged.Size(), staged.Open, nil); err != nil {
 		return fmt.Errorf("put findings: %w", err)

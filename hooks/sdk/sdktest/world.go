@@ -4,6 +4,7 @@ package sdktest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -42,6 +43,8 @@ type World struct {
 	Faults func(method, path string) int
 	// Transport reaches third parties. Nil connects for real.
 	Transport http.RoundTripper
+	// Clock is the hook's. Its pauses take no time.
+	Clock *Clock
 	// Patience is how long a store or API server that is away is waited for. 0 means hardly.
 	Patience time.Duration
 
@@ -57,6 +60,7 @@ func New(t testing.TB) *World {
 			`"spec":{"scanType":"nmap","parameters":["localhost"]},"status":{"state":"HookProcessing"}}`,
 		Objects: map[string][]byte{"/raw": []byte("RAW"), "/findings.json": []byte("[]")},
 		Faults:  func(string, string) int { return 0 },
+		Clock:   NewClock(),
 	}
 	w.api = httptest.NewServer(http.HandlerFunc(w.serveAPI))
 	w.store = httptest.NewServer(http.HandlerFunc(w.serveStore))
@@ -108,16 +112,28 @@ func (w *World) Run(t testing.TB, hook sdk.Hook, env map[string]string) Result {
 	return w.RunArgs(t, hook, Env(env), w.Args(hook))
 }
 
+// RunUntil runs a hook as the operator would, until the context ends: as a pod that is deleted.
+func (w *World) RunUntil(ctx context.Context, t testing.TB, hook sdk.Hook, env map[string]string) Result {
+	t.Helper()
+	return w.run(ctx, t, hook, Env(env), w.Args(hook))
+}
+
 // RunArgs runs a hook with arguments and an environment of the test's choice.
 func (w *World) RunArgs(t testing.TB, hook sdk.Hook, env sdk.Env, args []string) Result {
+	t.Helper()
+	return w.run(t.Context(), t, hook, env, args)
+}
+
+func (w *World) run(ctx context.Context, t testing.TB, hook sdk.Hook, env sdk.Env, args []string) Result {
 	t.Helper()
 	w.mu.Lock()
 	w.operations = nil
 	w.mu.Unlock()
 	patience := max(w.Patience, time.Nanosecond)
 	var stderr bytes.Buffer
-	code := sdk.Run(t.Context(), hook, sdk.Process{
+	code := sdk.Run(ctx, hook, sdk.Process{
 		Args: args, Env: env, Stderr: &stderr, Patience: patience, Transport: w.Transport,
+		Clock: w.Clock.Delivery(), Random: func() float64 { return 1 },
 		Kubernetes: func() (*rest.Config, error) { return w.API(), nil },
 		Transfer:   []transfer.Option{transfer.WithBackoff(time.Millisecond, time.Millisecond)},
 	})

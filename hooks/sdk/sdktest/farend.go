@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdktest
+
+import (
+	"cmp"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Request is what a far end was sent.
+type Request struct {
+	Method string
+	// URL is the path with the query.
+	URL    string
+	Header http.Header
+	Body   []byte
+}
+
+// Reply is what a far end does with a request. The zero Reply is 200 without a body.
+type Reply struct {
+	Status int
+	Header map[string]string
+	Body   string
+	// Half breaks the connection off in the middle of the answer.
+	Half bool
+	// Drop breaks the connection off instead of an answer.
+	Drop bool
+	// Hang answers nothing, while the clock goes on by this much at a time until the hook gives up on the request.
+	Hang time.Duration
+}
+
+// FarEnd is a real HTTP server that a hook sends to.
+type FarEnd struct {
+	*httptest.Server
+
+	clock *Clock
+	reply func(n int, r Request) Reply
+
+	mu       sync.Mutex
+	requests []Request
+}
+
+// NewFarEnd starts a server that answers its n-th request, counted from 0, with what reply says. Requests come one
+// after another. It ends with the test.
+func (w *World) NewFarEnd(t testing.TB, reply func(n int, r Request) Reply) *FarEnd {
+	f := &FarEnd{clock: w.Clock, reply: reply}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+// NewTLSFarEnd is NewFarEnd with a certificate that only its own CA vouches for.
+func (w *World) NewTLSFarEnd(t testing.TB, reply func(n int, r Request) Reply) *FarEnd {
+	f := &FarEnd{clock: w.Clock, reply: reply}
+	f.Server = httptest.NewTLSServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+// Requests are all that came in whole, in order.
+func (f *FarEnd) Requests() []Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.requests)
+}
+
+// ServeHTTP writes the request down and does what the reply says.
+func (f *FarEnd) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the hook broke off: there is nobody to answer
+	}
+	request := Request{Method: r.Method, URL: r.URL.RequestURI(), Header: r.Header.Clone(), Body: body}
+	f.mu.Lock()
+	n := len(f.requests)
+	f.requests = append(f.requests, request)
+	f.mu.Unlock()
+	reply := f.reply(n, request)
+	switch {
+	case reply.Drop:
+		panic(http.ErrAbortHandler) // how net/http is told to break off
+	case reply.Hang > 0:
+		f.hang(r, reply.Hang)
+		return
+	}
+	for name, value := range reply.Header {
+		rw.Header().Set(name, value)
+	}
+	text := []byte(reply.Body)
+	if reply.Half {
+		text = append(text, "the rest never comes"...)
+		rw.Header().Set("Content-Length", strconv.Itoa(len(text)))
+		text = text[:len(text)/2]
+	}
+	rw.WriteHeader(cmp.Or(reply.Status, http.StatusOK))
+	writeAll(rw, text)
+	if reply.Half && http.NewResponseController(rw).Flush() == nil {
+		panic(http.ErrAbortHandler) // as above
+	}
+}
+
+// hang lets time pass for the hook until it goes away. The hook may not watch its clock yet when a step is made, so
+// there are as many as it takes.
+func (f *FarEnd) hang(r *http.Request, step time.Duration) {
+	ticks := time.NewTicker(time.Millisecond)
+	defer ticks.Stop()
+	for {
+		f.clock.Advance(step)
+		select {
+		case <-r.Context().Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
