@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cascading
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/hooks/cascading/child"
+	"github.com/scanyard/scanyard/hooks/cascading/plan"
+	"github.com/scanyard/scanyard/hooks/cascading/selector"
+	"github.com/scanyard/scanyard/hooks/sdk"
+)
+
+// Connect says how to reach the API server.
+type Connect func(env sdk.Env) (*rest.Config, error)
+
+// Hook registers cascading-scans. It uses the API server beyond its own Scan, so it is told how to reach it, and the
+// time, which conditions carry.
+func Hook(connect Connect, now func() time.Time) sdk.Hook {
+	return sdk.Hook{
+		Name:    "cascading-scans",
+		Summary: "Starts further Scans from findings, by the cascading rules that the Scan selects.",
+		New: func(env sdk.Env) (sdk.Handler, error) {
+			return sdk.HandlerFunc(func(ctx context.Context, s *sdk.Session) error {
+				config, err := connect(env)
+				if err != nil {
+					return fmt.Errorf("find the Kubernetes API: %w", err)
+				}
+				c, err := newCluster(config, s.Scan().Metadata.Namespace)
+				if err != nil {
+					return err
+				}
+				return (&handler{cluster: c, now: now}).Handle(ctx, s)
+			}), nil
+		},
+	}
+}
+
+type handler struct {
+	cluster *cluster
+	now     func() time.Time
+}
+
+// Handle starts what the findings of one Scan start.
+func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
+	value, err := finding.DecodeValue(s.Scan().Raw, 0)
+	if err != nil {
+		return fmt.Errorf("read Scan: %w", err)
+	}
+	scan, _ := value.(finding.Object)
+	p, err := h.prepare(ctx, s, scan)
+	if err != nil || p == nil {
+		return err
+	}
+	source := func(yield func([]byte) error) error { return s.EachFinding(ctx, yield) }
+	if p.Active() {
+		if err := source(p.Add); err != nil {
+			return fmt.Errorf("nothing is started: %w", err)
+		}
+	}
+	run := &run{handler: h, notef: s.Notef, plan: p, budget: plan.Budget{Max: p.MaxScans()}}
+	stopped := p.Children(source, func(c plan.Child) (plan.Result, error) { return run.start(ctx, c) })
+	outcomes := p.Outcomes()
+	report(s.Notef, p, outcomes)
+	if stopped != nil {
+		return stopped
+	}
+	h.tellLost(ctx, s.Notef, scan, outcomes)
+	return sentence(p, outcomes)
+}
+
+// prepare reads everything but the findings. Without a plan there is nothing to do.
+func (h *handler) prepare(ctx context.Context, s *sdk.Session, scan finding.Object) (*plan.Plan, error) {
+	spec := objectAt(scan, "spec")
+	cascades := objectAt(spec, "cascades")
+	if value, _ := spec.Get("cascades"); value == nil {
+		s.Notef("the Scan has no spec.cascades, so it starts nothing")
+		return nil, nil
+	}
+	k := h.kindsOf(spec)
+	text, err := selector.Text(cascades)
+	if err != nil {
+		return nil, fmt.Errorf("spec.cascades: %w", err)
+	}
+	in := plan.Input{Scan: scan}
+	if in.Rules, err = h.cluster.list(ctx, k.rules, text, ""); err != nil {
+		return nil, fmt.Errorf("list %s: %w", k.ruleKind, err)
+	}
+	s.Notef("%d %ss are selected by %q", len(in.Rules), k.ruleKind, text)
+	if len(in.Rules) == 0 {
+		return nil, nil
+	}
+	if chain := child.ChainOf(scan); len(chain) > 0 {
+		name := chain[len(chain)-1]
+		if in.StartedBy, err = h.cluster.get(ctx, k.rules+"/"+name); err != nil {
+			return nil, fmt.Errorf("get %s %s, which started this Scan: %w", k.ruleKind, name, err)
+		}
+		if in.StartedBy == nil {
+			s.Notef("%s %s, which started this Scan, is gone: what it had added is inherited like the rest", k.ruleKind, name)
+		}
+	}
+	if value, _ := cascades.Get("scopeLimiter"); value != nil {
+		// Without the aliases a scope could seem wider than it is.
+		name := s.Scan().Status.RawResultType
+		if in.ParseDefinition, err = h.cluster.get(ctx, k.definitions+"/"+name); err != nil {
+			return nil, fmt.Errorf("get %s %s: %w", k.definitionKind, name, err)
+		}
+		if in.ParseDefinition == nil {
+			return nil, fmt.Errorf("there is no %s %s, whose scopeLimiterAliases the scope of this Scan may need", k.definitionKind, name)
+		}
+	}
+	return plan.New(in)
+}
+
+// kinds are the family of kinds that a Scan uses; families are never mixed.
+type kinds struct{ rules, ruleKind, definitions, definitionKind string }
+
+func (h *handler) kindsOf(spec finding.Object) kinds {
+	if mode, _ := spec.Text("resourceMode").Get(); mode == "clusterWide" {
+		return kinds{
+			cascadingAPI + "/clustercascadingrules", "ClusterCascadingRule",
+			executionAPI + "/clusterparsedefinitions", "ClusterParseDefinition",
+		}
+	}
+	return kinds{
+		h.cluster.inNamespace(cascadingAPI, "cascadingrules"), "CascadingRule",
+		h.cluster.inNamespace(executionAPI, "parsedefinitions"), "ParseDefinition",
+	}
+}
+
+// report tells of every rule that has not started everything it could.
+func report(notef func(string, ...any), p *plan.Plan, outcomes []plan.Outcome) {
+	started := 0
+	for _, o := range outcomes {
+		started += o.Started
+		switch {
+		case o.Error != "":
+			notef("rule %s: %s", o.Rule, o.Error)
+		case o.Started == 0 || o.Reason != "":
+			notef("rule %s: %s", o.Rule, describe(o))
+		}
+		if len(o.Ignored) > 0 && o.Matched > 0 {
+			notef("rule %s: %s of its scanSpec have no effect: spec.cascades of the Scan does not inherit them", o.Rule, strings.Join(o.Ignored, ", "))
+		}
+	}
+	notef("%d findings, %d rules, %d Scans started", p.Findings(), len(outcomes), started)
+}
+
+func describe(o plan.Outcome) string {
+	text := o.Reason
+	if o.Started == 0 {
+		text = "not fired: " + text
+	}
+	if o.Duplicates > 0 {
+		text += fmt.Sprintf(" (%d equal ones were left out)", o.Duplicates)
+	}
+	if o.Held > 0 {
+		text += fmt.Sprintf(" (%d were left out)", o.Held)
+	}
+	return text
+}
+
+// maxSaid is how many rules the last sentence of the hook names.
+const maxSaid = 5
+
+// sentence is the error of the hook: what is wrong with which rules. The others have started what they start.
+func sentence(p *plan.Plan, outcomes []plan.Outcome) error {
+	if p.Err() == nil {
+		return nil
+	}
+	var said []string
+	more := 0
+	for _, o := range outcomes {
+		switch {
+		case o.Error == "":
+		case len(said) == maxSaid:
+			more++
+		case o.Failed > 1:
+			said = append(said, fmt.Sprintf("rule %s: %d Scans were not started, the first since %s", o.Rule, o.Failed, o.Error))
+		default:
+			said = append(said, fmt.Sprintf("rule %s: %s", o.Rule, o.Error))
+		}
+	}
+	if more > 0 {
+		said = append(said, fmt.Sprintf("and %d rules more", more))
+	}
+	return errors.New(strings.Join(said, "; ") + "; the other rules have started what they start")
+}
