@@ -97,6 +97,12 @@ render trivy-cluster-k8s trivy --set 'clusterWide=true,k8sScanScope=cluster,crea
 render zap-automation-framework-full zap-automation-framework --set 'scanner.backoffLimit=1,scanner.envFrom[0].secretRef.name=login'
 render cascading-scans-account cascading-scans --set hook.serviceAccountName=mine
 render finding-post-processing-rules finding-post-processing --set 'rules[0].matches.anyOf[0].category=Open Port,rules[0].override.severity=HIGH'
+render persistence-elastic-full persistence-elastic --set clusterWide=true,executionNamespace=team,indexAppendNamespace=false,authentication.apiKeySecret=a,authentication.userSecret=b,batchSize=500,refresh=false,mappings=opensearch
+render persistence-azure-monitor-ingestion persistence-azure-monitor --set monitor.ingestion.endpoint=https://x.example,monitor.ingestion.rule=dcr-1,monitor.ingestion.stream=Custom-F
+render notification-execution notification --set clusterWide=true,executionNamespace=team,hook.runOn=Always,customTemplateMap.exists=true,customTemplateMap.name=mine \
+	--set 'hook.extraVolumes[0].name=v,hook.extraVolumes[0].secret.secretName=s,hook.extraVolumeMounts[0].name=v,hook.extraVolumeMounts[0].mountPath=/v'
+render persistence-defectdojo-full persistence-defectdojo --set clusterWide=true,executionNamespace=team,defectdojo.syncFindingsBack=false,defectdojo.lowPrivilegedMode=true,defectdojo.authentication.userSecret=a,defectdojo.authentication.apiKeyKey=b
+render persistence-static-report-full persistence-static-report --set 'clusterWide=true,executionNamespace=team,report.formats={html,csv},report.title=Shop,report.maxFindings=100000,report.junitSeverity=HIGH,hook.ttlSecondsAfterFinished=1000000'
 render generic-webhook-execution generic-webhook --set clusterWide=true,executionNamespace=team,hook.priority=3,hook.labels.tier=one \
 	--set 'hook.env[0].name=A,hook.env[0].valueFrom.configMapKeyRef.name=b,hook.env[0].valueFrom.configMapKeyRef.key=c'
 
@@ -122,6 +128,12 @@ refuse 'did you mean cascadingRules?' nmap --set cascadingrules.enabled=true
 refuse 'did you mean parser.image?' nmap --set parser.imagge.tag=1
 refuse 'scanner.foo is not a value of the chart nmap' nmap --set scanner.foo=1
 refuse 'did you mean trivyDatabaseCache.replicas?' trivy --set trivyDatabaseCache.repilcas=2
+refuse 'brings no Elasticsearch' persistence-elastic --set externalElasticStack.enabled=false
+refuse '--set executionNamespace=team' notification --set clusterWide=true,customTemplateMap.exists=true
+refuse 'did you mean notificationChannels?' notification --set notificationChannel=x
+refuse 'defectdojo.syncMode is both' persistence-defectdojo --set defectdojo.syncMode=both
+refuse 'report.formats holds "pdf"' persistence-static-report --set 'report.formats={html,pdf}'
+refuse 'report.formats is empty' persistence-static-report --set-json 'report.formats=[]'
 refuse 'did you mean hook.priority?' update-field --set hook.prioirty=2
 refuse 'did you mean clusterWide?' generic-webhook --set clusterwide=true
 refuse '--set executionNamespace=team' generic-webhook --set 'clusterWide=true,hook.extraVolumes[0].name=v,hook.extraVolumes[0].configMap.name=c'

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package notification
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/hooks/sdk/delivery"
+)
+
+// Where secureCodeBox's chart mounts them.
+const (
+	defaultChannels  = "/home/app/config/notification-channel.yaml"
+	defaultTemplates = "/home/app/hook-wrapper/hook/notification-templates"
+)
+
+// options are what tests change.
+type options struct {
+	dial dialFunc // connects to mail servers; nil is the network
+}
+
+// Hook registers notification.
+func Hook() sdk.Hook { return newHook(options{}) }
+
+func newHook(o options) sdk.Hook {
+	return sdk.Hook{
+		Name:    "notification",
+		Summary: "Tells chats, mail, incident managers and issue trackers about Scans and their findings.",
+		Settings: append([]sdk.Setting{
+			{Name: "NOTIFICATION_CHANNELS", Text: "whom to tell of what, as YAML; or NOTIFICATION_CHANNELS_FILE; default the file " + defaultChannels},
+			{Name: "NOTIFICATION_TEMPLATES", Text: "folder with templates of your own, NAME.tmpl; default " + defaultTemplates},
+			{Name: "SLACK_APP_TOKEN", Text: "slack-app: token of the bot (all credentials here may come from a file that NAME_FILE names)"},
+			{Name: "SLACK_DEFAULT_CHANNEL", Text: "slack-app: where Scans without the annotation " + annotationSlack + " go"},
+			{Name: "ROCKET_CHAT_AUTH_TOKEN", Text: "rocket-chat: token; with ROCKET_CHAT_USER_ID"},
+			{Name: "ROCKET_CHAT_USER_ID", Text: "rocket-chat: whose token it is"},
+			{Name: "ROCKET_CHAT_DEFAULT_CHANNEL", Text: "rocket-chat: where Scans without the annotation " + annotationRocketChat + " go"},
+			{Name: "SMTP_CONFIG", Text: "email: mail server, as an address: smtp:// or smtps://, user and password, host and port"},
+			{Name: "EMAIL_FROM", Text: "email: sender, an address or a name"},
+			{Name: "TRELLO_KEY", Text: "trello: API key; with TRELLO_TOKEN and TRELLO_LIST"},
+			{Name: "TRELLO_TOKEN", Text: "trello: token"},
+			{Name: "TRELLO_LIST", Text: "trello: id of the list for the cards"},
+			{Name: "TRELLO_LABELS", Text: "trello: ids of labels, separated by commas; default none"},
+			{Name: "TRELLO_POS", Text: "trello: top or bottom of the list; default top"},
+			{Name: "TRELLO_TITLE_PREFIX", Text: "trello: what the cards' names begin with; default nothing"},
+			{Name: "TRELLO_CARDS_ENDPOINT", Text: "trello: another address than " + trelloCards + "; the channel's endPoint names this variable"},
+			{Name: "PAGERDUTY_ROUTING_KEY", Text: "pagerduty: integration key of the service (Events API v2)"},
+			{Name: "PAGERDUTY_URL", Text: "pagerduty: address of the events API; default " + pagerDutyEvents},
+			{Name: "JIRA_URL", Text: "jira: address; with JIRA_PROJECT and JIRA_TOKEN"},
+			{Name: "JIRA_USER", Text: "jira: whose token it is, in Jira Cloud; without it the token is a personal access token"},
+			{Name: "JIRA_TOKEN", Text: "jira: token"},
+			{Name: "JIRA_PROJECT", Text: "jira: key of the project"},
+			{Name: "JIRA_ISSUE_TYPE", Text: "jira: default Task"},
+			{Name: "JIRA_LABELS", Text: "jira: further labels, separated by commas"},
+			{Name: "GITHUB_TOKEN", Text: "github: token that may write issues and set labels"},
+			{Name: "GITHUB_REPOSITORY", Text: "github: owner/name"},
+			{Name: "GITHUB_URL", Text: "github: address of the API; default " + gitHubAPI},
+			{Name: "GITHUB_LABELS", Text: "github: further labels, separated by commas"},
+			{Name: "GITLAB_TOKEN", Text: "gitlab: token with the scope api"},
+			{Name: "GITLAB_PROJECT", Text: "gitlab: number or path of the project"},
+			{Name: "GITLAB_URL", Text: "gitlab: default " + gitLabURL},
+			{Name: "GITLAB_LABELS", Text: "gitlab: further labels, separated by commas"},
+			{Name: "VULNMANAG_ENABLED", Text: "true: cards of ms-teams and slack have buttons that lead to your dashboard"},
+			{Name: "VULNMANAG_DASHBOARD_URL", Text: "first button; {{ uid }} is the Scan's uid"},
+			{Name: "VULNMANAG_DASHBOARD_FINDINGS_URL", Text: "second button"},
+		}, sdk.DeliverySettings()...),
+		New: func(env sdk.Env) (sdk.Handler, error) { return newHandler(env, o) },
+	}
+}
+
+// maxAnswer has room for a page of a tracker's list.
+const maxAnswer = 16 << 20
+
+type handler struct{ channels []*Channel }
+
+func newHandler(env sdk.Env, o options) (sdk.Handler, error) {
+	text, err := readChannels(env)
+	if err != nil {
+		return nil, err
+	}
+	channels, err := ParseChannels(text)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	templates := &library{folder: env.Get("NOTIFICATION_TEMPLATES"), env: env}
+	if templates.folder == "" {
+		templates.folder = defaultTemplates
+	}
+	var wrong failures
+	for _, c := range channels {
+		if err := c.prepare(env, templates, o); err != nil {
+			wrong = append(wrong, fmt.Errorf("channel %q: %w", c.Name, err))
+		}
+	}
+	return &handler{channels}, wrong.err()
+}
+
+func readChannels(env sdk.Env) (string, error) {
+	text, err := env.Secret("NOTIFICATION_CHANNELS")
+	if err != nil || text != "" {
+		return text, err
+	}
+	content, err := os.ReadFile(defaultChannels)
+	if err != nil {
+		return "", fmt.Errorf("NOTIFICATION_CHANNELS is not set, and there is no configuration where it is expected: %w", err)
+	}
+	return string(content), nil
+}
+
+// failures are those of several channels, on one line.
+type failures []error
+
+func (f failures) Error() string {
+	texts := make([]string, 0, len(f))
+	for _, err := range f {
+		texts = append(texts, err.Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap gives each of them.
+func (f failures) Unwrap() []error { return f }
+
+func (f failures) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f
+}
+
+// Handle tells all channels, and fails in the end if one of them could not be told.
+func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
+	scan, err := newScan(s.Scan())
+	if err != nil {
+		return err
+	}
+	selection, err := newSelection(ctx, s, h.channels, scan.errored())
+	if err != nil {
+		return err
+	}
+	choose := selection.choose
+	if scan.errored() {
+		choose = selection.chooseForErrored
+	}
+	all, err := choose(ctx, h.channels)
+	if err != nil {
+		return err
+	}
+	var failed failures
+	for i, c := range h.channels {
+		t := &task{Channel: c, session: s, scan: scan, client: s.Sender(delivery.Options{
+			FarEnd: c.kind.farEnd, Secrets: c.secrets, MaxAnswer: maxAnswer,
+		})}
+		if err := t.tell(ctx, selection, all[i]); err != nil {
+			failed = append(failed, fmt.Errorf("channel %q: %w", c.Name, err))
+		}
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), failed.err())
+		}
+	}
+	return failed.err()
+}
+
+// tell does one channel's part.
+func (t *task) tell(ctx context.Context, l *selection, s *selected) error {
+	errored := t.scan.errored()
+	switch {
+	case errored && t.SkipErrored:
+		t.session.Notef("channel %q: nothing is said, since the Scan is Errored", t.Name)
+		return nil
+	case errored && t.messenger == nil:
+		return t.reportFailure(ctx)
+	case errored:
+		return t.sendMessage(ctx, t.errored, s)
+	case s.count == 0 && t.skips():
+		t.session.Notef("channel %q: nothing is said, since no finding matches", t.Name)
+		return nil
+	case t.messenger == nil:
+		return t.reportAll(ctx, l, s)
+	}
+	return t.sendMessage(ctx, t.message, s)
+}
+
+func (t *task) sendMessage(ctx context.Context, m *message, s *selected) error {
+	if more := s.count - len(s.kept); more > 0 {
+		t.session.Notef("channel %q: the template is given %d of %d findings", t.Name, len(s.kept), s.count)
+	}
+	text, err := m.render(t.scan, s)
+	if err != nil {
+		return err
+	}
+	kind := "message"
+	if t.scan.errored() {
+		kind = "errored"
+	}
+	// The Scan in a message changes while hooks run, the findings do not: the key is made of those.
+	return t.messenger.send(ctx, t, note{text: text, key: t.session.Key(t.Name, t.Type, kind, m.source, s.sum())})
+}
