@@ -19,6 +19,7 @@ CONTROLLER_GEN     := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 CRD_REF_DOCS       := github.com/elastic/crd-ref-docs@v0.3.0
 HELM_VERSION       := v4.3.1
 GITLEAKS_VERSION   := v8.30.1
+FFUF_VERSION       := v2.2.1
 GOLANGCI_VERSION   := v2.15.0
 HELM_DOCS_VERSION  := v1.14.2
 
@@ -49,7 +50,7 @@ down: ## Stop the cluster of "make up" and remove what it made
 	@$(BIN)/demo down
 
 .PHONY: test
-test: build tools ## Run all tests: unit tests, tests on a real API server, end to end with real scanners
+test: build tools test-tools ## Run all tests: unit tests, tests on a real API server, end to end with real scanners
 	@hack/test.sh
 
 .PHONY: bench
@@ -77,6 +78,13 @@ $(BIN)/localcluster:
 .PHONY: tools
 tools: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/gitleaks-$(GITLEAKS_VERSION) ## Install what demo and tests use: helm, gitleaks (Go), nmap (apt)
 	@hack/needs.sh nmap git
+
+.PHONY: test-tools
+test-tools: $(TOOLS)/ffuf-$(FFUF_VERSION) # Further scanners, and what they and the hooks are tried with
+	@hack/needs.sh ncrack whatweb firefox testssl sshd chromium
+
+$(TOOLS)/ffuf-$(FFUF_VERSION):
+	@hack/tool.sh ffuf $(FFUF_VERSION) github.com/ffuf/ffuf/v2 github.com/ffuf/ffuf/v2
 
 $(TOOLS)/helm-$(HELM_VERSION):
 	@hack/tool.sh helm $(HELM_VERSION) helm.sh/helm/v4/cmd/helm
@@ -136,7 +144,7 @@ verify: generate ## Fail where generated files or go.mod files are not current, 
 	@hack/verify.sh $(ALL)
 
 .PHONY: e2e
-e2e: build tools ## Run only the end-to-end tests
+e2e: build tools test-tools ## Run only the end-to-end tests
 	@hack/test.sh e2e
 
 .PHONY: fuzz

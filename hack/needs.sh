@@ -6,20 +6,39 @@ set -euo pipefail
 
 go_minor=26
 
+# as_root says how a command is run as root: nothing, or sudo.
+as_root() {
+  [ "$(id -u)" = 0 ] && return
+  command -v sudo >/dev/null || { echo "error: $1 is needed ($2): run 'apt-get install $1' as root" >&2; exit 1; }
+  echo sudo
+}
+
 apt_install() {
-  local package=$1 why=$2
+  local package=$1 why=$2 sudo
   if ! command -v apt-get >/dev/null; then
     echo "error: $package is needed ($why): install it with your package manager" >&2
     exit 1
   fi
-  local sudo=""
-  if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || { echo "error: $package is needed ($why): run 'apt-get install $package' as root" >&2; exit 1; }
-    sudo=sudo
-  fi
+  sudo=$(as_root "$package" "$why")
   echo "installing $package ($why)"
   $sudo apt-get update -qq >/dev/null
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >/dev/null
+}
+
+# install_sshd installs the SSH server's program without the service: nothing listens afterwards that did not before.
+install_sshd() {
+  local policy=/usr/sbin/policy-rc.d sudo made=""
+  sudo=$(as_root openssh-server "the tests scan it")
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | $sudo tee "$policy" >/dev/null
+    $sudo chmod +x "$policy"
+    made=yes
+  fi
+  apt_install openssh-server "the tests scan it; its service stays off"
+  [ -z "$made" ] || $sudo rm -f "$policy"
+  if [ -d /run/systemd/system ]; then
+    $sudo systemctl disable ssh.service ssh.socket >/dev/null 2>&1 || true
+  fi
 }
 
 for thing in "$@"; do
@@ -42,6 +61,12 @@ for thing in "$@"; do
       ;;
     nmap) command -v nmap >/dev/null || apt_install nmap "the demo and the tests scan with it" ;;
     git) command -v git >/dev/null || apt_install git "the demo scans a repository" ;;
+    ncrack) command -v ncrack >/dev/null || apt_install ncrack "the tests scan with it" ;;
+    whatweb) command -v whatweb >/dev/null || apt_install whatweb "the tests scan with it" ;;
+    firefox) command -v firefox >/dev/null || apt_install firefox-esr "the tests take screenshots with it" ;;
+    testssl) command -v testssl >/dev/null || apt_install testssl.sh "the tests scan with it" ;;
+    chromium) command -v chromium >/dev/null || apt_install chromium "the tests open reports with it" ;;
+    sshd) command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] || install_sshd ;;
     *) echo "needs.sh: unknown thing $thing" >&2; exit 2 ;;
   esac
 done

@@ -1,13 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs one version of a Go tool as bin/tools/NAME-VERSION.
-# Usage: tool.sh NAME VERSION PACKAGE
+# Installs one version of a Go tool as bin/tools/NAME-VERSION. With a MODULE, it is built from a module that requires
+# nothing but that one, with its own go.sum: "go install" also asks the proxy for all versions, which not every proxy tells.
+# Usage: tool.sh NAME VERSION PACKAGE [MODULE]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-name=$1 version=$2 package=$3
+name=$1 version=$2 package=$3 module=${4:-}
 dir=$PWD/bin/tools
 mkdir -p "$dir/.new"
-hack/slow.sh "building $name $version" env GOWORK=off GOBIN="$dir/.new" go install "$package@$version"
+if [ -z "$module" ]; then
+  hack/slow.sh "building $name $version" env GOWORK=off GOBIN="$dir/.new" go install "$package@$version"
+else
+  tmp=$(mktemp -d)
+  trap 'rm -rf "$tmp"' EXIT
+  printf 'module tool\n\ngo 1.26.0\n\nrequire %s %s\n' "$module" "$version" >"$tmp/go.mod"
+  eval "$(GOWORK=off go -C "$tmp" mod download -json "$module@$version" | sed -nE 's/^\t"(Dir|Sum)": "([^"]*)",?$/\1=\2/p')"
+  cat "$Dir/go.sum" >"$tmp/go.sum"
+  printf '%s %s %s\n' "$module" "$version" "$Sum" >>"$tmp/go.sum"
+  hack/slow.sh "building $name $version" env GOWORK=off go -C "$tmp" build -mod=mod -o "$dir/.new/$name" "$package"
+fi
 mv "$dir/.new/"* "$dir/$name-$version"
 rmdir "$dir/.new"
 ln -sf "$name-$version" "$dir/$name"

@@ -5,6 +5,7 @@ One ScanCompletionHook. Takes
   root   the chart's context
   hook   the hook's name in the image, handed over as env HOOK: the operator's arguments are URLs only
   type   ReadOnly or ReadAndWrite
+  outputs optional, names of objects that the hook writes beside the results of a Scan
   env    further environment, as a list; hook.env of the values comes last and so wins
   values optional, the chart's own values, as for scanyard-lib.refuseUnknown
 */}}
@@ -26,6 +27,10 @@ spec:
   {{- end }}
   {{- with $values.runOn }}
   runOn: {{ . }}
+  {{- end }}
+  {{- with .outputs }}
+  outputs:
+    {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with .root.Values.executionNamespace }}
   executionNamespace: {{ . }}

@@ -19,18 +19,35 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/scanyard/scanyard/hooks/cascading"
+	"github.com/scanyard/scanyard/hooks/findingpostprocessing"
 	"github.com/scanyard/scanyard/hooks/genericwebhook"
+	"github.com/scanyard/scanyard/hooks/notification"
+	"github.com/scanyard/scanyard/hooks/persistenceazuremonitor"
+	"github.com/scanyard/scanyard/hooks/persistencedefectdojo"
+	"github.com/scanyard/scanyard/hooks/persistencedependencytrack"
+	"github.com/scanyard/scanyard/hooks/persistenceelastic"
+	"github.com/scanyard/scanyard/hooks/persistencestaticreport"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/updatefield"
 )
 
 // hooks is the list of all: a new one is a folder and a line here.
 var hooks = []sdk.Hook{
+	cascading.Hook(kubernetes, time.Now),
+	findingpostprocessing.Hook(),
 	genericwebhook.Hook(),
+	notification.Hook(),
+	persistenceazuremonitor.Hook(),
+	persistencedefectdojo.Hook(),
+	persistencedependencytrack.Hook(),
+	persistenceelastic.Hook(),
+	persistencestaticreport.Hook(),
 	updatefield.Hook(),
 }
 
@@ -46,6 +63,9 @@ func main() {
 
 // start runs the command and returns its exit code: 2 for a command line that makes no sense.
 func start(ctx context.Context, args []string, env sdk.Env, stdout, stderr io.Writer) int {
+	if len(args) > 1 && args[1] == cascading.CommandName {
+		return cascading.Command(args[2:], stdout, stderr)
+	}
 	hook, urls, err := choose(args, env)
 	switch {
 	case err == nil && !wantsHelp(urls):
@@ -145,6 +165,7 @@ const usage = `Runs a hook for one Scan. The operator starts it; by hand it is o
   hook NAME RAW-URL FINDINGS-URL PUT-RAW-URL PUT-FINDINGS-URL   a hook that reads and writes
   hook NAME --help                                          what a hook does and its settings
   hook list                                                 all hooks
+  hook explain-cascades --help                              which Scans findings would start, without a cluster
   hook version
 
 NAME is one of %s. It may also come from the environment variable HOOK, or from the

@@ -79,6 +79,12 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, scan *executionv1.Scan
 // launch creates the Job of a phase with what it needs. A refusal that the user has
 // to hear of is returned apart from errors, which are tried again.
 func (r *Reconciler) launch(ctx context.Context, o *observed, d *decision, l launch) (*rejection, error) {
+	if l.hook != nil && len(l.hook.Spec.Outputs) > 0 && !r.store.OwnsFolder(store.OwnerOf(o.scan)) {
+		return &rejection{trouble{
+			executionv1.ReasonInvalidHook,
+			"spec.outputs needs a folder for each Scan in storage, which S3_URL_TEMPLATE of the operator does not give: nobody would remove them",
+		}, true}, nil
+	}
 	job, err := r.build(ctx, o, l)
 	if conflict, ok := errors.AsType[*access.ConflictError](err); ok {
 		return &rejection{trouble{executionv1.ReasonJobRejected, conflict.Error()}, true}, nil

@@ -27,6 +27,9 @@ type Storage interface {
 	PresignHead(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
 	// Exists says whether a file is stored; not being there is no error.
 	Exists(ctx context.Context, o store.Owner, filename string) (bool, error)
+	// OwnsFolder says whether all that lies below one folder is the Scan's, so that further
+	// files there go with it.
+	OwnsFolder(o store.Owner) bool
 	// Remove removes all of a Scan; what is not there is no error.
 	Remove(ctx context.Context, o store.Owner, rawResultFile string) error
 }

@@ -171,6 +171,12 @@ func (s *Store) Exists(ctx context.Context, o Owner, filename string) (bool, err
 	return true, nil
 }
 
+// OwnsFolder says whether everything below one prefix belongs to a Scan, see Layout.Prefix.
+func (s *Store) OwnsFolder(o Owner) bool {
+	_, ok := s.layout.Prefix(o)
+	return ok
+}
+
 // Remove removes everything that a Scan has stored: all below its prefix, or, where
 // the URL template gives it none, its raw result and findings. What is not there is
 // no error.

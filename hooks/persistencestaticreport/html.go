@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package persistencestaticreport
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"strings"
+
+	"github.com/scanyard/scanyard/apis/finding"
+)
+
+// The page, its style and its script. The page has marks where the rest goes.
+var (
+	//go:embed page/report.html
+	pageHTML string
+	//go:embed page/style.css
+	pageStyle string
+	//go:embed page/app.js
+	pageScript string
+)
+
+// Longest texts in the page. The CSV has them whole.
+const (
+	maxPageText       = 4000
+	maxPageName       = 500
+	maxPageReferences = 20
+	maxPageAttributes = 8000
+)
+
+// policy lets the page run its own script and style, and nothing else: no request, no form, no frame, no handler in an
+// attribute.
+func policy() string {
+	return "default-src 'none'; script-src " + digest(pageScript) + "; style-src " + digest(pageStyle) +
+		"; img-src data:; base-uri 'none'; form-action 'none'"
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// pageData is what the script reads, but for the findings, which are written after it.
+type pageData struct {
+	Scan       scanInfo   `json:"scan"`
+	Total      int        `json:"total"`
+	Severities []int      `json:"severities"`
+	Categories []group    `json:"categories"`
+	Locations  []group    `json:"locations"`
+	Compared   bool       `json:"compared"`
+	New        int        `json:"new"`
+	Fixed      int        `json:"fixed"`
+	Files      [][]string `json:"files"`
+}
+
+func writePage(ctx context.Context, r *report, w io.Writer) error {
+	before, after, ok := strings.Cut(pageHTML, "{{data}}")
+	if !ok {
+		return fmt.Errorf("the page has no place for data")
+	}
+	counts := make([]int, severities)
+	var summary strings.Builder
+	for s := range severities {
+		counts[s] = r.stats.severities[s].count
+		fmt.Fprintf(&summary, "<li>%s: %d</li>", s.words(), counts[s])
+	}
+	files := [][]string{}
+	for _, f := range r.formats {
+		if f.name != "html" {
+			files = append(files, []string{f.name, f.object})
+		}
+	}
+	head, err := json.Marshal(pageData{
+		Scan: r.scan, Total: r.stats.total, Severities: counts,
+		Categories: r.stats.categories.top(topGroups), Locations: r.stats.locations.top(topGroups),
+		Compared: r.comparison.HasPrevious(), New: r.stats.newOnes, Fixed: r.stats.fixed, Files: files,
+	})
+	if err != nil {
+		return fmt.Errorf("encode summary: %w", err)
+	}
+	// What is filled in is not searched for marks again.
+	fill := strings.NewReplacer("{{policy}}", policy(), "{{title}}", html.EscapeString(r.scan.Title),
+		"{{style}}", pageStyle, "{{script}}", pageScript, "{{summary}}", summary.String())
+	head = head[:len(head)-1] // the list of findings is its last member
+	if err := writeAll(w, fill.Replace(before), string(head), `,"findings":[`); err != nil {
+		return err
+	}
+	if err := r.writePageEntries(ctx, w); err != nil {
+		return err
+	}
+	return writeAll(w, "]}", fill.Replace(after))
+}
+
+func (r *report) writePageEntries(ctx context.Context, w io.Writer) error {
+	quota := r.quota
+	separator := "\n"
+	var line []byte
+	return r.each(ctx, func(e *entry) error {
+		var err error
+		if line, err = appendPageEntry(line[:0], e); err != nil {
+			return err
+		}
+		if !quota[e.severity].room(len(line)) {
+			return nil
+		}
+		if err := writeAll(w, separator, string(line)); err != nil {
+			return err
+		}
+		separator = ",\n"
+		return nil
+	})
+}
+
+// appendPageEntry appends a finding as the script wants it: a list with the same places in each. No character that
+// could end the element it stands in, or that HTML knows, is left as it is.
+func appendPageEntry(dst []byte, e *entry) ([]byte, error) {
+	references := make([]any, 0, 2*min(len(e.references), maxPageReferences))
+	for _, ref := range e.references[:min(len(e.references), maxPageReferences)] {
+		references = append(references, cut(ref.Type, maxPageName), cut(ref.Value, maxPageName))
+	}
+	var attributes any = e.attributes
+	text, err := finding.AppendValue(nil, e.attributes)
+	switch {
+	case err != nil:
+		return dst, fmt.Errorf("attributes: %w", err)
+	case len(e.attributes) == 0:
+		attributes = nil
+	case len(text) > maxPageAttributes:
+		attributes = len(text) // the script says that they are too long
+	}
+	start := len(dst)
+	dst, err = finding.AppendValue(dst, []any{
+		int(e.severity), cut(e.name, maxPageName), cut(e.category, maxGroupName), cut(e.location, maxGroupName),
+		cut(e.description, maxPageText), cut(e.mitigation, maxPageText), references, attributes,
+		e.identifiedAt, string(e.state), e.id,
+	})
+	if err != nil {
+		return dst, fmt.Errorf("encode finding: %w", err)
+	}
+	return escapeForScript(dst, start), nil
+}
+
+// escapeForScript replaces, in the JSON from start on, < > & and the line breaks that JavaScript and JSON disagree on.
+func escapeForScript(dst []byte, start int) []byte {
+	const hex = "0123456789abcdef"
+	for i := start; i < len(dst); i++ {
+		c := dst[i]
+		if c == '<' || c == '>' || c == '&' || c == 0xe2 && i+2 < len(dst) && dst[i+1] == 0x80 && dst[i+2]&^1 == 0xa8 {
+			rest := string(dst[i:])
+			dst = dst[:i]
+			for j := 0; j < len(rest); j++ {
+				c := rest[j]
+				switch {
+				case c == '<', c == '>', c == '&':
+					dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+				case c == 0xe2 && j+2 < len(rest) && rest[j+1] == 0x80 && rest[j+2]&^1 == 0xa8:
+					dst = append(dst, '\\', 'u', '2', '0', '2', hex[rest[j+2]&15])
+					j += 2
+				default:
+					dst = append(dst, c)
+				}
+			}
+			return dst
+		}
+	}
+	return dst
+}
+
+func writeAll(w io.Writer, texts ...string) error {
+	for _, text := range texts {
+		if _, err := io.WriteString(w, text); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package persistencestaticreport
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// writeJUnit writes a test case per finding. Those of a severity that counts fail, the others pass. A Scan without
+// findings has one case that passes, since build servers take a report without cases for an error.
+func writeJUnit(ctx context.Context, r *report, w io.Writer) error {
+	failures := 0
+	for s := high; s <= r.failFrom; s++ {
+		failures += r.stats.severities[s].count
+	}
+	suite := fmt.Sprintf(`name=%s tests="%d" failures="%d" errors="0" skipped="0" time="0"`,
+		attribute(r.scan.Title), max(1, r.stats.total), failures)
+	timestamp := ""
+	if r.scan.Finished != "" {
+		timestamp = fmt.Sprintf(` timestamp="%s"`, strings.TrimSuffix(r.scan.Finished, "Z"))
+	}
+	err := writeAll(w, xml.Header, "<testsuites ", strings.Replace(suite, ` skipped="0"`, "", 1), ">\n<testsuite ", suite, timestamp, ">\n")
+	if err != nil {
+		return err
+	}
+	if r.stats.total == 0 {
+		err := writeAll(w, `<testcase name="no findings" classname=`, attribute(r.scan.Type), ` time="0"></testcase>`, "\n")
+		if err != nil {
+			return err
+		}
+	}
+	err = r.each(ctx, func(e *entry) error {
+		name := e.name
+		if e.location != "" {
+			name += " (" + e.location + ")"
+		}
+		text := fmt.Sprintf("<testcase name=%s classname=%s time=\"0\">", attribute(name), attribute(e.category))
+		if e.severity <= r.failFrom {
+			text += fmt.Sprintf("<failure message=%s type=%s>%s</failure>", attribute(e.severity.words()+": "+e.name), attribute(e.severity.String()), character(e.details()))
+		} else if details := e.details(); details != "" {
+			text += "<system-out>" + character(details) + "</system-out>"
+		}
+		return writeAll(w, text, "</testcase>\n")
+	})
+	if err != nil {
+		return err
+	}
+	return writeAll(w, "</testsuite>\n</testsuites>\n")
+}
+
+// details are the texts of a finding, for people.
+func (e *entry) details() string {
+	var parts []string
+	if e.location != "" {
+		parts = append(parts, "Location: "+e.location)
+	}
+	if e.description != "" {
+		parts = append(parts, e.description)
+	}
+	if e.mitigation != "" {
+		parts = append(parts, "Mitigation: "+e.mitigation)
+	}
+	for _, ref := range e.references {
+		parts = append(parts, strings.TrimSpace(ref.Type+" "+ref.Value))
+	}
+	return strings.Join(parts, "\n")
+}
+
+// attribute is a text as the value of an XML attribute, with its quotes.
+func attribute(text string) string { return `"` + character(text) + `"` }
+
+// character escapes; what XML cannot hold at all becomes U+FFFD.
+func character(text string) string {
+	var out bytes.Buffer
+	if err := xml.EscapeText(&out, []byte(text)); err != nil {
+		return "" // a buffer takes everything
+	}
+	return out.String()
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package persistencestaticreport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+)
+
+const (
+	// maxMarkdown is how many findings the Markdown has: it is for reading, in a comment or a wiki.
+	maxMarkdown = 100
+	// maxMarkdownText is how long a cell is.
+	maxMarkdownText = 200
+)
+
+// brief is what Markdown needs of a finding, so that not more is kept.
+func (e *entry) brief() *entry {
+	return &entry{
+		severity: e.severity, name: cut(e.name, maxMarkdownText), category: cut(e.category, maxMarkdownText),
+		location: cut(e.location, maxMarkdownText), state: e.state,
+	}
+}
+
+func writeMarkdown(_ context.Context, r *report, w io.Writer) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# %s\n\n", plain(cut(r.scan.Title, maxMarkdownText)))
+	fmt.Fprintf(&out, "Scan %s of type %s in namespace %s", plain(r.scan.Name), plain(r.scan.Type), plain(r.scan.Namespace))
+	if r.scan.Finished != "" {
+		fmt.Fprintf(&out, ", finished %s", r.scan.Finished)
+	}
+	fmt.Fprintf(&out, ": %d findings.\n", r.stats.total)
+	if r.comparison.HasPrevious() {
+		fmt.Fprintf(&out, "\nSince the previous run: %d new, %d fixed.\n", r.stats.newOnes, r.stats.fixed)
+	}
+	out.WriteString("\n| Severity | Findings |\n| --- | ---: |\n")
+	for s := range severities {
+		fmt.Fprintf(&out, "| %s | %d |\n", s.words(), r.stats.severities[s].count)
+	}
+	if r.stats.total == 0 {
+		return writeAll(w, out.String())
+	}
+	writeGroups(&out, "Category", r.stats.categories)
+	writeGroups(&out, "Location", r.stats.locations)
+	r.writeWorst(&out)
+	return writeAll(w, out.String())
+}
+
+func writeGroups(out *strings.Builder, title string, all groups) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n| %s | High | Medium | Low | Informational |\n| --- | ---: | ---: | ---: | ---: |\n", title)
+	for _, g := range all.top(topGroups) {
+		name := plain(cut(g.Name, maxMarkdownText))
+		if g.Name == "" {
+			name = "others"
+		}
+		fmt.Fprintf(out, "| %s |", name)
+		for _, n := range g.Counts {
+			fmt.Fprintf(out, " %d |", n)
+		}
+		out.WriteString("\n")
+	}
+}
+
+func (r *report) writeWorst(out *strings.Builder) {
+	out.WriteString("\n| Severity | Name | Category | Location |")
+	line := "\n| --- | --- | --- | --- |"
+	if r.comparison.HasPrevious() {
+		out.WriteString(" State |")
+		line += " --- |"
+	}
+	out.WriteString(line + "\n")
+	left := maxMarkdown
+	for s := range severities {
+		for _, e := range r.worst[s][:min(left, len(r.worst[s]))] {
+			left--
+			fmt.Fprintf(out, "| %s | %s | %s | %s |", s.words(), plain(e.name), plain(e.category), plain(e.location))
+			if e.state != "" {
+				fmt.Fprintf(out, " %s |", e.state)
+			}
+			out.WriteString("\n")
+		}
+	}
+	if r.stats.total > maxMarkdown {
+		fmt.Fprintf(out, "\nThe first %d of %d findings by severity.\n", maxMarkdown, r.stats.total)
+	}
+}
+
+// plain is a text in one line without a meaning in Markdown or HTML. Addresses must not become links on their own,
+// since nobody knows where they lead.
+func plain(text string) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || r == 0x85 || r == 0xa0 || r == 0x2028 || r == 0x2029
+	}), " ")
+	var out strings.Builder
+	for _, c := range text {
+		switch {
+		case c == '<':
+			out.WriteString("&lt;")
+		case c == '>':
+			out.WriteString("&gt;")
+		case c == '&':
+			out.WriteString("&amp;")
+		case strings.ContainsRune("\\`*_{}[]()#+-.!|~^=@:", c):
+			// An entity is a plain character for every dialect, a backslash is not.
+			fmt.Fprintf(&out, "&#%d;", c)
+		default:
+			out.WriteRune(c)
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package persistencestaticreport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/hooks/sdk/compare"
+)
+
+const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+// maxRules is how many categories are rules of their own.
+const maxRules = 1000
+
+// levels are SARIF's words for severities.
+var levels = [severities]string{"error", "warning", "note", "note"}
+
+// scores are what code hosts sort by, as CVSS.
+var scores = [severities]string{"8.0", "5.5", "2.0", "0.0"}
+
+// writeSARIF writes a log of SARIF 2.1.0: a rule per category, a result per finding.
+func writeSARIF(ctx context.Context, r *report, w io.Writer) error {
+	rules, places := r.rules()
+	run, err := finding.AppendValue(nil, finding.Object{{Key: "tool", Value: finding.Object{{Key: "driver", Value: finding.Object{
+		{Key: "name", Value: orWord(r.scan.Type, "scan")},
+		{Key: "informationUri", Value: "https://github.com/scanyard/scanyard"},
+		{Key: "rules", Value: rules},
+	}}}}, {Key: "automationDetails", Value: finding.Object{
+		{Key: "id", Value: r.scan.Namespace + "/" + r.scan.Name},
+	}}, {Key: "columnKind", Value: "utf16CodeUnits"}})
+	if err != nil {
+		return fmt.Errorf("encode run: %w", err)
+	}
+	err = writeAll(w, `{"$schema":"`+sarifSchema+`","version":"2.1.0","runs":[`, string(run[:len(run)-1]), `,"results":[`)
+	if err != nil {
+		return err
+	}
+	line := []byte("\n")
+	err = r.each(ctx, func(e *entry) error {
+		var err error
+		if line, err = finding.AppendValue(line, result(e, places)); err != nil {
+			return fmt.Errorf("encode result: %w", err)
+		}
+		if err := writeAll(w, string(line)); err != nil {
+			return err
+		}
+		line = append(line[:0], ",\n"...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return writeAll(w, "]}]}\n")
+}
+
+// rules are the categories, and where each is in the list.
+func (r *report) rules() (rules []any, places map[string]int) {
+	places = map[string]int{}
+	rules = []any{}
+	for _, g := range r.stats.categories.top(maxRules) {
+		if g.Name == "" {
+			continue // the sum of the others, which have no rules
+		}
+		worst := high
+		for g.Counts[worst] == 0 {
+			worst++
+		}
+		places[g.Name] = len(rules)
+		rules = append(rules, finding.Object{
+			{Key: "id", Value: g.Name},
+			{Key: "shortDescription", Value: finding.Object{{Key: "text", Value: g.Name}}},
+			{Key: "defaultConfiguration", Value: finding.Object{{Key: "level", Value: levels[worst]}}},
+			{Key: "properties", Value: finding.Object{
+				{Key: "tags", Value: []string{"security"}}, {Key: "security-severity", Value: scores[worst]},
+			}},
+		})
+	}
+	return rules, places
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
+
+func result(e *entry, places map[string]int) finding.Object {
+	rule := cut(e.category, maxGroupName)
+	o := finding.Object{{Key: "ruleId", Value: rule}}
+	if i, ok := places[rule]; ok {
+		o.Set("ruleIndex", i)
+	}
+	text := e.name
+	if e.description != "" {
+		text += "\n\n" + e.description
+	}
+	o.Set("level", levels[e.severity])
+	o.Set("message", finding.Object{{Key: "text", Value: text}})
+	if e.location != "" {
+		o.Set("locations", []any{place(e)})
+	}
+	if uuid.MatchString(e.id) {
+		o.Set("guid", e.id)
+	}
+	o.Set("partialFingerprints", finding.Object{{Key: "scanyard/v1", Value: orWord(e.fingerprint, e.id)}})
+	switch e.state {
+	case compare.New:
+		o.Set("baselineState", "new")
+	case compare.Known:
+		o.Set("baselineState", "unchanged")
+	case compare.Fixed: // not among the findings
+	}
+	properties := finding.Object{
+		{Key: "severity", Value: e.severity.String()}, {Key: "security-severity", Value: scores[e.severity]},
+	}
+	if len(e.attributes) > 0 {
+		properties.Set("attributes", e.attributes) // apart: a name among them may mean something to SARIF
+	}
+	if e.mitigation != "" {
+		properties.Set("mitigation", e.mitigation)
+	}
+	if len(e.references) > 0 {
+		var references []any
+		for _, ref := range e.references {
+			references = append(references, finding.Object{{Key: "type", Value: ref.Type}, {Key: "value", Value: ref.Value}})
+		}
+		properties.Set("references", references)
+	}
+	o.Set("properties", properties)
+	return o
+}
+
+// place is where a result is: an artifact where the location is a URI, else a name.
+func place(e *entry) finding.Object {
+	uri, ok := uriOf(e.location)
+	if !ok {
+		return finding.Object{{Key: "logicalLocations", Value: []any{finding.Object{{Key: "fullyQualifiedName", Value: e.location}}}}}
+	}
+	physical := finding.Object{{Key: "artifactLocation", Value: finding.Object{{Key: "uri", Value: uri}}}}
+	for _, key := range []string{"line_number", "startLine", "start_line", "line"} {
+		if n, ok := e.attributes.Get(key); ok {
+			if line, ok := n.(float64); ok && line >= 1 && line < 1<<31 && line == float64(int(line)) {
+				physical.Set("region", finding.Object{{Key: "startLine", Value: int(line)}})
+				break
+			}
+		}
+	}
+	return finding.Object{{Key: "physicalLocation", Value: physical}}
+}
+
+// uriOf writes a location as RFC 3986 wants it, if it can be.
+func uriOf(location string) (string, bool) {
+	if strings.ContainsFunc(location, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return "", false
+	}
+	parsed, err := url.Parse(location)
+	if err != nil || parsed.User != nil { // no credentials in a place that is shown as a link
+		return "", false
+	}
+	var query strings.Builder
+	for _, c := range parsed.RawQuery {
+		if strings.ContainsRune("\"<>\\^`{|}[]", c) || c > 0x7e {
+			query.WriteString(url.QueryEscape(string(c)))
+			continue
+		}
+		query.WriteRune(c)
+	}
+	parsed.RawQuery = query.String()
+	return parsed.String(), true
+}
+
+func orWord(text, fallback string) string {
+	if text != "" {
+		return text
+	}
+	return fallback
+}
