@@ -4,46 +4,23 @@ package notification
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
-// asHook makes the test binary be the hook, in a process whose memory can be measured. Its value is the API server.
-const asHook = "SCANYARD_TEST_AS_HOOK"
-
-func TestMain(m *testing.M) {
-	if api := os.Getenv(asHook); api != "" {
-		os.Exit(sdk.Run(context.Background(), Hook(), sdk.Process{
-			Args: os.Args[1:], Env: os.LookupEnv, Stderr: os.Stderr,
-			Kubernetes: func() (*rest.Config, error) { return &rest.Config{Host: api}, nil },
-		}))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(sdktest.Main(m, Hook())) }
 
 // TestMemoryIsBounded tells five channels of a run that shares half of its findings with the one before.
 // SCANYARD_TEST_FINDINGS changes their number.
 func TestMemoryIsBounded(t *testing.T) {
-	count := 100_000
-	if text := os.Getenv("SCANYARD_TEST_FINDINGS"); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	count := sdktest.HowMany(t, 100_000)
 	requests := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -72,21 +49,7 @@ func TestMemoryIsBounded(t *testing.T) {
 - {type: webhook, endPoint: WEBHOOK, templateText: '{"new": {{ .count }}, "kept": {{ len .findings }}}', rules: [{matches: {states: [new]}}]}
 - {type: webhook, endPoint: EACH, perFinding: true, templateText: '{{ toJson .finding }}', rules: [{matches: {states: [fixed]}}]}
 `
-	cmd := exec.CommandContext(t.Context(), os.Args[0], server.URL+"/raw", server.URL+"/findings.json")
-	cmd.Env = append(os.Environ(), asHook+"="+server.URL, "SCAN_NAME=s", "NAMESPACE=ns", "PREVIOUS_FINDINGS_URL="+server.URL+"/previous.json",
-		"NOTIFICATION_CHANNELS="+channels, "SLACK="+server.URL+"/slack", "TEAMS="+server.URL+"/teams", "MATTERMOST="+server.URL+"/mattermost",
-		"WEBHOOK="+server.URL+"/webhook", "EACH="+server.URL+"/each")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		t.Fatal("no resource usage on this system")
-	}
-	t.Logf("%d findings, peak RSS %d MiB, CPU %s", count, usage.Maxrss>>10, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-	if peak := usage.Maxrss >> 10; peak > 64 {
-		t.Errorf("peak RSS %d MiB, want at most 64", peak)
-	}
+	sdktest.Measure(t, server.URL, []string{"PREVIOUS_FINDINGS_URL=" + server.URL + "/previous.json", "NOTIFICATION_CHANNELS=" + channels, "SLACK=" + server.URL + "/slack", "TEAMS=" + server.URL + "/teams", "MATTERMOST=" + server.URL + "/mattermost", "WEBHOOK=" + server.URL + "/webhook", "EACH=" + server.URL + "/each"}, server.URL+"/raw", server.URL+"/findings.json")
 	if requests["/slack"] != 1 || requests["/teams"] != 1 || requests["/mattermost"] != 1 || requests["/webhook"] != 1 || requests["/each"] != 3 {
 		t.Errorf("requests %v, want one each and three fixed ones", requests)
 	}

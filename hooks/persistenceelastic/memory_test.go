@@ -4,56 +4,23 @@ package persistenceelastic
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
-// asHook makes the test binary be the hook, in a process whose memory can be measured. It holds the API server's address.
-const asHook = "SCANYARD_TEST_AS_HOOK"
-
-func TestMain(m *testing.M) {
-	if host := os.Getenv(asHook); host != "" {
-		code := sdk.Run(context.Background(), Hook(), sdk.Process{
-			Args: os.Args[1:], Env: os.LookupEnv, Stderr: os.Stderr,
-			Kubernetes: func() (*rest.Config, error) { return &rest.Config{Host: host}, nil },
-		})
-		// Not what wait tells of a process: that begins with the size of the one that started it.
-		status, err := os.ReadFile("/proc/self/status")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Stdout.Write(status)
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
-
-// maxMemory is the bound for any number of findings. Half of it is the Go runtime and the program itself.
-const maxMemory = 64 << 20
+func TestMain(m *testing.M) { os.Exit(sdktest.Main(m, Hook())) }
 
 // TestMemoryIsBounded writes findings of 30 MB. SCANYARD_TEST_FINDINGS changes their number.
 func TestMemoryIsBounded(t *testing.T) {
-	count := 100_000
-	if text := os.Getenv("SCANYARD_TEST_FINDINGS"); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	count := sdktest.HowMany(t, 100_000)
 	received := 0
 	world := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch {
@@ -70,24 +37,10 @@ func TestMemoryIsBounded(t *testing.T) {
 	defer world.Close()
 	for _, batch := range []string{"50", "5000"} {
 		received = 0
-		cmd := exec.CommandContext(t.Context(), os.Args[0], world.URL+"/raw?sig=1", world.URL+"/findings.json?sig=1")
-		cmd.Env = append(os.Environ(), asHook+"="+world.URL, "SCAN_NAME=s", "NAMESPACE=ns", "ELASTICSEARCH_ADDRESS="+world.URL, "ELASTICSEARCH_BATCH_SIZE="+batch)
-		cmd.Stderr = os.Stderr
-		status, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var peak int
-		for line := range strings.Lines(string(status)) {
-			if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-				if _, err := fmt.Sscanf(text, "%d kB", &peak); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		t.Logf("%d findings by %s, peak RSS %d MiB, CPU %s", count, batch, peak>>10, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-		if peak == 0 || peak > maxMemory>>10 || received != count {
-			t.Errorf("peak RSS %d MiB with %d findings, want at most %d with %d", peak>>10, received, maxMemory>>20, count)
+		sdktest.Measure(t, world.URL, []string{"ELASTICSEARCH_ADDRESS=" + world.URL, "ELASTICSEARCH_BATCH_SIZE=" + batch},
+			world.URL+"/raw?sig=1", world.URL+"/findings.json?sig=1")
+		if received != count {
+			t.Errorf("%d findings were received by %s, want %d", received, batch, count)
 		}
 	}
 }

@@ -5,67 +5,23 @@ package persistencestaticreport
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
-// asHook makes the test binary be the hook, in a process whose memory can be measured. Its value is the API server.
-const asHook = "SCANYARD_TEST_AS_HOOK"
-
-func TestMain(m *testing.M) {
-	if api := os.Getenv(asHook); api != "" {
-		code := sdk.Run(context.Background(), Hook(), sdk.Process{
-			Args: os.Args[1:], Env: os.LookupEnv, Stderr: os.Stderr,
-			Kubernetes: func() (*rest.Config, error) { return &rest.Config{Host: api}, nil },
-		})
-		// The kernel's own figure for a process that has ended counts what its parent had before the start, too.
-		if status, err := os.ReadFile("/proc/self/status"); err == nil {
-			fmt.Printf("%s\n", peakLine.Find(status))
-		}
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
-
-var peakLine = regexp.MustCompile(`VmHWM:\s*([0-9]+) kB`)
-
-// peakOf is how many MiB a process says it had at most.
-func peakOf(t *testing.T, output []byte) int {
-	t.Helper()
-	found := peakLine.FindSubmatch(output)
-	if found == nil {
-		t.Fatalf("no peak in %s", output)
-	}
-	kib, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kib >> 10
-}
+func TestMain(m *testing.M) { os.Exit(sdktest.Main(m, Hook())) }
 
 // TestMemoryIsBounded writes all reports of many findings, with as many locations. SCANYARD_TEST_FINDINGS changes their
 // number.
 func TestMemoryIsBounded(t *testing.T) {
-	count := 100_000
-	if text := os.Getenv("SCANYARD_TEST_FINDINGS"); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	count := sdktest.HowMany(t, 100_000)
 	lines := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch {
@@ -84,17 +40,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}))
 	defer server.Close()
 	urls := fmt.Sprintf(`{"report.html":"%[1]s/html","report.sarif":"%[1]s/sarif","report.junit.xml":"%[1]s/junit","report.csv":"%[1]s/csv","report.md":"%[1]s/md"}`, server.URL)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], server.URL+"/raw", server.URL+"/findings.json")
-	cmd.Env = append(os.Environ(), asHook+"="+server.URL, "SCAN_NAME=s", "NAMESPACE=ns", "OUTPUT_URLS="+urls)
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	peak := peakOf(t, output)
-	t.Logf("%d findings, peak RSS %d MiB, CPU %s", count, peak, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-	if peak > 64 {
-		t.Errorf("peak RSS %d MiB, want at most 64", peak)
-	}
+	sdktest.Measure(t, server.URL, []string{"OUTPUT_URLS=" + urls}, server.URL+"/raw", server.URL+"/findings.json")
 	inPage := min(count, defaultMaxFindings)
 	if lines["/csv"] != count+1 || lines["/sarif"] != count+1 || lines["/junit"] != count+5 || lines["/html"] < inPage {
 		t.Errorf("lines %v for %d findings", lines, count)

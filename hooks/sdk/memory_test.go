@@ -11,31 +11,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/compare"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
+	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
-// asHook makes the test binary be a hook, in a process whose memory can be measured. Its value is the API server.
-const asHook = "SCANYARD_TEST_AS_HOOK"
-
-func TestMain(m *testing.M) {
-	if api := os.Getenv(asHook); api != "" {
-		os.Exit(sdk.Run(context.Background(), comparingHook(), sdk.Process{
-			Args: os.Args[1:], Env: os.LookupEnv, Stderr: os.Stderr,
-			Kubernetes: func() (*rest.Config, error) { return &rest.Config{Host: api}, nil },
-		}))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(sdktest.Main(m, comparingHook())) }
 
 // comparingHook sends what is new in batches, and then how many are fixed.
 func comparingHook() sdk.Hook {
@@ -69,13 +54,7 @@ func comparingHook() sdk.Hook {
 
 // TestMemoryIsBounded compares two runs that share half of their findings. SCANYARD_TEST_FINDINGS changes their number.
 func TestMemoryIsBounded(t *testing.T) {
-	count := 200_000
-	if text := os.Getenv("SCANYARD_TEST_FINDINGS"); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	count := sdktest.HowMany(t, 200_000)
 	const fixed = 3
 	arrived, gone := 0, 0
 	var server *httptest.Server
@@ -103,19 +82,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], server.URL+"/raw", server.URL+"/findings.json")
-	cmd.Env = append(os.Environ(), asHook+"="+server.URL, "SCAN_NAME=s", "NAMESPACE=ns", "PREVIOUS_FINDINGS_URL="+server.URL+"/previous.json")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		t.Fatal("no resource usage on this system")
-	}
-	t.Logf("%d findings, peak RSS %d MiB, CPU %s", count, usage.Maxrss>>10, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-	if peak := usage.Maxrss >> 10; peak > 64 {
-		t.Errorf("peak RSS %d MiB, want at most 64", peak)
-	}
+	sdktest.Measure(t, server.URL, []string{"PREVIOUS_FINDINGS_URL=" + server.URL + "/previous.json"}, server.URL+"/raw", server.URL+"/findings.json")
 	if arrived != count-count/2 || gone != fixed {
 		t.Errorf("%d new findings and %d fixed ones arrived, want %d and %d", arrived, gone, count-count/2, fixed)
 	}

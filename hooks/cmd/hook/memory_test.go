@@ -11,36 +11,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
-// asHook makes the test binary be the hook, in a process whose memory can be measured.
-const asHook = "SCANYARD_TEST_AS_HOOK"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(asHook) != "" {
-		os.Exit(start(context.Background(), os.Args, os.LookupEnv, os.Stdout, os.Stderr))
-	}
-	os.Exit(m.Run())
+	os.Exit(sdktest.MainFunc(m, func(string) int {
+		return start(context.Background(), os.Args, os.LookupEnv, os.Stdout, os.Stderr)
+	}))
 }
-
-// maxMemory is the bound for any number of findings. Half of it is the Go runtime and the program itself.
-const maxMemory = 64 << 20
 
 // TestMemoryIsBounded runs both hooks as processes over findings of 140 MB. SCANYARD_TEST_FINDINGS changes their number.
 func TestMemoryIsBounded(t *testing.T) {
-	count := 400_000
-	if text := os.Getenv("SCANYARD_TEST_FINDINGS"); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	count := sdktest.HowMany(t, 400_000)
 	world := newLargeWorld(count)
 	defer world.server.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -51,20 +37,9 @@ func TestMemoryIsBounded(t *testing.T) {
 	url := func(path string) string { return world.server.URL + path + "?sig=1" }
 
 	run := func(hook string, env ...string) {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], hook, url("/raw"), url("/findings.json"), url("/put-raw"), url("/put-findings.json"))
-		cmd.Env = append(append(os.Environ(), asHook+"=1", "KUBECONFIG="+kubeconfig, "SCAN_NAME=s", "NAMESPACE=ns"), env...)
-		output, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v: %s", hook, err, output)
-		}
-		usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		if !ok {
-			t.Fatal("no resource usage on this system")
-		}
-		t.Logf("%s: %d findings, peak RSS %d MiB, CPU %s", hook, count, usage.Maxrss>>10, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-		if peak := usage.Maxrss << 10; peak > maxMemory {
-			t.Errorf("%s: peak RSS %d MiB, want at most %d", hook, peak>>20, maxMemory>>20)
-		}
+		t.Log(hook)
+		sdktest.Measure(t, world.server.URL, append([]string{"KUBECONFIG=" + kubeconfig}, env...),
+			hook, url("/raw"), url("/findings.json"), url("/put-raw"), url("/put-findings.json"))
 	}
 
 	run("update-field", "ATTRIBUTE_NAME=attributes.port", "ATTRIBUTE_VALUE=x")
