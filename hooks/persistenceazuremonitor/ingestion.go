@@ -4,7 +4,6 @@ package persistenceazuremonitor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,10 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
@@ -71,7 +66,7 @@ func newIngestion(env sdk.Env) (sdk.Handler, error) {
 
 // Handle sends the findings.
 func (i *ingestion) Handle(ctx context.Context, s *sdk.Session) error {
-	at, err := storedAt(s)
+	at, err := s.StoredAt()
 	if err != nil {
 		return err
 	}
@@ -102,22 +97,6 @@ func (i *ingestion) post(ctx context.Context, client *delivery.Client, tokens *t
 		}
 		tokens.forget()
 	}
-}
-
-// storedAt is when the findings were stored: the same time again when the Job is started again.
-func storedAt(s *sdk.Session) (time.Time, error) {
-	var scan struct {
-		Status struct {
-			Conditions []metav1.Condition `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := json.Unmarshal(s.Scan().Raw, &scan); err != nil {
-		return time.Time{}, fmt.Errorf("read conditions of the Scan: %w", err)
-	}
-	if c := meta.FindStatusCondition(scan.Status.Conditions, executionv1.ConditionParsed); c != nil && c.Status == metav1.ConditionTrue {
-		return c.LastTransitionTime.Time, nil
-	}
-	return s.Now(), nil
 }
 
 // tokens keeps a token for as long as it is good.

@@ -4,19 +4,13 @@ package persistenceelastic
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
@@ -36,7 +30,7 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	r := &run{handler: h, session: s, client: s.Sender(delivery.Options{
 		FarEnd: "Elasticsearch", MaxAnswer: maxAnswer, Secrets: h.secrets,
 	})}
-	at, err := storedAt(s)
+	at, err := s.StoredAt()
 	if err != nil {
 		return err
 	}
@@ -56,22 +50,6 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 		return err
 	}
 	return r.writeFindings(ctx)
-}
-
-// storedAt is when the findings were stored: the same time again when the Job is started again.
-func storedAt(s *sdk.Session) (time.Time, error) {
-	var scan struct {
-		Status struct {
-			Conditions []metav1.Condition `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := json.Unmarshal(s.Scan().Raw, &scan); err != nil {
-		return time.Time{}, fmt.Errorf("read conditions of the Scan: %w", err)
-	}
-	if c := meta.FindStatusCondition(scan.Status.Conditions, executionv1.ConditionParsed); c != nil && c.Status == metav1.ConditionTrue {
-		return c.LastTransitionTime.Time, nil
-	}
-	return s.Now(), nil
 }
 
 type run struct {

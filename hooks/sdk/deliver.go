@@ -67,6 +67,28 @@ func (s *Session) Hook() string { return s.hook }
 // Now is the time by the session's clock.
 func (s *Session) Now() time.Time { return s.sending.Clock.Now() }
 
+// StoredAt is when the findings were stored: the same time again when the Job is started again. Under an operator that
+// tells no conditions it is now.
+func (s *Session) StoredAt() (time.Time, error) {
+	var scan struct {
+		Status struct {
+			Conditions []struct {
+				Type, Status       string
+				LastTransitionTime time.Time
+			}
+		}
+	}
+	if err := json.Unmarshal(s.Scan().Raw, &scan); err != nil {
+		return time.Time{}, fmt.Errorf("read conditions of the Scan: %w", err)
+	}
+	for _, c := range scan.Status.Conditions {
+		if c.Type == "Parsed" && c.Status == "True" {
+			return c.LastTransitionTime, nil
+		}
+	}
+	return s.Now(), nil
+}
+
 // Key derives an idempotency key for a delivery of this hook about this Scan. It is the same when the Job is started
 // again. The parts tell one delivery from another: where it goes to, and a finding's id or those of a batch.
 // Two hooks of one kind must not share keys: HOOK_NAME tells them apart where it is set, else the parts must.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
@@ -58,7 +59,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err != nil || common == nil {
 		return err
 	}
-	return open(ctx, in, func(report *jsonstream.Reader) error {
+	return jsondoc.Read(ctx, in, func(report *jsonstream.Reader) error {
 		return report.Object(func(key string) error {
 			if key != "results" {
 				return nil
@@ -77,24 +78,10 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	})
 }
 
-// open reads the report from its first byte to its last.
-func open(ctx context.Context, in *sdk.Input, read func(*jsonstream.Reader) error) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	report := jsonstream.NewReader(raw, in.Limits.JSON())
-	if err := read(report); err != nil {
-		return err
-	}
-	return report.End()
-}
-
 // readRun is the first pass. Nil means that there are no results, and no need for another pass.
 func readRun(ctx context.Context, in *sdk.Input) (*run, error) {
 	h := header{}
-	if err := open(ctx, in, h.read); err != nil {
+	if err := jsondoc.Read(ctx, in, h.read); err != nil {
 		return nil, err
 	}
 	if h.results == 0 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
@@ -59,7 +60,7 @@ func kinds() []sdk.Kind {
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	site := site{}
-	if err := open(ctx, in, site.read); err != nil {
+	if err := jsondoc.Read(ctx, in, site.read); err != nil {
 		return err
 	}
 	target, _ := site.report.Get("target_url")
@@ -73,7 +74,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err := emit(f); err != nil {
 		return err
 	}
-	return open(ctx, in, func(report *jsonstream.Reader) error {
+	return jsondoc.Read(ctx, in, func(report *jsonstream.Reader) error {
 		return report.Object(func(key string) error {
 			if key != keyFindings {
 				return nil
@@ -90,20 +91,6 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 			})
 		})
 	})
-}
-
-// open reads the report from its first byte to its last.
-func open(ctx context.Context, in *sdk.Input, read func(*jsonstream.Reader) error) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	report := jsonstream.NewReader(raw, in.Limits.JSON())
-	if err := read(report); err != nil {
-		return err
-	}
-	return report.End()
 }
 
 func parseFinding(v, target any, emit sdk.Emit) error {

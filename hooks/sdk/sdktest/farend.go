@@ -43,8 +43,9 @@ type FarEnd struct {
 	clock *Clock
 	reply func(n int, r Request) Reply
 
-	mu       sync.Mutex
-	requests []Request
+	answering sync.Mutex // one at a time, also where a request that was given up is followed by the next
+	mu        sync.Mutex
+	requests  []Request
 }
 
 // NewFarEnd starts a server that answers its n-th request, counted from 0, with what reply says. Requests come one
@@ -82,7 +83,9 @@ func (f *FarEnd) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	n := len(f.requests)
 	f.requests = append(f.requests, request)
 	f.mu.Unlock()
+	f.answering.Lock()
 	reply := f.reply(n, request)
+	f.answering.Unlock()
 	switch {
 	case reply.Drop:
 		panic(http.ErrAbortHandler) // how net/http is told to break off

@@ -497,7 +497,13 @@ func untilNextLook(o *observed, j job) time.Duration {
 func (d *decision) watchJob(o *observed, s *status, r role, phase, message string) {
 	j, _ := o.jobOf(r)
 	t := trouble{executionv1.ReasonRunning, message}
-	if j.failedPods > 0 {
+	switch last := findCondition(o.scan.Status.Conditions, phase); {
+	case j.failedPods == 0:
+	case j.podGone && last != nil && last.Status == metav1.ConditionUnknown && last.Reason == executionv1.ReasonContainerFailing:
+		// The Job controller has removed the pod, and with it what it ended with: that is said until the next one
+		// is there, or the Job has failed.
+		t = trouble{last.Reason, last.Message}
+	default:
 		t.message += fmt.Sprintf(" Tries that failed: %d; the next one follows (Job %s).", j.failedPods, j.name)
 	}
 	switch {

@@ -186,6 +186,7 @@ func (r *Reconciler) observePods(ctx context.Context, o *observed, b *batchv1.Jo
 			j.pendingSince = p.CreationTimestamp.Time
 		}
 	}
+	j.podGone = len(pods.Items) == 0 && hasTried(b)
 	if len(pods.Items) > 0 || hasTried(b) || j.suspended {
 		return nil
 	}

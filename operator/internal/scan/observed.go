@@ -93,6 +93,8 @@ type job struct {
 	trouble *trouble
 	// noPod means that the Job has no pod yet.
 	noPod bool
+	// podGone means that the Job has had a pod and has none.
+	podGone bool
 	// failedPods is how many of its pods have failed so far.
 	failedPods int32
 }
