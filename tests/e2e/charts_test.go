@@ -4,15 +4,19 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -29,21 +33,96 @@ func wantObjects(t *testing.T, namespace string, objects map[string]client.Objec
 	}
 }
 
+// scannerChart says what the chart of scanners, or of parsers alone, makes.
+type scannerChart struct {
+	scanTypes   []string
+	resultTypes []string
+	// rules is how many cascading rules it has.
+	rules int
+	// notWide are ScanTypes that there are only in one namespace.
+	notWide []string
+}
+
+// scannerCharts are the charts of all scanners and parsers. Each other chart is one of
+// a hook, which it makes under its own name.
+var scannerCharts = map[string]scannerChart{
+	"ffuf":             {scanTypes: []string{"ffuf"}, resultTypes: []string{"ffuf-json"}, rules: 1},
+	"git-repo-scanner": {scanTypes: []string{"git-repo-scanner"}, resultTypes: []string{"git-repo-scanner-json"}},
+	"gitleaks":         {scanTypes: []string{"gitleaks"}, resultTypes: []string{"gitleaks-json"}},
+	"kube-hunter":      {scanTypes: []string{"kube-hunter"}, resultTypes: []string{"kube-hunter-json"}, rules: 2},
+	"ncrack":           {scanTypes: []string{"ncrack"}, resultTypes: []string{"ncrack-xml"}, rules: 9},
+	"nikto":            {scanTypes: []string{"nikto"}, resultTypes: []string{"nikto-json"}, rules: 1},
+	"nmap":             {scanTypes: []string{"nmap"}, resultTypes: []string{"nmap-xml"}, rules: 2},
+	"nuclei":           {scanTypes: []string{"nuclei"}, resultTypes: []string{"nuclei-json"}, rules: 2},
+	"parse-definitions": {resultTypes: []string{
+		"checkov-json", "cyclonedx", "grype-json", "junit-xml", "kubescape-json", "osv-scanner-json", "sarif", "spdx", "testssl-json", "trufflehog-jsonl",
+	}},
+	"screenshooter":            {scanTypes: []string{"screenshooter"}, resultTypes: []string{"screenshot-png"}, rules: 2},
+	"semgrep":                  {scanTypes: []string{"semgrep"}, resultTypes: []string{"semgrep-json"}},
+	"ssh-audit":                {scanTypes: []string{"ssh-audit"}, resultTypes: []string{"ssh-audit-json"}, rules: 1},
+	"sslyze":                   {scanTypes: []string{"sslyze"}, resultTypes: []string{"sslyze-json"}, rules: 6},
+	"subfinder":                {scanTypes: []string{"subfinder"}, resultTypes: []string{"subfinder-json"}},
+	"test-scan":                {scanTypes: []string{"test-scan"}, resultTypes: []string{"test-txt"}},
+	"trivy":                    {scanTypes: []string{"trivy-image", "trivy-filesystem", "trivy-repo", "trivy-k8s"}, resultTypes: []string{"trivy-json"}, notWide: []string{"trivy-k8s"}},
+	"trivy-sbom":               {scanTypes: []string{"trivy-sbom-image"}, resultTypes: []string{"sbom-cyclonedx"}},
+	"whatweb":                  {scanTypes: []string{"whatweb"}, resultTypes: []string{"whatweb-json"}, rules: 1},
+	"wpscan":                   {scanTypes: []string{"wpscan"}, resultTypes: []string{"wpscan-json"}},
+	"zap-automation-framework": {scanTypes: []string{"zap-automation-framework"}, resultTypes: []string{"zap-xml"}, rules: 2},
+}
+
+// everyChart lists the charts of the repository but the operator's, which all tests
+// use.
+func everyChart(t *testing.T) []string {
+	t.Helper()
+	all, err := w.helm.Charts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range scannerCharts {
+		if !slices.Contains(all, name) {
+			t.Errorf("there is no chart %s", name)
+		}
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return name == "scanyard" })
+}
+
+// objects are those of one namespace, or of the cluster.
+func (c scannerChart) objects(wide bool) map[string]client.Object {
+	out := map[string]client.Object{}
+	for _, name := range c.resultTypes {
+		if out[name] = client.Object(&executionv1.ParseDefinition{}); wide {
+			out[name] = &executionv1.ClusterParseDefinition{}
+		}
+	}
+	for _, name := range c.scanTypes {
+		switch {
+		case !wide:
+			out[name] = &executionv1.ScanType{}
+		case !slices.Contains(c.notWide, name):
+			out[name] = &executionv1.ClusterScanType{}
+		}
+	}
+	return out
+}
+
 func TestChartsInstallIntoANamespace(t *testing.T) {
 	t.Parallel()
-	cases := map[string]map[string]client.Object{
-		"nmap":            {"nmap": &executionv1.ScanType{}, "nmap-xml": &executionv1.ParseDefinition{}},
-		"gitleaks":        {"gitleaks": &executionv1.ScanType{}, "gitleaks-json": &executionv1.ParseDefinition{}},
-		"test-scan":       {"test-scan": &executionv1.ScanType{}, "test-txt": &executionv1.ParseDefinition{}},
-		"generic-webhook": {"generic-webhook": &executionv1.ScanCompletionHook{}},
-		"update-field":    {"update-field": &executionv1.ScanCompletionHook{}},
-	}
-	for name, objects := range cases {
+	for _, name := range everyChart(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t)
-			chart(t, name, ns, nil)
-			wantObjects(t, ns, objects)
+			if c, ok := scannerCharts[name]; ok {
+				values := map[string]any{}
+				if c.rules > 0 {
+					values["cascadingRules"] = map[string]any{"enabled": true}
+				}
+				chart(t, name, ns, values)
+				wantObjects(t, ns, c.objects(false))
+				wantRules(t, ns, c.rules)
+			} else {
+				chart(t, name, ns, nil)
+				wantObjects(t, ns, map[string]client.Object{name: &executionv1.ScanCompletionHook{}})
+			}
 			if err := w.helm.Uninstall(t.Context(), name, ns); err != nil {
 				t.Error(err)
 			}
@@ -51,9 +130,24 @@ func TestChartsInstallIntoANamespace(t *testing.T) {
 	}
 }
 
+func wantRules(t *testing.T, namespace string, n int) {
+	t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cascading.securecodebox.io", Version: "v1", Kind: "CascadingRuleList"})
+	if err := w.admin.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != n {
+		t.Errorf("%d cascading rules, want %d", len(list.Items), n)
+	}
+}
+
 // clusterReleases are installed once for all tests that need them: names of Cluster*
 // objects are taken once per cluster.
-var clusterReleases sync.Once
+var clusterReleases struct {
+	sync.Once
+	err error
+}
 
 // clusterNamespace is where they are installed, and where their hooks run.
 const clusterNamespace = "e2e-cluster-admin"
@@ -67,33 +161,44 @@ func clusterCharts(t *testing.T) {
 	t.Helper()
 	clusterReleases.Do(func() {
 		wide := map[string]any{"clusterWide": true}
-		for _, r := range []install.Release{
-			{Chart: "nmap", Values: wide},
-			{Chart: "gitleaks", Values: wide},
-			{Chart: "test-scan", Values: wide},
-			{Chart: "generic-webhook", Name: clusterWebhook, Values: map[string]any{
+		var releases []install.Release
+		for name := range scannerCharts {
+			releases = append(releases, install.Release{Chart: name, Values: wide})
+		}
+		releases = append(releases,
+			install.Release{Chart: "generic-webhook", Name: clusterWebhook, Values: map[string]any{
 				"clusterWide": true, "executionNamespace": clusterNamespace, "webhookUrl": w.hooks.URL("/cluster"), "fullnameOverride": clusterWebhook,
 			}},
-			{Chart: "update-field", Name: clusterUpdate, Values: map[string]any{
+			install.Release{Chart: "update-field", Name: clusterUpdate, Values: map[string]any{
 				"clusterWide": true, "fullnameOverride": clusterUpdate, "attribute": map[string]any{"name": "category", "value": "renamed"},
-			}},
-		} {
-			r.Namespace = clusterNamespace
-			release(t, r)
-		}
+			}})
+		clusterReleases.err = installTogether(t.Context(), releases)
 	})
+	if clusterReleases.err != nil {
+		t.Fatal(clusterReleases.err)
+	}
+}
+
+// installTogether installs releases for the whole cluster, some at a time.
+func installTogether(ctx context.Context, releases []install.Release) error {
+	const together = 4
+	var g errgroup.Group
+	g.SetLimit(together)
+	for _, r := range releases {
+		r.Namespace = clusterNamespace
+		g.Go(func() error { return w.helm.Install(ctx, r) })
+	}
+	return g.Wait()
 }
 
 func TestChartsInstallClusterWide(t *testing.T) {
 	t.Parallel()
 	clusterCharts(t)
+	for _, c := range scannerCharts {
+		wantObjects(t, "", c.objects(true))
+	}
 	webhook, update := &executionv1.ClusterScanCompletionHook{}, &executionv1.ClusterScanCompletionHook{}
-	wantObjects(t, "", map[string]client.Object{
-		"nmap": &executionv1.ClusterScanType{}, "nmap-xml": &executionv1.ClusterParseDefinition{},
-		"gitleaks": &executionv1.ClusterScanType{}, "gitleaks-json": &executionv1.ClusterParseDefinition{},
-		"test-scan": &executionv1.ClusterScanType{}, "test-txt": &executionv1.ClusterParseDefinition{},
-		clusterWebhook: webhook, clusterUpdate: update,
-	})
+	wantObjects(t, "", map[string]client.Object{clusterWebhook: webhook, clusterUpdate: update})
 	if webhook.Spec.ExecutionNamespace != clusterNamespace || update.Spec.ExecutionNamespace != "" {
 		t.Errorf("executionNamespaces %q and %q", webhook.Spec.ExecutionNamespace, update.Spec.ExecutionNamespace)
 	}

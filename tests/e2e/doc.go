@@ -10,7 +10,18 @@
 // TestDefect<NN> hold against the numbered defects of secureCodeBox; docs/defects.md
 // lists them.
 //
-// They need the project's binaries (make build), nmap, git, Helm and gitleaks:
+// Every chart is installed. Scanners run in one of three ways:
+//
+//	scanners_test.go   the real scanner of this machine, under the name of the chart's
+//	                   image, against targets that the test starts on loopback
+//	images_test.go     the project's own image, built by its image builder; with the
+//	                   variable BUILT_IMAGES all scanners that there is an image of
+//	recorded_test.go   a stand-in for the others, which leaves what the scanner once
+//	                   wrote where the chart's command says
+//
+// They need the project's binaries (make build), and the scanners (make tools). Where
+// something is missing, the tests say how to install it.
 //
 //	SCANYARD_BIN=../../bin HELM=helm GITLEAKS=gitleaks go test ./e2e
+//	BUILT_IMAGES=1 go test ./e2e -run 'TestNmap|TestScreenshooter'
 package e2e

@@ -25,7 +25,7 @@ import (
 func runInImage(name string, args []string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	run, known := map[string]func(context.Context, []string) error{"upstream-parser": upstreamParser}[name]
+	run, known := map[string]func(context.Context, []string) error{"upstream-parser": upstreamParser, "recorded": playRecorded}[name]
 	if !known {
 		fmt.Fprintln(os.Stderr, "there is no program", name)
 		return 2

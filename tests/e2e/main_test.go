@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,10 @@ type world struct {
 	hooks  *webhook.Receiver
 	store  *minio.Client
 	bucket string
+	tools  install.Scanners
+	// images is the folder in which the cluster looks for images that it has no
+	// program for.
+	images string
 }
 
 var w world
@@ -63,8 +68,9 @@ func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); !isSet("test.parallel") {
-		// Tests mostly wait for pods: more of them than there are processors.
-		if err := p.Value.Set("12"); err != nil {
+		// Tests mostly wait for pods, and some for the pauses between a Job's tries: more
+		// of them than there are processors.
+		if err := p.Value.Set("20"); err != nil {
 			panic(err)
 		}
 	}
@@ -94,18 +100,10 @@ func runAll(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	images := filepath.Join(dir, "images.yaml")
-	testImages, err := imagesOfTests(dir)
-	if err != nil {
+	if w.tools, err = install.ScannersFromEnvironment(programs, "../.."); err != nil {
 		return 1, err
 	}
-	if err := install.WriteImagesMap(images, append(programs.Images(), testImages...)); err != nil {
-		return 1, err
-	}
-	cluster, err := localcluster.Start(ctx, localcluster.Options{
-		Binary: programs.Path("localcluster"), DataDir: filepath.Join(dir, "cluster"), Timeout: 2 * time.Minute,
-		Node: localcluster.NodeOptions{ImagesMap: images, Backoff: localcluster.Duration(500 * time.Millisecond)},
-	})
+	cluster, err := w.startCluster(ctx, dir)
 	if err != nil {
 		return 1, err
 	}
@@ -125,6 +123,31 @@ func runAll(m *testing.M) (code int, err error) {
 	w.jobs = follow.Start(ctx, w.admin, &batchv1.JobList{}, w.ran.Add, client.HasLabels{executionv1.LabelJobType})
 	code = m.Run()
 	return code, w.checkOperator(ctx)
+}
+
+// startCluster starts a cluster that has programs of this machine for the images of
+// charts and tests, and a folder for other images.
+func (w *world) startCluster(ctx context.Context, dir string) (*localcluster.Cluster, error) {
+	tool, err := copySelf(dir)
+	if err != nil {
+		return nil, err
+	}
+	standIns, err := imagesOfStandIns(dir, tool, &w.tools)
+	if err != nil {
+		return nil, err
+	}
+	images := filepath.Join(dir, "images.yaml")
+	if err := install.WriteImagesMap(images, slices.Concat(w.tools.Images(), imagesOfTests(tool), standIns)); err != nil {
+		return nil, err
+	}
+	w.images = filepath.Join(dir, "images")
+	if err := os.Mkdir(w.images, 0o700); err != nil {
+		return nil, err
+	}
+	return localcluster.Start(ctx, localcluster.Options{
+		Binary: w.tools.Path("localcluster"), DataDir: filepath.Join(dir, "cluster"), Timeout: 2 * time.Minute,
+		Node: localcluster.NodeOptions{ImagesMap: images, Images: w.images, Backoff: localcluster.Duration(500 * time.Millisecond)},
+	})
 }
 
 func (w *world) connect(c *localcluster.Cluster) (err error) {
@@ -194,18 +217,12 @@ func complaints(logs string) error {
 	return errors.Join(errs...)
 }
 
+// inside is where containers have this program.
+const inside = "/usr/local/bin/e2e"
+
 // imagesOfTests are images that stand for scanners, parsers and hooks of other people.
-func imagesOfTests(dir string) ([]install.Image, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	// A copy, since the folder of a test's binary may be closed to a container's user.
-	tool := filepath.Join(dir, "tool")
-	if err := copyFile(self, tool); err != nil {
-		return nil, err
-	}
-	const inside = "/usr/local/bin/e2e"
+// Some run this program, of which tool is a copy.
+func imagesOfTests(tool string) []install.Image {
 	sh := func(name, script string) install.Image {
 		return install.Image{Image: "docker.io/e2e/" + name, Entrypoint: []string{"/bin/sh", "-c", script, name}}
 	}
@@ -215,7 +232,18 @@ func imagesOfTests(dir string) ([]install.Image, error) {
 		sh("slow", "sleep 2"),
 		sh("fail", "echo 'the gateway is closed' >/dev/termination-log; exit 3"),
 		{Image: "docker.io/e2e/upstream-parser", Entrypoint: []string{inside, inImage, "upstream-parser"}, Binaries: map[string]string{inside: tool}},
-	}, nil
+	}
+}
+
+// copySelf copies this program, since the folder of a test's binary may be closed to a
+// container's user.
+func copySelf(dir string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	tool := filepath.Join(dir, "tool")
+	return tool, copyFile(self, tool)
 }
 
 func copyFile(from, to string) (err error) {

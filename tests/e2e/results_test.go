@@ -4,21 +4,17 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/tests/gitrepo"
 	"github.com/scanyard/scanyard/tests/scans"
-	"github.com/scanyard/scanyard/tests/target"
 )
 
 func categories(findings []finding.Finding) map[string]int64 {
@@ -40,65 +36,12 @@ func wantStats(t *testing.T, s *executionv1.Scan, findings []finding.Finding) {
 	}
 }
 
-func TestNmapFindsServices(t *testing.T) {
-	t.Parallel()
-	aim, err := target.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = aim.Close() })
-	ns := namespace(t)
-	chart(t, "nmap", ns, nil)
-	got := done(t, scans.New(ns, "services", "nmap", "-sV", "-p", aim.Ports(), aim.Host))
-	all := findings(t, got)
-	wantStats(t, got, all)
-	var services []string
-	for i := range all {
-		if port, ok := all[i].Attributes.Get("port"); ok {
-			services = append(services, fmt.Sprintf("%v/%s", port, all[i].Attributes.Text("service")))
-		}
-	}
-	want := []string{fmt.Sprintf("%d/http", aim.HTTP), fmt.Sprintf("%d/ssh", aim.SSH)}
-	slices.Sort(services)
-	slices.Sort(want)
-	if diff := cmp.Diff(want, services); diff != "" {
-		t.Errorf("open ports (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"findings.json", "nmap-results.xml"}, stored(t, got)); diff != "" {
-		t.Errorf("stored objects (-want +got):\n%s", diff)
-	}
-}
-
-func TestGitleaksFindsCredential(t *testing.T) {
-	t.Parallel()
-	repo, err := gitrepo.Start(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(repo.Close)
-	ns := namespace(t)
-	chart(t, "gitleaks", ns, nil)
-	s := scans.New(ns, "leaks", "gitleaks", "--source", "/repo")
-	mount := corev1.VolumeMount{Name: "repo", MountPath: "/repo"}
-	s.Spec.Volumes = []corev1.Volume{{Name: "repo"}}
-	s.Spec.VolumeMounts = []corev1.VolumeMount{mount}
-	s.Spec.InitContainers = []corev1.Container{{
-		Name: "clone", Image: "docker.io/alpine/git", Command: []string{"git", "clone", "--quiet", repo.URL, "/repo"}, VolumeMounts: []corev1.VolumeMount{mount},
-	}}
-	got := done(t, s)
-	all := findings(t, got)
-	wantStats(t, got, all)
-	if len(all) != 1 || all[0].Attributes.Text("offender").String() != repo.Secret || all[0].Attributes.Text("file").String() != repo.File {
-		t.Errorf("findings %v, want the one credential in %s", all, repo.File)
-	}
-}
-
 // TestTestScanUploadsAnEmptyFile also holds the shape of the counters: a severity
 // without findings is absent (trap T5).
 func TestTestScanUploadsAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	chart(t, "test-scan", ns, nil)
+	chart(t, "test-scan", ns, scanner(t, "scanner-test-scan"))
 	got := done(t, scans.New(ns, "empty", "test-scan"))
 	wantStats(t, got, findings(t, got))
 	u := &unstructured.Unstructured{}

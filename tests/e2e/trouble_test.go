@@ -109,8 +109,9 @@ func TestPutRight(t *testing.T) {
 func TestDefect15MissingKinds(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
-	errored(t, scans.New(ns, "nothing", "nikto"), executionv1.ReasonScanTypeNotFound, "nikto", "helm install nikto")
-	errored(t, scans.NewClusterWide(ns, "nothing-wide", "nikto"), executionv1.ReasonScanTypeNotFound, "ClusterScanType", "clusterWide=true")
+	// All charts are installed for the whole cluster: it takes a scanner that has none.
+	errored(t, scans.New(ns, "nothing", "zmap"), executionv1.ReasonScanTypeNotFound, "zmap", "helm install zmap")
+	errored(t, scans.NewClusterWide(ns, "nothing-wide", "zmap"), executionv1.ReasonScanTypeNotFound, "ClusterScanType", "zmap", "clusterWide=true")
 }
 
 // TestQuota: a quota holds a Scan up, says so, and lets it go on when it has room.

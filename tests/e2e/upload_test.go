@@ -82,8 +82,8 @@ func TestHostileResults(t *testing.T) {
 		"EntityBomb":   {"nmap-xml", "printf '%s' '" + entityBomb() + "'", "unknown entity"},
 		"DeeplyNested": {"nmap-xml", "{ printf '<nmaprun>'; head -c 3000000 /dev/zero | sed 's/\\x00/<a>/g'; }", "deep"},
 		"Endless":      {"nmap-xml", "{ printf '<nmaprun><host><x y=\"'; head -c 400000000 /dev/zero | tr '\\0' 'x'; }", "large"},
-		"NotAList":     {"gitleaks-json", "head -c 5000000 /dev/zero | tr '\\0' '['", "deep"},
-		"Binary":       {"gitleaks-json", "{ printf '\\177ELF'; head -c 100000 /dev/urandom; }", "not a JSON array"},
+		"NotAList":     {"gitleaks-json", "head -c 5000000 /dev/zero | tr '\\0' '['", "max depth"},
+		"Binary":       {"gitleaks-json", "{ printf '\\177ELF'; head -c 100000 /dev/urandom; }", "is not JSON"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

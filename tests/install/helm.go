@@ -5,6 +5,7 @@ package install
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,12 +38,40 @@ func NewHelm(ctx context.Context, p Programs, kubeconfig, home string) (*Helm, e
 	if err != nil {
 		return nil, fmt.Errorf("copy charts: %w", err)
 	}
+	results := make(chan error, len(locks))
 	for _, lock := range locks {
-		if err := h.run(ctx, nil, "dependency", "build", filepath.Dir(lock), "--skip-refresh"); err != nil {
-			return nil, err
-		}
+		go func() { results <- h.run(ctx, nil, "dependency", "build", filepath.Dir(lock), "--skip-refresh") }()
+	}
+	for range locks {
+		err = errors.Join(err, <-results)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return h, nil
+}
+
+// Charts lists the charts that can be installed, by their folders' names.
+func (h *Helm) Charts() ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(h.charts, "*", "Chart.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("list charts: %w", err)
+	}
+	var names []string
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("list charts: %w", err)
+		}
+		var chart struct{ Type string }
+		if err := yaml.Unmarshal(b, &chart); err != nil {
+			return nil, fmt.Errorf("list charts: %s: %w", file, err)
+		}
+		if chart.Type != "library" {
+			names = append(names, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return names, nil
 }
 
 // Release is one chart to install.

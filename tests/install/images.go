@@ -15,10 +15,11 @@ type Image struct {
 	Image      string            `json:"image"`
 	Entrypoint []string          `json:"entrypoint,omitempty"`
 	User       string            `json:"user,omitempty"`
+	Env        map[string]string `json:"env,omitempty"`
 	Binaries   map[string]string `json:"binaries,omitempty"`
 }
 
-// Images lists the images of the charts. Users are those of the real images,
+// Images lists the images of the operator, the hooks and the demo's scanners. Users are those of the real images,
 // as far as it matters to file permissions.
 func (p Programs) Images() []Image {
 	own := func(name string) Image {

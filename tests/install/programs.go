@@ -46,26 +46,36 @@ func (p *Programs) Check() error {
 	if !exists(filepath.Join(p.Charts, "scanyard", "Chart.yaml")) {
 		missing("%s holds no charts: name their folder", p.Charts)
 	}
-	for _, tool := range []struct {
-		path *string
-		how  string
-	}{
-		{&p.Helm, "go install helm.sh/helm/v4/cmd/helm@v4.3.1"},
-		{&p.Gitleaks, "go install github.com/zricethezav/gitleaks/v8@v8.30.1"},
-		{new("nmap"), "apt-get install nmap"},
-		{new("git"), "apt-get install git"},
-	} {
-		found, err := exec.LookPath(*tool.path)
+	problems = append(problems, lookUp(
+		tool{&p.Helm, "go install helm.sh/helm/v4/cmd/helm@v4.3.1"},
+		tool{&p.Gitleaks, "go install github.com/zricethezav/gitleaks/v8@v8.30.1"},
+		tool{new("nmap"), "apt-get install nmap"},
+		tool{new("git"), "apt-get install git"},
+	)...)
+	return errors.Join(problems...)
+}
+
+// tool is a program, and the command that installs it.
+type tool struct {
+	path *string
+	how  string
+}
+
+// lookUp makes names of programs absolute paths, and says which are missing.
+func lookUp(tools ...tool) []error {
+	var problems []error
+	for _, t := range tools {
+		found, err := exec.LookPath(*t.path)
 		if err == nil {
 			found, err = filepath.Abs(found)
 		}
 		if err != nil {
-			missing("%s is not installed: %s", *tool.path, tool.how)
+			problems = append(problems, fmt.Errorf("%s is not installed: %s", *t.path, t.how))
 			continue
 		}
-		*tool.path = found
+		*t.path = found
 	}
-	return errors.Join(problems...)
+	return problems
 }
 
 func exists(path string) bool {
@@ -76,14 +86,17 @@ func exists(path string) bool {
 // Default says where the programs are below the repository: what make has built
 // and installed, or what is in PATH.
 func Default(root string) Programs {
-	bin := filepath.Join(root, "bin")
-	tool := func(name string) string {
-		if path := filepath.Join(bin, "tools", name); exists(path) {
-			return path
-		}
-		return name
+	return Programs{
+		Bin: filepath.Join(root, "bin"), Charts: filepath.Join(root, "charts"), Helm: installed(root, "helm"), Gitleaks: installed(root, "gitleaks"),
 	}
-	return Programs{Bin: bin, Charts: filepath.Join(root, "charts"), Helm: tool("helm"), Gitleaks: tool("gitleaks")}
+}
+
+// installed is a tool as make installs it, or its name.
+func installed(root, name string) string {
+	if path := filepath.Join(root, "bin", "tools", name); exists(path) {
+		return path
+	}
+	return name
 }
 
 // FromEnvironment finds the programs for tests: SCANYARD_BIN is the folder of the

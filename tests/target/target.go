@@ -32,13 +32,25 @@ const banner = "SSH-2.0-OpenSSH_9.9 Scanyard-demo\r\n"
 // patience bounds how long a scanner's connection is kept.
 const patience = 20 * time.Second
 
+// loopback is where all targets listen.
+const loopback = "127.0.0.1"
+
+// listen takes a free port.
+func listen() (*net.TCPListener, error) {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP(loopback)})
+	if err != nil {
+		return nil, fmt.Errorf("start scan target: %w", err)
+	}
+	return l, nil
+}
+
 // Start listens on two free ports.
 func Start() (*Target, error) {
 	free, err := ports.Free(2)
 	if err != nil {
 		return nil, fmt.Errorf("start scan target: %w", err)
 	}
-	t := &Target{Host: "127.0.0.1", HTTP: free[0], SSH: free[1]}
+	t := &Target{Host: loopback, HTTP: free[0], SSH: free[1]}
 	web, err := net.Listen("tcp", fmt.Sprintf("%s:%d", t.Host, t.HTTP))
 	if err != nil {
 		return nil, fmt.Errorf("start scan target: %w", err)
@@ -46,12 +58,7 @@ func Start() (*Target, error) {
 	if t.ssh, err = net.Listen("tcp", fmt.Sprintf("%s:%d", t.Host, t.SSH)); err != nil {
 		return nil, errors.Join(fmt.Errorf("start scan target: %w", err), web.Close())
 	}
-	t.web = &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		// nmap tells HTTP by servers that it knows; it asks others for a minute and a half.
-		w.Header().Set("Server", "nginx/1.29.0")
-		// A scanner that hangs up does not need the page.
-		_, _ = io.WriteString(w, "<html><head><title>Demo shop</title></head><body>Nothing to buy here.</body></html>")
-	})}
+	t.web = &http.Server{ReadHeaderTimeout: patience, Handler: pages()}
 	t.wait.Go(func() {
 		// It ends with ErrServerClosed; scanners send anything, so other errors do not exist.
 		_ = t.web.Serve(web)

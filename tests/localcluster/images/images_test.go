@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -173,5 +174,33 @@ func TestStoreUnpacksArchivesAndLayouts(t *testing.T) {
 	}
 	if _, err := NewStore(nil, "", unpack).Get("x"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
+	}
+}
+
+func TestStoreTakesTheImageOfThisPlatform(t *testing.T) {
+	folder, unpack := t.TempDir(), t.TempDir()
+	im := image(t)
+	write := func(tag string, platforms ...v1.Platform) {
+		t.Helper()
+		idx := v1.ImageIndex(empty.Index)
+		for _, p := range platforms {
+			idx = mutate.AppendManifests(idx, mutate.IndexAddendum{Add: im, Descriptor: v1.Descriptor{Platform: &p}})
+		}
+		l, err := layout.Write(filepath.Join(folder, tag), empty.Index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.AppendIndex(idx, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "example.com/tool:" + tag})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("many", v1.Platform{OS: "linux", Architecture: "other"}, v1.Platform{OS: "linux", Architecture: runtime.GOARCH})
+	write("foreign", v1.Platform{OS: "linux", Architecture: "other"})
+	s := NewStore(nil, folder, unpack)
+	if got, err := s.Get("example.com/tool:many"); err != nil || got.User != "7:8" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := s.Get("example.com/tool:foreign"); err == nil || !strings.Contains(err.Error(), "it is for linux/other, and not for linux/"+runtime.GOARCH) {
+		t.Errorf("got %v, want an error with both platforms", err)
 	}
 }

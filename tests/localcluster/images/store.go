@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -136,11 +137,39 @@ func fromLayout(dir, full string) (v1.Image, error) {
 	for _, d := range m.Manifests {
 		for _, key := range []string{"org.opencontainers.image.ref.name", "io.containerd.image.name"} {
 			if n := d.Annotations[key]; n != "" && canonical(n) == full {
-				return idx.Image(d.Digest)
+				return fromDescriptor(idx, &d)
 			}
 		}
 	}
 	return nil, nil
+}
+
+// fromDescriptor reads an image, which may be one for several platforms: then it is
+// the one for this machine.
+func fromDescriptor(idx v1.ImageIndex, d *v1.Descriptor) (v1.Image, error) {
+	if !d.MediaType.IsIndex() {
+		return idx.Image(d.Digest)
+	}
+	inner, err := idx.ImageIndex(d.Digest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := inner.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	here := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+	var others []string
+	for _, d := range m.Manifests {
+		if d.Platform == nil {
+			continue
+		}
+		if d.Platform.Satisfies(here) {
+			return inner.Image(d.Digest)
+		}
+		others = append(others, d.Platform.String())
+	}
+	return nil, fmt.Errorf("it is for %s, and not for %s", strings.Join(others, ", "), here)
 }
 
 // fromArchive looks into a docker archive, as "docker save" writes it.
