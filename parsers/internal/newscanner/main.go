@@ -110,7 +110,7 @@ func (s *scanner) files() map[string]string {
 func (s *scanner) begin() (err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(s.chart()), os.RemoveAll(s.parser()))
+			err = errors.Join(err, os.RemoveAll(s.chart()), os.RemoveAll(s.parser())) //nolint:gosec // what newScanner saw was not there
 		}
 	}()
 	files := s.files()
