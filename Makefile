@@ -80,7 +80,7 @@ tools: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/gitleaks-$(GITLEAKS_VERSION) ## In
 	@hack/needs.sh nmap git
 
 .PHONY: test-tools
-test-tools: $(TOOLS)/ffuf-$(FFUF_VERSION) # Further scanners, and what they and the hooks are tried with
+test-tools: $(TOOLS)/ffuf-$(FFUF_VERSION) ## Install what only the tests use: ffuf (Go); ncrack, whatweb, Firefox, testssl.sh, Chromium, an SSH server (apt)
 	@hack/needs.sh ncrack whatweb firefox testssl sshd chromium
 
 $(TOOLS)/ffuf-$(FFUF_VERSION):
