@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs every fuzz target, as many side by side as there are processors: all that read foreign text.
-# Usage: fuzz.sh DURATION [PATTERN of packages]
+# Usage: fuzz.sh DURATION [PATTERN of paths]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 duration=$1 pattern=${2:-.}
