@@ -123,7 +123,7 @@ func readTypes(ctx context.Context, in *sdk.Input) (types []string, err error) {
 
 // eachReport walks one report, or an array of them.
 func eachReport(ctx context.Context, in *sdk.Input, visit func(r *jsonstream.Reader, i int) error) error {
-	return jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	return jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		if kind, err := r.Kind(); err != nil || kind != jsonstream.Array {
 			if err == nil {
 				err = visit(r, 0)

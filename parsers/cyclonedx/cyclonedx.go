@@ -124,7 +124,7 @@ type bom struct {
 }
 
 func eachMember(ctx context.Context, in *sdk.Input, member func(r *jsonstream.Reader, key string) error) error {
-	return jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	return jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error { return member(r, key) })
 	})
 }

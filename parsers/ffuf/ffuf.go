@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
@@ -59,7 +58,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err != nil || common == nil {
 		return err
 	}
-	return jsondoc.Read(ctx, in, func(report *jsonstream.Reader) error {
+	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
 		return report.Object(func(key string) error {
 			if key != "results" {
 				return nil
@@ -81,7 +80,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 // readRun is the first pass. Nil means that there are no results, and no need for another pass.
 func readRun(ctx context.Context, in *sdk.Input) (*run, error) {
 	h := header{}
-	if err := jsondoc.Read(ctx, in, h.read); err != nil {
+	if err := jsonstream.Read(ctx, in, h.read); err != nil {
 		return nil, err
 	}
 	if h.results == 0 {

@@ -4,7 +4,6 @@ package ffuf
 
 import (
 	"io"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -35,14 +34,11 @@ func TestHostileReports(t *testing.T) {
 }
 
 // many is a report in ffuf's own order.
-func many(results int64) io.Reader {
+func many(results int) io.Reader {
 	const result = `{"input":{"FUZZ":"admin"},"position":1,"status":200,"length":1024,"words":31,"lines":12,` +
 		`"content-type":"text/html","redirectlocation":"","duration":14335592,"resultfile":"",` +
 		`"url":"https://www.example.com/admin","host":"www.example.com"}`
-	return io.MultiReader(
-		strings.NewReader(`{"commandline":"ffuf","time":"2026-03-01T12:30:15Z","results":[`+result),
-		io.LimitReader(rawgen.Endless(","+result), (results-1)*int64(len(result)+1)),
-		strings.NewReader(`],"config":{"postdata":"","headers":{"Accept":"*/*"}}}`))
+	return rawgen.List(`{"commandline":"ffuf","time":"2026-03-01T12:30:15Z","results":[`, result, results, `],"config":{"postdata":"","headers":{"Accept":"*/*"}}}`)
 }
 
 func TestManyResultsInTwoPasses(t *testing.T) {

@@ -51,41 +51,28 @@ func kinds() []sdk.Kind {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	report := jsonstream.NewReader(raw, in.Limits.JSON())
-	kind, err := report.Kind()
-	if err != nil {
-		return err
-	}
-	switch kind {
-	case jsonstream.Nothing:
-		return nil
-	case jsonstream.Null:
-		if err := report.Skip(); err != nil {
-			return err
-		}
-		return report.End()
-	default: // Array fails on what is none
-	}
 	prefix := commitPrefix(in.Scan.Metadata.Annotations[repoURL])
-	err = report.Array(func(i int) error {
-		leak, err := report.Value()
-		if err != nil {
+	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
+		kind, err := report.Kind()
+		switch {
+		case err != nil:
 			return err
+		case kind == jsonstream.Nothing:
+			return nil
+		case kind == jsonstream.Null:
+			return report.Skip()
 		}
-		if err := parseLeak(leak, prefix, emit); err != nil {
-			return fmt.Errorf("leak %d: %w", i, err)
-		}
-		return ctx.Err()
+		return report.Array(func(i int) error {
+			leak, err := report.Value()
+			if err != nil {
+				return err
+			}
+			if err := parseLeak(leak, prefix, emit); err != nil {
+				return fmt.Errorf("leak %d: %w", i, err)
+			}
+			return ctx.Err()
+		})
 	})
-	if err != nil {
-		return err
-	}
-	return report.End()
 }
 
 func commitPrefix(repo string) string {

@@ -57,46 +57,35 @@ func kinds() []sdk.Kind {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	document := jsonstream.NewReader(raw, in.Limits.JSON())
-	kind, err := document.Kind()
-	if err != nil {
-		return err
-	}
-	switch kind {
-	case jsonstream.Nothing:
-		return errors.New("the input is empty, must be a JSON array of findings")
-	case jsonstream.Null, jsonstream.Bool, jsonstream.Number, jsonstream.String:
-		v, err := document.Value()
+	return jsonstream.Read(ctx, in, func(document *jsonstream.Reader) error {
+		kind, err := document.Kind()
 		if err != nil {
 			return err
 		}
-		if ecma.Truthy(v) {
-			return fmt.Errorf("the document is %s, must be an array of findings", kind)
-		}
-		return document.End()
-	case jsonstream.Object, jsonstream.Array:
-	}
-	err = document.Array(func(i int) error {
-		element, err := document.Raw()
-		if err != nil {
+		switch kind {
+		case jsonstream.Nothing:
+			return errors.New("the input is empty, must be a JSON array of findings")
+		case jsonstream.Null, jsonstream.Bool, jsonstream.Number, jsonstream.String:
+			v, err := document.Value()
+			if err == nil && ecma.Truthy(v) {
+				err = fmt.Errorf("the document is %s, must be an array of findings", kind)
+			}
 			return err
+		case jsonstream.Object, jsonstream.Array: // Array fails on an object
 		}
-		f := finding.Finding{}
-		if err := f.UnmarshalJSON(element); err != nil {
-			return fmt.Errorf("element %d: %w", i, err)
-		}
-		if err := emit(&f); err != nil {
-			return err
-		}
-		return ctx.Err()
+		return document.Array(func(i int) error {
+			element, err := document.Raw()
+			if err != nil {
+				return err
+			}
+			f := finding.Finding{}
+			if err := f.UnmarshalJSON(element); err != nil {
+				return fmt.Errorf("element %d: %w", i, err)
+			}
+			if err := emit(&f); err != nil {
+				return err
+			}
+			return ctx.Err()
+		})
 	})
-	if err != nil {
-		return err
-	}
-	return document.End()
 }

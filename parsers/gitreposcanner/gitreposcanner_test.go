@@ -4,9 +4,6 @@ package gitreposcanner
 
 import (
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/scanyard/scanyard/parsers/internal/hostile"
@@ -37,9 +34,8 @@ func TestHostileDocuments(t *testing.T) {
 const repository = `{"name":"GitHub Repo","description":"A GitHub repository","category":"Git Repository","osi_layer":"APPLICATION",` +
 	`"severity":"INFORMATIONAL","attributes":{"id":1,"web_url":"https://github.com/example/app","full_name":"example/app","topics":["a"]}}`
 
-func many(repositories int64) io.Reader {
-	return io.MultiReader(strings.NewReader(`[`+repository),
-		io.LimitReader(rawgen.Endless(","+repository), (repositories-1)*int64(len(repository)+1)), strings.NewReader(`]`))
+func many(repositories int) io.Reader {
+	return rawgen.List(`[`, repository, repositories, `]`)
 }
 
 func TestManyRepositoriesInLittleMemory(t *testing.T) {
@@ -50,17 +46,7 @@ func TestManyRepositoriesInLittleMemory(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	raws, err := filepath.Glob(filepath.Join("testdata", "*.raw.json"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range raws {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(raw)
-	}
+	sdktest.Seeds(f, "testdata")
 	f.Fuzz(func(t *testing.T, raw []byte) { sdktest.Fuzz(t, Parser(), raw) })
 }
 

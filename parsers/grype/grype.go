@@ -64,7 +64,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err != nil {
 		return err
 	}
-	return jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	return jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			if key != "matches" {
 				return nil
@@ -83,7 +83,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 // read passes over the matches.
 func read(ctx context.Context, in *sdk.Input) (about scanned, err error) {
 	hasMatches := false
-	err = jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	err = jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			switch key {
 			case "matches":

@@ -58,35 +58,27 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 
 // walk reads the report from its first byte to its last and has one member of it read by member.
 func walk(ctx context.Context, in *sdk.Input, name string, member func(*jsonstream.Reader) error) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	report := jsonstream.NewReader(raw, in.Limits.JSON())
-	kind, err := report.Kind()
-	if err != nil {
-		return err
-	}
-	switch kind {
-	case jsonstream.Nothing:
-		return errors.New("the input is empty, must be a JSON report of kube-hunter")
-	case jsonstream.Null:
-		return errors.New("the report is null, must be an object")
-	case jsonstream.Object:
-		err = report.Object(func(key string) error {
-			if key != name {
-				return nil
-			}
-			return member(report)
-		})
-	default:
-		err = report.Skip() // a value that has no vulnerabilities
-	}
-	if err != nil {
-		return err
-	}
-	return report.End()
+	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
+		kind, err := report.Kind()
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case jsonstream.Nothing:
+			return errors.New("the input is empty, must be a JSON report of kube-hunter")
+		case jsonstream.Null:
+			return errors.New("the report is null, must be an object")
+		case jsonstream.Object:
+			return report.Object(func(key string) error {
+				if key != name {
+					return nil
+				}
+				return member(report)
+			})
+		default:
+			return report.Skip() // a value that has no vulnerabilities
+		}
+	})
 }
 
 // nodes knows where vulnerabilities that were seen from inside a pod belong.

@@ -4,9 +4,6 @@ package kubehunter
 
 import (
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/scanyard/scanyard/parsers/internal/hostile"
@@ -35,12 +32,10 @@ func TestHostileReports(t *testing.T) {
 }
 
 // many is a report whose vulnerabilities are all local to pods, with the nodes at its end.
-func many(vulnerabilities int64) io.Reader {
+func many(vulnerabilities int) io.Reader {
 	const one = `{"location":"Local to Pod (kube-hunter-4wrs2)","vid":"KHV044","category":"Privilege Escalation","severity":"high",` +
 		`"vulnerability":"Privileged Container","description":"A privileged container exists on a node","evidence":"pod: a","hunter":"Pod Hunter"}`
-	return io.MultiReader(strings.NewReader(`{"vulnerabilities":[`+one),
-		io.LimitReader(rawgen.Endless(","+one), (vulnerabilities-1)*int64(len(one)+1)),
-		strings.NewReader(`],"nodes":[{"type":"Node/Master","location":"10.0.0.1"}]}`))
+	return rawgen.List(`{"vulnerabilities":[`, one, vulnerabilities, `],"nodes":[{"type":"Node/Master","location":"10.0.0.1"}]}`)
 }
 
 func TestManyVulnerabilitiesInLittleMemory(t *testing.T) {
@@ -51,17 +46,7 @@ func TestManyVulnerabilitiesInLittleMemory(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	raws, err := filepath.Glob(filepath.Join("testdata", "*.raw.json"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range raws {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(raw)
-	}
+	sdktest.Seeds(f, "testdata")
 	f.Fuzz(func(t *testing.T, raw []byte) { sdktest.Fuzz(t, Parser(), raw) })
 }
 

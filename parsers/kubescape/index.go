@@ -33,7 +33,7 @@ type resource struct{ apiVersion, kind, name, namespace, file string }
 
 func (x *index) read(ctx context.Context, in *sdk.Input) error {
 	hasResults, hasSummary := false, false
-	err := jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	err := jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			switch key {
 			case "results":

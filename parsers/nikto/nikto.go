@@ -25,38 +25,27 @@ func Parser() sdk.Parser {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	report := jsonstream.NewReader(raw, in.Limits.JSON())
-	kind, err := report.Kind()
-	switch {
-	case err != nil:
-		return err
-	case kind == jsonstream.Nothing:
-		return nil
-	case kind != jsonstream.Array:
-		if err := checkEmpty(report, kind); err != nil {
+	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
+		kind, err := report.Kind()
+		switch {
+		case err != nil:
 			return err
+		case kind == jsonstream.Nothing:
+			return nil
+		case kind != jsonstream.Array:
+			return checkEmpty(report, kind)
 		}
-		return report.End()
-	}
-	err = report.Array(func(i int) error {
-		host, err := report.Value()
-		if err != nil {
-			return err
-		}
-		if err := parseHost(host, emit); err != nil {
-			return fmt.Errorf("host %d: %w", i, err)
-		}
-		return ctx.Err()
+		return report.Array(func(i int) error {
+			host, err := report.Value()
+			if err != nil {
+				return err
+			}
+			if err := parseHost(host, emit); err != nil {
+				return fmt.Errorf("host %d: %w", i, err)
+			}
+			return ctx.Err()
+		})
 	})
-	if err != nil {
-		return err
-	}
-	return report.End()
 }
 
 // checkEmpty passes over a report that is no array. It may not look as if there were something in it.

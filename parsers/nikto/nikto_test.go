@@ -38,12 +38,11 @@ func TestHostileReports(t *testing.T) {
 }
 
 // many is the report of many hosts.
-func many(hosts int64) io.Reader {
+func many(hosts int) io.Reader {
 	const host = `{"host":"www.example.com","ip":"192.0.2.1","port":"443","banner":"nginx","vulnerabilities":[` +
 		`{"id":"999103","method":"GET","url":"/","msg":"The X-Content-Type-Options header is not set."},` +
 		`{"id":"999957","method":"GET","url":"/","msg":"The header is missing.","references":"https://cwe.mitre.org/data/definitions/79.html"}]}`
-	return io.MultiReader(strings.NewReader(`[`+host),
-		io.LimitReader(rawgen.Endless(","+host), (hosts-1)*int64(len(host)+1)), strings.NewReader(`]`))
+	return rawgen.List(`[`, host, hosts, `]`)
 }
 
 func TestManyHosts(t *testing.T) {

@@ -156,17 +156,7 @@ func TestEmitErrorsEndTheParsing(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	raws, err := filepath.Glob(filepath.Join("testdata", "*.raw.xml"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range raws {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(raw)
-	}
+	sdktest.Seeds(f, "testdata")
 	f.Fuzz(func(t *testing.T, raw []byte) { sdktest.Fuzz(t, Parser(), raw) })
 }
 

@@ -122,7 +122,7 @@ func readSources(ctx context.Context, in *sdk.Input) (sources []source, err erro
 // eachResult walks the report and its results.
 func eachResult(ctx context.Context, in *sdk.Input, visit func(r *jsonstream.Reader, i int) error) error {
 	hasResults := false
-	err := jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	err := jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			if key != "results" {
 				return nil

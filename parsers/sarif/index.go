@@ -74,7 +74,7 @@ var errTooLarge = errors.New("too large")
 
 func (x *index) read(ctx context.Context, in *sdk.Input) error {
 	version, hasRuns := "", false
-	err := jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	err := jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			switch key {
 			case "version":

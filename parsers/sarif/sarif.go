@@ -80,7 +80,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err := x.read(ctx, in); err != nil {
 		return err
 	}
-	return jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	return jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			if key != "runs" {
 				return nil

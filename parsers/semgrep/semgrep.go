@@ -42,32 +42,23 @@ func kinds() []sdk.Kind {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	report := jsonstream.NewReader(raw, in.Limits.JSON())
-	kind, err := report.Kind()
-	switch {
-	case err != nil:
-		return err
-	case kind == jsonstream.Nothing:
-		return errors.New("the report is empty, must be a JSON object")
-	case kind == jsonstream.Object:
-		err = report.Object(func(key string) error {
+	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
+		kind, err := report.Kind()
+		switch {
+		case err != nil:
+			return err
+		case kind == jsonstream.Nothing:
+			return errors.New("the report is empty, must be a JSON object")
+		case kind != jsonstream.Object:
+			return report.Skip() // a value that has no results
+		}
+		return report.Object(func(key string) error {
 			if key != "results" {
 				return nil
 			}
 			return parseResults(ctx, report, emit)
 		})
-	default:
-		err = report.Skip() // a value that has no results
-	}
-	if err != nil {
-		return err
-	}
-	return report.End()
+	})
 }
 
 func parseResults(ctx context.Context, report *jsonstream.Reader, emit sdk.Emit) error {

@@ -4,7 +4,6 @@ package semgrep
 
 import (
 	"io"
-	"strings"
 	"testing"
 
 	"github.com/scanyard/scanyard/parsers/internal/hostile"
@@ -34,13 +33,12 @@ func TestHostileReports(t *testing.T) {
 	})
 }
 
-func many(results int64) io.Reader {
+func many(results int) io.Reader {
 	const result = `{"check_id":"rules.eval","path":"src/a.py","start":{"line":3,"col":1,"offset":40},"end":{"line":5,"col":2,"offset":90},` +
 		`"extra":{"message":"Do not use eval.","severity":"ERROR","lines":"eval(x)","metavars":{"$X":{"abstract_content":"x"}},` +
 		`"metadata":{"category":"security","cwe":["CWE-95: Eval Injection"],"owasp":["A03:2021 - Injection"],` +
 		`"references":["https://example.com/eval"],"source":"https://semgrep.dev/r/rules.eval"}}}`
-	return io.MultiReader(strings.NewReader(`{"version":"1.130.0","results":[`+result),
-		io.LimitReader(rawgen.Endless(","+result), (results-1)*int64(len(result)+1)), strings.NewReader(`],"errors":[]}`))
+	return rawgen.List(`{"version":"1.130.0","results":[`, result, results, `],"errors":[]}`)
 }
 
 func TestManyResults(t *testing.T) {

@@ -50,7 +50,7 @@ func kinds() []sdk.Kind {
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	var d document
-	err := jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	err := jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error { return d.member(ctx, r, key) })
 	})
 	if err != nil {

@@ -56,12 +56,7 @@ func kinds() []sdk.Kind {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	report, err := read(jsonstream.NewReader(raw, in.Limits.JSON()))
+	report, err := read(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -95,23 +90,20 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 }
 
 // read returns the report, or no members where it is anything but an object.
-func read(doc *jsonstream.Reader) (finding.Object, error) {
-	kind, err := doc.Kind()
-	if err != nil || kind == jsonstream.Nothing {
-		return nil, err
-	}
-	var report finding.Object
-	if kind == jsonstream.Object {
-		var v any
-		v, err = doc.Value()
+func read(ctx context.Context, in *sdk.Input) (report finding.Object, err error) {
+	err = jsonstream.Read(ctx, in, func(doc *jsonstream.Reader) error {
+		kind, err := doc.Kind()
+		switch {
+		case err != nil || kind == jsonstream.Nothing:
+			return err
+		case kind != jsonstream.Object:
+			return doc.Skip()
+		}
+		v, err := doc.Value()
 		report, _ = v.(finding.Object) // the kind says so
-	} else {
-		err = doc.Skip()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return report, doc.End()
+		return err
+	})
+	return report, err
 }
 
 // service is the finding about the server itself. The target has been split at its colons.

@@ -58,12 +58,8 @@ func kinds() []sdk.Kind {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	r, err := read(ctx, jsonstream.NewReader(raw, in.Limits.JSON()))
+	r := &report{}
+	err := jsonstream.Read(ctx, in, func(doc *jsonstream.Reader) error { return r.read(ctx, doc) })
 	if err != nil || !r.hasServer {
 		return err
 	}
@@ -93,17 +89,16 @@ type report struct {
 	completed any
 }
 
-func read(ctx context.Context, doc *jsonstream.Reader) (*report, error) {
-	r := &report{}
+func (r *report) read(ctx context.Context, doc *jsonstream.Reader) error {
 	kind, err := doc.Kind()
 	if err != nil || kind == jsonstream.Nothing {
-		return r, err
+		return err
 	}
 	switch kind {
 	case jsonstream.Null:
-		return nil, errors.New("the report is null, must be an object")
+		return errors.New("the report is null, must be an object")
 	case jsonstream.Object:
-		err = doc.Object(func(key string) error {
+		return doc.Object(func(key string) error {
 			switch key {
 			case "server_scan_results":
 				return r.readServers(ctx, doc)
@@ -114,12 +109,8 @@ func read(ctx context.Context, doc *jsonstream.Reader) (*report, error) {
 			return nil
 		})
 	default:
-		err = doc.Skip() // a value that has no servers
+		return doc.Skip() // a value that has no servers
 	}
-	if err != nil {
-		return nil, err
-	}
-	return r, doc.End()
 }
 
 func (r *report) readServers(ctx context.Context, doc *jsonstream.Reader) error {

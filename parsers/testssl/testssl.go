@@ -60,7 +60,7 @@ func kinds() []sdk.Kind {
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	s := scan{emit: emit}
-	err := jsondoc.Read(ctx, in, func(r *jsonstream.Reader) error {
+	err := jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		kind, err := r.Kind()
 		switch {
 		case err != nil:

@@ -4,8 +4,6 @@ package whatweb
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,12 +53,11 @@ func TestManyPlugins(t *testing.T) {
 	}
 }
 
-func many(targets int64) io.Reader {
+func many(targets int) io.Reader {
 	const target = `{"target":"http://a.example.com","http_status":200,"request_config":{"headers":{"User-Agent":"WhatWeb/0.6.4"}},` +
 		`"plugins":{"Country":{"string":["UNITED STATES"],"module":["US"]},"HTML5":{},"HTTPServer":{"string":["nginx"]},` +
 		`"IP":{"string":["192.0.2.1"]},"Title":{"string":["Home"]}}}`
-	return io.MultiReader(strings.NewReader(`[`+target),
-		io.LimitReader(rawgen.Endless(","+target), (targets-1)*int64(len(target)+1)), strings.NewReader(`]`))
+	return rawgen.List(`[`, target, targets, `]`)
 }
 
 func TestManyTargetsInLittleMemory(t *testing.T) {
@@ -71,17 +68,7 @@ func TestManyTargetsInLittleMemory(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	raws, err := filepath.Glob(filepath.Join("testdata", "*.raw.json"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range raws {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(raw)
-	}
+	sdktest.Seeds(f, "testdata")
 	f.Fuzz(func(t *testing.T, raw []byte) { sdktest.Fuzz(t, Parser(), raw) })
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
@@ -60,7 +59,7 @@ func kinds() []sdk.Kind {
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	site := site{}
-	if err := jsondoc.Read(ctx, in, site.read); err != nil {
+	if err := jsonstream.Read(ctx, in, site.read); err != nil {
 		return err
 	}
 	target, _ := site.report.Get("target_url")
@@ -74,7 +73,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err := emit(f); err != nil {
 		return err
 	}
-	return jsondoc.Read(ctx, in, func(report *jsonstream.Reader) error {
+	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
 		return report.Object(func(key string) error {
 			if key != keyFindings {
 				return nil

@@ -4,9 +4,6 @@ package wpscan
 
 import (
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -43,13 +40,10 @@ func TestHostileReports(t *testing.T) {
 }
 
 // many is a report in WPScan's own order.
-func many(findings int64) io.Reader {
+func many(findings int) io.Reader {
 	const one = `{"url":"https://a.example.com/readme.html","to_s":"WordPress readme found","type":"readme","found_by":"Direct Access",` +
 		`"confidence":100,"confirmed_by":{},"references":{"url":["https://b.example.com"]},"interesting_entries":[]}`
-	return io.MultiReader(
-		strings.NewReader(`{"banner":{"version":"3.8.28"},"target_url":"https://a.example.com","interesting_findings":[`+one),
-		io.LimitReader(rawgen.Endless(","+one), (findings-1)*int64(len(one)+1)),
-		strings.NewReader(`],"stop_time":1591480305}`))
+	return rawgen.List(`{"banner":{"version":"3.8.28"},"target_url":"https://a.example.com","interesting_findings":[`, one, findings, `],"stop_time":1591480305}`)
 }
 
 func TestManyFindingsInTwoPasses(t *testing.T) {
@@ -61,17 +55,7 @@ func TestManyFindingsInTwoPasses(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	raws, err := filepath.Glob(filepath.Join("testdata", "*.raw.json"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range raws {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(raw)
-	}
+	sdktest.Seeds(f, "testdata")
 	f.Fuzz(func(t *testing.T, raw []byte) { sdktest.Fuzz(t, Parser(), raw) })
 }
 

@@ -9,23 +9,8 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
 )
-
-// Read opens the input and lets walk read its document. It fails if anything is left after the document.
-func Read(ctx context.Context, in *sdk.Input, walk func(*jsonstream.Reader) error) error {
-	raw, err := in.Source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	r := jsonstream.NewReader(raw, in.Limits.JSON())
-	if err := walk(r); err != nil {
-		return err
-	}
-	return r.End()
-}
 
 // Elements walks an array of objects, each decoded whole. Errors of visit say which one it was: "match 3: …". Where
 // null stands in place of the array there are none.

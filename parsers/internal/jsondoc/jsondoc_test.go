@@ -22,7 +22,7 @@ func read(t *testing.T, text string, visit func(finding.Object) error) error {
 	in := &sdk.Input{Limits: sdk.DefaultLimits(), Source: sdk.SourceFunc(func(context.Context) (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(text)), nil
 	})}
-	return jsondoc.Read(t.Context(), in, func(r *jsonstream.Reader) error {
+	return jsonstream.Read(t.Context(), in, func(r *jsonstream.Reader) error {
 		return jsondoc.Elements(t.Context(), r, "match", visit)
 	})
 }
@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 func TestSourceErrorsComeBack(t *testing.T) {
 	mine := errors.New("mine")
 	in := &sdk.Input{Source: sdk.SourceFunc(func(context.Context) (io.ReadCloser, error) { return nil, mine })}
-	if err := jsondoc.Read(t.Context(), in, nil); !errors.Is(err, mine) {
+	if err := jsonstream.Read(t.Context(), in, nil); !errors.Is(err, mine) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,6 +5,7 @@ package rawgen
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // generator makes a text piece by piece while it is read.
@@ -117,6 +118,12 @@ func Gitleaks(leaks int) io.Reader {
   "Fingerprint": "%040x:src/module-%d/config.yaml:generic-api-key:%d"
  }`, i%977, i%977, i, i, i%1000, i, i, i%1000, i%977)
 	}}
+}
+
+// List is start, an element so many times with commas between, and end.
+func List(start, element string, n int, end string) io.Reader {
+	return io.MultiReader(strings.NewReader(start+element),
+		io.LimitReader(Endless(","+element), int64(n-1)*int64(len(element)+1)), strings.NewReader(end))
 }
 
 // Endless repeats a text for ever.
