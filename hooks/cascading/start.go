@@ -12,6 +12,7 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/hooks/cascading/child"
 	"github.com/scanyard/scanyard/hooks/cascading/plan"
+	"github.com/scanyard/scanyard/hooks/sdk/kubeapi"
 )
 
 // run creates the children of one Scan.
@@ -98,7 +99,7 @@ func controller(metadata finding.Object) string {
 
 // stopIfAway ends everything where the API server is away: others would fare no better.
 func stopIfAway(err error) error {
-	if errors.Is(err, errAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, kubeapi.ErrAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", plan.ErrStop, err)
 	}
 	return err

@@ -4,20 +4,14 @@ package sdk
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+
+	"github.com/scanyard/scanyard/hooks/sdk/kubeapi"
 )
 
 // Scan is the Scan a hook runs for, as it was when the hook started.
@@ -65,40 +59,29 @@ type ScanClient interface {
 	PatchStatus(ctx context.Context, patch []byte) error
 }
 
-// scanClient reaches one Scan and outlasts outages of the API server.
+// scanClient reaches one Scan.
 type scanClient struct {
-	rest            rest.Interface
+	api             *kubeapi.Client
 	namespace, name string
-	patience        time.Duration
 }
 
 // NewScanClient makes a client for one Scan. An API server that does not answer, or asks to come back later, is tried
 // again for as long as patience says.
 func NewScanClient(config *rest.Config, namespace, name string, patience time.Duration) (ScanClient, error) {
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &schema.GroupVersion{Group: "execution.securecodebox.io", Version: "v1"}
-	config.APIPath = "/apis"
-	// Objects stay the bytes they are, so there is no kind to know.
-	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
-	config.UserAgent = "scanyard-hook" // shows as the manager of the fields it writes
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	if config.Timeout == 0 {
-		config.Timeout = 30 * time.Second
-	}
-	client, err := rest.RESTClientFor(config)
+	api, err := kubeapi.New(config, "scanyard-hook", patience)
 	if err != nil {
-		return nil, fmt.Errorf("make Kubernetes client: %w", err)
+		return nil, err
 	}
-	return &scanClient{rest: client, namespace: namespace, name: name, patience: patience}, nil
+	return &scanClient{api: api, namespace: namespace, name: name}, nil
+}
+
+func (c *scanClient) path() string {
+	return "/apis/execution.securecodebox.io/v1/namespaces/" + c.namespace + "/scans/" + c.name
 }
 
 // Get returns the Scan as the API server gives it.
 func (c *scanClient) Get(ctx context.Context) (json.RawMessage, error) {
-	var text json.RawMessage
-	err := c.retry(ctx, func(ctx context.Context) (err error) {
-		text, err = answer(c.rest.Get().Namespace(c.namespace).Resource("scans").Name(c.name).Do(ctx).Raw())
-		return err
-	})
+	text, err := c.api.Do(ctx, func(r rest.Interface) *rest.Request { return r.Get().AbsPath(c.path()) })
 	if err != nil {
 		return nil, fmt.Errorf("get Scan %s/%s: %w", c.namespace, c.name, err)
 	}
@@ -107,57 +90,11 @@ func (c *scanClient) Get(ctx context.Context) (json.RawMessage, error) {
 
 // PatchStatus merges a patch into the status of the Scan.
 func (c *scanClient) PatchStatus(ctx context.Context, patch []byte) error {
-	err := c.retry(ctx, func(ctx context.Context) error {
-		_, err := answer(c.rest.Patch(types.MergePatchType).Namespace(c.namespace).Resource("scans").Name(c.name).
-			SubResource("status").Body(patch).Do(ctx).Raw())
-		return err
+	_, err := c.api.Do(ctx, func(r rest.Interface) *rest.Request {
+		return r.Patch(types.MergePatchType).AbsPath(c.path() + "/status").Body(patch)
 	})
 	if err != nil {
 		return fmt.Errorf("patch status of Scan %s/%s: %w", c.namespace, c.name, err)
 	}
 	return nil
-}
-
-// answer prefers the API server's own words, which a raw answer carries in its body, to the client's guess.
-func answer(body []byte, err error) ([]byte, error) {
-	var status metav1.Status
-	if err == nil || json.Unmarshal(body, &status) != nil || status.Status != metav1.StatusFailure {
-		return body, err
-	}
-	return nil, &apierrors.StatusError{ErrStatus: status}
-}
-
-// retry repeats a call, which must be safe to repeat, while the API server is away.
-func (c *scanClient) retry(ctx context.Context, call func(context.Context) error) error {
-	limit, cancel := context.WithTimeout(ctx, c.patience)
-	defer cancel()
-	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 16, Cap: 15 * time.Second}
-	for {
-		err := call(ctx)
-		if err == nil || !mayPass(err) {
-			return err
-		}
-		timer := time.NewTimer(backoff.Step())
-		select {
-		case <-timer.C:
-		case <-limit.Done():
-			timer.Stop()
-			return err
-		}
-	}
-}
-
-// mayPass says whether an error of the API can go away by itself.
-func mayPass(err error) bool {
-	if errors.Is(err, context.Canceled) {
-		return false
-	}
-	if unknown, invalid, host := new(x509.UnknownAuthorityError), new(x509.CertificateInvalidError), new(x509.HostnameError); errors.As(err, unknown) || errors.As(err, invalid) || errors.As(err, host) {
-		return false
-	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return true // no answer at all
-	}
-	return apierrors.IsTooManyRequests(err) || status.Status().Code >= 500
 }
