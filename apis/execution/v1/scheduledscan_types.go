@@ -247,3 +247,12 @@ type ScheduledScanList struct {
 
 	Items []ScheduledScan `json:"items"`
 }
+
+// ScheduleOf returns the reference of a Scan to the ScheduledScan that it is a run of, or nil.
+func ScheduleOf(scan metav1.Object) *metav1.OwnerReference {
+	c := metav1.GetControllerOf(scan)
+	if c == nil || c.Kind != "ScheduledScan" || c.APIVersion != SchemeGroupVersion.String() {
+		return nil
+	}
+	return c
+}

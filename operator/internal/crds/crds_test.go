@@ -3,7 +3,6 @@
 package crds_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -32,22 +31,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	var err error
-	cluster, err = testcluster.Start(context.Background())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
 }
 
 // TestValidManifestsAreStoredAsMeant is about shapes that charts and clients of

@@ -88,7 +88,9 @@ func runFailureHooks(o *observed, d *decision) {
 		s.set(o, executionv1.ConditionHooksCompleted, metav1.ConditionFalse, trouble{
 			executionv1.ReasonHookFailed, s.conditionMessage(executionv1.ConditionHooksCompleted, failures),
 		})
-		d.notice = &notice{executionv1.ReasonHookFailed, strings.Join(failures, "; ")}
+		if c := findCondition(o.scan.Status.Conditions, executionv1.ConditionHooksCompleted); c == nil || !strings.Contains(c.Message, failures[len(failures)-1]) {
+			d.notice = &notice{executionv1.ReasonHookFailed, strings.Join(failures, "; ")}
+		}
 	}
 	if !hasOpenFailureHook(s.OrderedHookStatuses) {
 		for _, j := range o.jobs {

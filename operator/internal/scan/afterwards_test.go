@@ -239,3 +239,22 @@ func TestRerunNeedsFindings(t *testing.T) {
 		t.Errorf("state %s, Events %q", o.scan.Status.State, notices)
 	}
 }
+
+// TestFailureHooksFailureIsToldOnce: while another hook of the group runs, the same failure is no news.
+func TestFailureHooksFailureIsToldOnce(t *testing.T) {
+	o := observation(gen.Scan("s", gen.WithState(executionv1.ScanStateParsing)),
+		catalogHooks(hookOn("a", executionv1.RunOnFailure, ""), hookOn("b", executionv1.RunOnFailure, "")), withJob(parserRole, failed))
+	o.afterPass(decide(o), nil)
+	o.afterPass(decide(o), map[string]outcome{"a": failed})
+	for i := range o.jobs {
+		if o.jobs[i].name == "job-b" {
+			o.jobs[i].outcome = running
+		}
+	}
+	first := decide(o)
+	o.afterPass(first, nil)
+	second := decide(o)
+	if first.notice == nil || !strings.Contains(first.notice.message, `Hook "a" failed`) || second.notice != nil {
+		t.Errorf("Events %v and then %v, want one", first.notice, second.notice)
+	}
+}

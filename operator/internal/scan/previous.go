@@ -6,31 +6,21 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// scheduleOf is the UID of the ScheduledScan that a Scan is a run of, or "".
-func scheduleOf(s *executionv1.Scan) types.UID {
-	if c := metav1.GetControllerOf(s); c != nil && c.Kind == "ScheduledScan" {
-		return c.UID
-	}
-	return ""
-}
-
 // previousFindings presigns the findings of the run before, so that hooks can tell what
 // is new; "" where the Scan is no run of a ScheduledScan, or the first that went well.
 func (r *Reconciler) previousFindings(ctx context.Context, scan *executionv1.Scan) (string, error) {
-	schedule := scheduleOf(scan)
-	if schedule == "" {
+	schedule := executionv1.ScheduleOf(scan)
+	if schedule == nil {
 		return "", nil
 	}
 	var runs executionv1.ScanList
-	err := r.client.List(ctx, &runs, client.InNamespace(scan.Namespace), client.MatchingFields{indexSchedule: string(schedule)},
+	err := r.client.List(ctx, &runs, client.InNamespace(scan.Namespace), client.MatchingFields{indexSchedule: string(schedule.UID)},
 		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 	if err != nil {
 		return "", fmt.Errorf("list runs of the ScheduledScan: %w", err)

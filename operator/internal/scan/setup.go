@@ -339,8 +339,8 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 			return nil
 		}),
 		i.IndexField(ctx, &executionv1.Scan{}, indexSchedule, func(o client.Object) []string {
-			if s, ok := o.(*executionv1.Scan); ok {
-				return nonEmpty(string(scheduleOf(s)))
+			if c := executionv1.ScheduleOf(o); c != nil {
+				return []string{string(c.UID)}
 			}
 			return nil
 		}),

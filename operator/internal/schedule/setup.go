@@ -7,7 +7,6 @@ import (
 	"errors"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -95,22 +94,14 @@ func (h *scheduledHandler) Update(ctx context.Context, e event.UpdateEvent, q wo
 
 // ownerUID is the UID of the ScheduledScan that controls a Scan, or "".
 func ownerUID(o client.Object) string {
-	if c := scheduledOwner(o); c != nil {
+	if c := executionv1.ScheduleOf(o); c != nil {
 		return string(c.UID)
 	}
 	return ""
 }
 
-func scheduledOwner(o client.Object) *metav1.OwnerReference {
-	c := metav1.GetControllerOf(o)
-	if c == nil || c.Kind != "ScheduledScan" || c.APIVersion != executionv1.SchemeGroupVersion.String() {
-		return nil
-	}
-	return c
-}
-
 func ownerOf(_ context.Context, o client.Object) []reconcile.Request {
-	c := scheduledOwner(o)
+	c := executionv1.ScheduleOf(o)
 	if c == nil {
 		return nil
 	}

@@ -40,20 +40,7 @@ var cluster *testcluster.Cluster
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(func() int {
-		var err error
-		cluster, err = testcluster.Start(context.Background())
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() {
-			if err := cluster.Stop(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-			}
-		}()
-		return m.Run()
-	}())
+	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
 }
 
 // patience is how long a test waits for what has to come.

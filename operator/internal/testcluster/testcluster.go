@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"testing"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -45,6 +46,23 @@ type Cluster struct {
 	Storage store.Config
 
 	binary, dir string
+}
+
+// Main is for a TestMain: it starts a Cluster, hands it over, runs the tests and stops it. It returns the exit code.
+func Main(m *testing.M, started func(*Cluster)) (code int) {
+	c, err := Start(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	started(c)
+	return m.Run()
 }
 
 // Start starts a cluster. It takes the local cluster's binary from LOCALCLUSTER_BIN or
