@@ -11,7 +11,7 @@ BIN   := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 
 # Modules of go.work, and the one that is not in it: tests links Kubernetes' servers.
-MODULES := apis hooks operator parsers scanners
+MODULES := apis findings hooks operator parsers scanners
 ALL     := $(MODULES) tests
 
 K8S_VERSION        := v1.36.3
@@ -150,7 +150,7 @@ e2e: build tools test-tools ## Run only the end-to-end tests
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (30s), and what else reads foreign text for 10s
 	@hack/fuzz.sh $${FUZZTIME:-30s} '^parsers/'
-	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|hooks|scanners)/'
+	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|findings|hooks|operator|scanners)/'
 
 .PHONY: clean
 clean: ## Remove what was built

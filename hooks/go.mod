@@ -3,8 +3,6 @@ module github.com/scanyard/scanyard/hooks
 go 1.26.0
 
 require (
-	cel.dev/cel-go v0.32.0
-	github.com/Masterminds/sprig/v3 v3.3.0
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/distribution/reference v0.6.0
@@ -20,6 +18,11 @@ require (
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
 	sigs.k8s.io/yaml v1.6.0
+)
+
+require (
+	cel.dev/cel-go v0.32.0 // indirect
+	github.com/Masterminds/sprig/v3 v3.3.0 // indirect
 )
 
 require (
@@ -41,6 +44,7 @@ require (
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
+	github.com/scanyard/scanyard/findings v0.0.0
 	github.com/shopspring/decimal v1.4.0 // indirect
 	github.com/spf13/cast v1.7.0 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
@@ -67,3 +71,5 @@ require (
 )
 
 replace github.com/scanyard/scanyard/apis => ../apis
+
+replace github.com/scanyard/scanyard/findings => ../findings

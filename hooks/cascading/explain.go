@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/child"
-	"github.com/scanyard/scanyard/hooks/cascading/plan"
-	"github.com/scanyard/scanyard/hooks/cascading/selector"
+	"github.com/scanyard/scanyard/findings/cascade/child"
+	"github.com/scanyard/scanyard/findings/cascade/plan"
+	"github.com/scanyard/scanyard/findings/cascade/selector"
 )
 
 // Question is what Explain is asked about.

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/plan"
-	"github.com/scanyard/scanyard/hooks/cascading/scope"
-	"github.com/scanyard/scanyard/hooks/cascading/selector"
+	"github.com/scanyard/scanyard/findings/cascade/plan"
+	"github.com/scanyard/scanyard/findings/cascade/scope"
+	"github.com/scanyard/scanyard/findings/cascade/selector"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/child"
-	"github.com/scanyard/scanyard/hooks/cascading/plan"
-	"github.com/scanyard/scanyard/hooks/cascading/selector"
+	"github.com/scanyard/scanyard/findings/cascade/child"
+	"github.com/scanyard/scanyard/findings/cascade/plan"
+	"github.com/scanyard/scanyard/findings/cascade/selector"
 	"github.com/scanyard/scanyard/hooks/sdk"
 )
 

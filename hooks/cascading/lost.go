@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/plan"
+	"github.com/scanyard/scanyard/findings/cascade/plan"
 )
 
 const (

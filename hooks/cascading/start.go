@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/child"
-	"github.com/scanyard/scanyard/hooks/cascading/plan"
+	"github.com/scanyard/scanyard/findings/cascade/child"
+	"github.com/scanyard/scanyard/findings/cascade/plan"
 	"github.com/scanyard/scanyard/hooks/sdk/kubeapi"
 )
 

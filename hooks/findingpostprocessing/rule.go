@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/match"
+	"github.com/scanyard/scanyard/findings/cascade/match"
 )
 
 // Rule says what to change in which findings.

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/scanyard/scanyard/findings/render"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
-	"github.com/scanyard/scanyard/hooks/sdk/render"
 )
 
 // Hook registers generic-webhook.

@@ -15,9 +15,9 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/findings/render"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
-	"github.com/scanyard/scanyard/hooks/sdk/render"
 )
 
 // maxWhole is how many bytes of findings a template is given at once; decoded they take several times as much.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/hooks/sdk"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
 )
 
 // Channel is one entry of the configuration: whom to tell, of what, and in which words.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
+	"github.com/scanyard/scanyard/findings/compare"
 )
 
 // FuzzTemplates holds that built-in templates make JSON of whatever a finding says, and that nothing in it calls people.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
 

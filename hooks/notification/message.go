@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/findings/compare"
+	"github.com/scanyard/scanyard/findings/render"
 	"github.com/scanyard/scanyard/hooks/sdk"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
-	"github.com/scanyard/scanyard/hooks/sdk/render"
 )
 
 //go:embed templates

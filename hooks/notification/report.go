@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
+	"github.com/scanyard/scanyard/findings/compare"
+	"github.com/scanyard/scanyard/findings/render"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
-	"github.com/scanyard/scanyard/hooks/sdk/render"
 )
 
 // entry is what a reporter tells: a finding, or that a Scan is Errored.

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/match"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
+	"github.com/scanyard/scanyard/findings/cascade/match"
+	"github.com/scanyard/scanyard/findings/compare"
 )
 
 // rule is met by a finding that has one of these states and fits one of these conditions.

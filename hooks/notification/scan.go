@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/findings/render"
 	"github.com/scanyard/scanyard/hooks/sdk"
-	"github.com/scanyard/scanyard/hooks/sdk/render"
 )
 
 // scan is what messages say about the Scan.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/hooks/sdk"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
 )
 
 const (

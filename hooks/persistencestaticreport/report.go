@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/hooks/sdk"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"net/http"
 
 	"github.com/scanyard/scanyard/apis/transfer"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
+	"github.com/scanyard/scanyard/findings/compare"
 )
 
 // Comparison holds this Scan's findings against those of the run before it.

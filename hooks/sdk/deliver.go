@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/hooks/sdk"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/hooks/sdk"
-	"github.com/scanyard/scanyard/hooks/sdk/compare"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )

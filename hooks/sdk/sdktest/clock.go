@@ -36,8 +36,9 @@ func (c *Clock) Pauses() []time.Duration {
 	return slices.Clone(c.pauses)
 }
 
-// Advance moves the clock on and fires the timers that are due: what a far end that hangs does to a hook.
-func (c *Clock) Advance(d time.Duration) {
+// Advance moves the clock on and fires the timers that are due: what a far end that hangs does to a hook. It returns how
+// many were.
+func (c *Clock) Advance(d time.Duration) int {
 	c.mu.Lock()
 	c.now = c.now.Add(d)
 	var due []*timer
@@ -51,6 +52,7 @@ func (c *Clock) Advance(d time.Duration) {
 	for _, t := range due {
 		go t.do()
 	}
+	return len(due)
 }
 
 // Delivery is the clock as deliveries take it.

@@ -109,17 +109,17 @@ func (f *FarEnd) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hang lets time pass for the hook until it goes away. The hook may not watch its clock yet when a step is made, so
-// there are as many as it takes.
+// hang lets time pass for the hook until a timer of its fires, and then waits until it goes away. It goes no further: the
+// next request of the hook may be under way before the end of this one is seen here.
 func (f *FarEnd) hang(r *http.Request, step time.Duration) {
 	ticks := time.NewTicker(time.Millisecond)
 	defer ticks.Stop()
-	for {
-		f.clock.Advance(step)
+	for f.clock.Advance(step) == 0 {
 		select {
 		case <-r.Context().Done():
 			return
 		case <-ticks.C:
 		}
 	}
+	<-r.Context().Done()
 }

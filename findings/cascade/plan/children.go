@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/child"
+	"github.com/scanyard/scanyard/findings/cascade/child"
 )
 
 // Child is a Scan to start.

@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/child"
-	"github.com/scanyard/scanyard/hooks/cascading/expression"
-	"github.com/scanyard/scanyard/hooks/cascading/match"
-	"github.com/scanyard/scanyard/hooks/cascading/scope"
+	"github.com/scanyard/scanyard/findings/cascade/child"
+	"github.com/scanyard/scanyard/findings/cascade/expression"
+	"github.com/scanyard/scanyard/findings/cascade/match"
+	"github.com/scanyard/scanyard/findings/cascade/scope"
 )
 
 // Input is everything but the findings.

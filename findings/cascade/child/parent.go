@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/match"
-	"github.com/scanyard/scanyard/hooks/cascading/scope"
+	"github.com/scanyard/scanyard/findings/cascade/match"
+	"github.com/scanyard/scanyard/findings/cascade/scope"
 )
 
 // Annotations that children carry.

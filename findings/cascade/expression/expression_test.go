@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/expression"
+	"github.com/scanyard/scanyard/findings/cascade/expression"
 )
 
 const port = `{"id":"1","category":"Open Port","name":"Open Port: 443","severity":"LOW","location":null,"ticket":"T-1",` +

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/sdk/render"
+	"github.com/scanyard/scanyard/findings/render"
 )
 
 // text is a text of a rule. Without a template in it there is nothing to render.

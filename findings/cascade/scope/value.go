@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/sdk/render"
+	"github.com/scanyard/scanyard/findings/render"
 )
 
 // marker stands between the elements of a list while it is a text. A finding that has it in a text makes a list as

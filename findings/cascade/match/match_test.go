@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/match"
+	"github.com/scanyard/scanyard/findings/cascade/match"
 )
 
 // load reads a table whose answers the JavaScript libraries gave that rules were written against: lodash and matcher.

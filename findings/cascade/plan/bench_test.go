@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/plan"
+	"github.com/scanyard/scanyard/findings/cascade/plan"
 )
 
 // generator is a findings.json of any size that is never all there.

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/child"
-	"github.com/scanyard/scanyard/hooks/cascading/match"
+	"github.com/scanyard/scanyard/findings/cascade/child"
+	"github.com/scanyard/scanyard/findings/cascade/match"
 )
 
 func decode(tb testing.TB, text string) finding.Object {

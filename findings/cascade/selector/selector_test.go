@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/selector"
+	"github.com/scanyard/scanyard/findings/cascade/selector"
 )
 
 func TestTextRefuses(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/scope"
+	"github.com/scanyard/scanyard/findings/cascade/scope"
 )
 
 // Rule is a CascadingRule or ClusterCascadingRule, compiled.

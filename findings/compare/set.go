@@ -170,3 +170,21 @@ func (s *Set) sort() {
 }
 
 func compareMarks(a, b Mark) int { return bytes.Compare(a[:], b[:]) }
+
+// AddFinding remembers the mark of a finding as it stands in findings.json.
+func (s *Set) AddFinding(element []byte) error {
+	mark, err := MarkOf(element)
+	if err == nil {
+		s.Add(mark)
+	}
+	return err
+}
+
+// State classifies a finding as it stands in findings.json.
+func (s *Set) State(element []byte) (State, error) {
+	mark, err := MarkOf(element)
+	if err != nil {
+		return "", err
+	}
+	return s.Classify(mark), nil
+}

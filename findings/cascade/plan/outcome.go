@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/cascading/match"
+	"github.com/scanyard/scanyard/findings/cascade/match"
 )
 
 // Outcome is what became of one rule.
