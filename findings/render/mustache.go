@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf16"
 
 	"github.com/scanyard/scanyard/apis/finding"
@@ -32,6 +33,13 @@ type Lambda func(text string, render func(template string) (string, error)) (str
 
 // Mustache is a parsed mustache template. It may be used by many goroutines.
 type Mustache struct {
+	parsed
+
+	// lambda is what the last function had rendered: most templates have one function, and it asks for the same.
+	lambda atomic.Pointer[parsed]
+}
+
+type parsed struct {
 	text  string
 	nodes []node
 }
@@ -42,7 +50,7 @@ func ParseMustache(text string) (*Mustache, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Mustache{text: text, nodes: nodes}, nil
+	return &Mustache{parsed: parsed{text, nodes}}, nil
 }
 
 // RenderMustache parses and renders at once.
@@ -60,7 +68,7 @@ func RenderMustache(text string, data any) (string, error) { //nolint:revive // 
 // Render fills the template from data: nil, bool, string, numbers, lists and maps as encoding/json or package finding
 // decode them, []string, map[string]string, a [Lambda], or any mixture of them.
 func (m *Mustache) Render(data any) (string, error) {
-	r := &mustacheRun{limit: MaxOutput, rounds: new(int)}
+	r := &mustacheRun{template: m, limit: MaxOutput, rounds: new(int)}
 	if err := r.nodes(m.text, m.nodes, &scope{view: data}); err != nil {
 		return "", err
 	}
@@ -68,10 +76,11 @@ func (m *Mustache) Render(data any) (string, error) {
 }
 
 type mustacheRun struct {
-	out    strings.Builder
-	limit  int
-	depth  int
-	rounds *int // so far, in all lists
+	template *Mustache
+	out      strings.Builder
+	limit    int
+	depth    int
+	rounds   *int // so far, in all lists
 }
 
 // scope is a context with what it is nested in.
@@ -98,7 +107,7 @@ func (r *mustacheRun) nodes(text string, nodes []node, s *scope) error {
 		case kindEscaped, kindPlain:
 			err = r.variable(n, s)
 		case kindInverted:
-			if v := s.lookup(n.text); !truthy(v) || isEmptyList(v) {
+			if v := s.lookup(n); !truthy(v) || isEmptyList(v) {
 				err = r.nodes(text, n.inner, s)
 			}
 		case kindSection:
@@ -112,7 +121,7 @@ func (r *mustacheRun) nodes(text string, nodes []node, s *scope) error {
 }
 
 func (r *mustacheRun) variable(n *node, s *scope) error {
-	v := s.lookup(n.text)
+	v := s.lookup(n)
 	if _, ok := v.(Lambda); ok || v == nil {
 		return nil
 	}
@@ -124,7 +133,7 @@ func (r *mustacheRun) variable(n *node, s *scope) error {
 }
 
 func (r *mustacheRun) section(text string, n *node, s *scope) error {
-	v := s.lookup(n.text)
+	v := s.lookup(n)
 	if lambda, ok := v.(Lambda); ok {
 		return r.lambda(text[n.innerStart:n.innerEnd], lambda, s)
 	}
@@ -153,12 +162,12 @@ func (r *mustacheRun) lambda(inner string, lambda Lambda, s *scope) error {
 		return fmt.Errorf("sections with functions are nested more than %d deep", maxDepth)
 	}
 	text, err := lambda(inner, func(template string) (string, error) {
-		nodes, err := parseMustache(template)
+		p, err := r.template.parse(template)
 		if err != nil {
 			return "", err
 		}
-		sub := &mustacheRun{limit: r.limit, depth: r.depth + 1, rounds: r.rounds}
-		if err := sub.nodes(template, nodes, s); err != nil {
+		sub := &mustacheRun{template: r.template, limit: r.limit, depth: r.depth + 1, rounds: r.rounds}
+		if err := sub.nodes(p.text, p.nodes, s); err != nil {
 			return "", err
 		}
 		return sub.out.String(), nil
@@ -169,21 +178,34 @@ func (r *mustacheRun) lambda(inner string, lambda Lambda, s *scope) error {
 	return r.write(text)
 }
 
+// parse is for what functions have rendered.
+func (m *Mustache) parse(text string) (*parsed, error) {
+	if last := m.lambda.Load(); last != nil && last.text == text {
+		return last, nil
+	}
+	nodes, err := parseMustache(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &parsed{text, nodes}
+	m.lambda.Store(p)
+	return p, nil
+}
+
 // lookup finds a name in the scope or one around it. The values it returns are of the types that truthy and section
 // know. What is not there is nil.
-func (s *scope) lookup(name string) any {
-	if name == "." {
+func (s *scope) lookup(n *node) any {
+	if n.text == "." {
 		return plain(s.view)
 	}
 	for ; s != nil; s = s.parent {
-		// A name that begins with a point is one name.
-		if strings.Index(name, ".") > 0 {
-			if v, ok := path(s.view, strings.Split(name, ".")); ok {
+		if n.path != nil {
+			if v, ok := path(s.view, n.path); ok {
 				return v
 			}
 			continue
 		}
-		if v, ok := property(s.view, name); ok {
+		if v, ok := property(s.view, n.text); ok {
 			return v
 		}
 	}

@@ -25,6 +25,8 @@ type node struct {
 	kind kind
 	// text is the text, or the name.
 	text string
+	// path are the parts of a name that goes down objects; nil for one that does not.
+	path []string
 	// inner is what a section holds, which stands at innerStart to innerEnd of the template.
 	inner                []node
 	innerStart, innerEnd int
@@ -137,7 +139,7 @@ func (p *parser) tag() error {
 	}
 	switch sigil {
 	case '#', '^':
-		n := node{kind: kindSection, text: name, innerStart: p.pos}
+		n := node{kind: kindSection, text: name, path: pathOf(name), innerStart: p.pos}
 		if sigil == '^' {
 			n.kind = kindInverted
 		}
@@ -149,10 +151,18 @@ func (p *parser) tag() error {
 	case '!', '>':
 	case '{', '&':
 		p.visible = true
-		p.add(node{kind: kindPlain, text: name})
+		p.add(node{kind: kindPlain, text: name, path: pathOf(name)})
 	default:
 		p.visible = true
-		p.add(node{kind: kindEscaped, text: name})
+		p.add(node{kind: kindEscaped, text: name, path: pathOf(name)})
+	}
+	return nil
+}
+
+// pathOf splits a name at its points. A name that begins with a point is one name.
+func pathOf(name string) []string {
+	if strings.Index(name, ".") > 0 {
+		return strings.Split(name, ".")
 	}
 	return nil
 }

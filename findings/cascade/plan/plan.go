@@ -37,6 +37,7 @@ type Plan struct {
 	indexed []*rule // by number in the index
 	always  []*rule // rules without anyOf, which only their expression decides
 	active  int
+	decoder *finding.Decoder
 
 	findings   int
 	outOfScope int
@@ -67,7 +68,7 @@ func New(in Input) (*Plan, error) {
 	}
 	cascades, _ := parent.Cascades()
 	limiter, _ := cascades.Get("scopeLimiter")
-	p := &Plan{parent: parent, index: match.NewIndex(), refusals: map[string]int{}, categories: map[string]struct{}{}, kept: kept{limit: keep}}
+	p := &Plan{parent: parent, decoder: finding.NewDecoder(0), index: match.NewIndex(), refusals: map[string]int{}, categories: map[string]struct{}{}, kept: kept{limit: keep}}
 	p.limiter, err = scope.New(scope.Settings{Limiter: limiter, Annotations: parent.Annotations(), Aliases: aliasesOf(in.ParseDefinition)})
 	if err != nil {
 		return nil, err
@@ -213,7 +214,7 @@ func (p *Plan) Add(raw []byte) error {
 
 // addDecoded is for findings of which more is needed than what the rules name.
 func (p *Plan) addDecoded(raw []byte, number int) error {
-	value, err := finding.DecodeValue(raw, 0)
+	value, err := p.decoder.Value(raw)
 	if err != nil {
 		return fmt.Errorf("finding %d: %w", number, err)
 	}
