@@ -114,7 +114,9 @@ func (b *builder) labels() finding.Object {
 
 func (b *builder) annotations(f finding.Object) finding.Object {
 	annotations := inheritMap(b.parent.annotations, b.parent.flags.annotations)
-	annotations.Delete(annotationLastApplied) // kubectl would take the child for something it had applied
+	for _, key := range parentOnly {
+		annotations.Delete(key)
+	}
 	for _, m := range b.rule.annotations {
 		annotations.Set(m.key, b.render(m.value))
 	}

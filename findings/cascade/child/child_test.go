@@ -254,3 +254,22 @@ func TestIgnored(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsOnlyTheParents is not inherited: it asks the operator for something, or tells where the parent's results are.
+func TestWhatIsOnlyTheParents(t *testing.T) {
+	p := parentOf(t, `{"metadata":{"name":"nmap-x","uid":"u","annotations":{"team":"red","scanyard.io/rerun":"hooks@2",`+
+		`"storage.scanyard.io/place":"{}","kubectl.kubernetes.io/last-applied-configuration":"{}"}},`+
+		`"spec":{"scanType":"nmap","parameters":[],"cascades":{"inheritAnnotations":true}}}`)
+	scan, err := p.Build(NewRule(decode(t, `{"metadata":{"name":"r"},"spec":{"matches":{},"scanSpec":{"scanType":"nmap","parameters":[]}}}`)), decode(t, `{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, m := range objectAt(objectAt(scan, "metadata"), "annotations") {
+		got[m.Key] = true
+	}
+	want := map[string]bool{"team": true, annotationHook: true, annotationParent: true, annotationChain: true}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}

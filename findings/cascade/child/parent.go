@@ -20,8 +20,9 @@ const (
 	annotationChain   = "cascading.securecodebox.io/chain"
 )
 
-// annotationLastApplied is kubectl's note of what somebody has written.
-const annotationLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// parentOnly are annotations that speak of the parent itself and are never inherited: kubectl's note of what somebody has
+// applied, what the operator is to run again, and where results lie.
+var parentOnly = []string{"kubectl.kubernetes.io/last-applied-configuration", "scanyard.io/rerun", "storage.scanyard.io/place"}
 
 // LabelRoot names the first Scan of a chain, by UID, on every Scan that was started below it. Children have it where
 // the chain is bounded or free of doubles, since only then somebody counts.
