@@ -23,10 +23,22 @@ const (
 	// clusterWide Scan, since parser and hook images read the namespaced kind only.
 	// namespaceLocal Scans never see an object with this label.
 	LabelMirrorOf = "scanyard.io/mirror-of"
+	// LabelTarget on a Scan names what it scans, for hooks that tell what is new: Scans of
+	// one scan type with the same value are compared, whatever their parameters.
+	LabelTarget = "scanyard.io/target"
 	// LabelManagedBy is the usual label; pods of Scans carry ManagedBy as its value.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of LabelManagedBy on the pods of Scans.
 	ManagedBy = "securecodebox"
+	// LabelPhase on the pods of a Scan tells what they do: PhaseScanner, PhaseParser or
+	// PhaseHook. NetworkPolicies select by it; a label of the Scan cannot replace it.
+	LabelPhase = "scanyard.io/phase"
+	// PhaseScanner is the value of LabelPhase of pods with the scanner and the lurker.
+	PhaseScanner = "scanner"
+	// PhaseParser is the value of LabelPhase of pods of parsers.
+	PhaseParser = "parser"
+	// PhaseHook is the value of LabelPhase of pods of hooks.
+	PhaseHook = "hook"
 	// AnnotationDiscoveryIgnore keeps auto-discovery from scanning the pods of Scans.
 	AnnotationDiscoveryIgnore = "auto-discovery.securecodebox.io/ignore"
 	// AnnotationIstioInject is Istio's switch for its sidecar; without it a Job's pod
@@ -35,11 +47,20 @@ const (
 	// AnnotationOnDelete on a Scan says what becomes of its stored results when the
 	// Scan is deleted: OnDeleteRetain keeps them, anything else removes them.
 	AnnotationOnDelete = "storage.scanyard.io/on-delete"
-	// AnnotationRerun on a Scan that has ended asks to run hooks again: "hooks" for those
-	// that failed or were cancelled, "hook/NAME" for one. Whatever follows an @ only
-	// makes the value a new one: "hooks@2", "hook/notify@2026-11-21T10:00:00Z".
+	// AnnotationStoragePlace on a Scan says where its results lie, if not where the operator's
+	// own settings say. The operator writes it when it takes the Scan up.
+	AnnotationStoragePlace = "storage.scanyard.io/place"
+	// AnnotationRerun on a Scan that has ended asks to run a part of it again: "scanner",
+	// "parser" over the stored raw result, "hooks" for those that failed or were
+	// cancelled, "hook/NAME" for one. "links" asks for fresh download links in the status.
+	// Whatever follows an @ only makes the value a new one: "hooks@2",
+	// "hook/notify@2026-11-21T10:00:00Z". The same annotation on a Job is the value that
+	// the Job was made for.
 	AnnotationRerun = "scanyard.io/rerun"
-	// LabelAttempt counts the attempts of a Job's phase, on Jobs after the first.
+	// LabelKueueQueue on a Scan names the queue of Kueue that its Jobs wait in. Where Kueue is
+	// installed, the operator's own queue lets such a Scan pass.
+	LabelKueueQueue = "kueue.x-k8s.io/queue-name"
+	// LabelAttempt is the number of the run that a Job belongs to, on Jobs of re-runs.
 	LabelAttempt = "scanyard.io/attempt"
 	// OnDeleteRetain is the value of AnnotationOnDelete that keeps stored results.
 	OnDeleteRetain = "retain"
@@ -65,9 +86,10 @@ const (
 const (
 	// ServiceAccountLurker is the ServiceAccount, Role and RoleBinding of scanner pods.
 	ServiceAccountLurker = "lurker"
-	// ServiceAccountParser is the ServiceAccount, Role and RoleBinding of parser pods.
+	// ServiceAccountParser is the ServiceAccount, Role and RoleBinding of parser pods in
+	// secureCodeBox. Ours run as an account of their Scan, unless accounts are shared.
 	ServiceAccountParser = "parser"
-	// ServiceAccountHook is the ServiceAccount, Role and RoleBinding of hook pods
+	// ServiceAccountHook is the same of hook pods
 	// whose hook names no ServiceAccount of its own.
 	ServiceAccountHook = "scan-completion-hook"
 	// ResultsDir is where a scanner writes its result: a volume it shares with the lurker.

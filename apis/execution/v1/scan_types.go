@@ -93,6 +93,21 @@ type ScanSpec struct {
 	// +kubebuilder:default=false
 	Suspend *bool `json:"suspend,omitempty"`
 
+	// priority orders the Scans of a namespace while they wait for their turn: higher ones
+	// start first, equal ones in the order of their creation. It counts where the settings
+	// of the namespace say so (spec.queue.order: Priority), never between namespaces, and
+	// never stops a Scan that has begun. A change takes effect while the Scan waits.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Priority *int32 `json:"priority,omitempty"`
+
+	// cancel ends the Scan for good, wherever it stands: what runs is stopped, the state
+	// becomes Errored, and the condition Cancelled says who asked for it. Hooks for
+	// failures do not run. A Scan that has ended stays as it is.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Cancel *bool `json:"cancel,omitempty"`
+
 	// deadlines bound each phase of the Scan. Absent: the operator's defaults.
 	// An addition to the secureCodeBox contract.
 	// +optional
@@ -313,6 +328,16 @@ const (
 	ConditionParsed = "Parsed"
 	// ConditionHooksCompleted is True when every hook has run.
 	ConditionHooksCompleted = "HooksCompleted"
+	// ConditionAdmitted is False while the Scan waits for its turn; the reason names the
+	// limit, the message the place in the queue. It becomes True when the Scan starts. Scans
+	// that never had to wait may have none.
+	ConditionAdmitted = "Admitted"
+	// ConditionCancelled is True when spec.cancel has ended the Scan, and False when
+	// spec.cancel was set on a Scan that had ended.
+	ConditionCancelled = "Cancelled"
+	// ConditionRerun tells of the annotation scanyard.io/rerun: True when what it asks
+	// for was started or done, False when it was refused.
+	ConditionRerun = "Rerun"
 )
 
 // Reasons of the conditions of a Scan.
@@ -356,6 +381,22 @@ const (
 	ReasonContainerFailing = "ContainerFailing"
 	// ReasonJobSuspended is set while a Job is suspended by its ScanType or a queue such as Kueue.
 	ReasonJobSuspended = "JobSuspended"
+	// ReasonQueued is set, on the conditions Ready and Scanned, while the Scan waits for its
+	// turn; the condition Admitted says which limit it waits for.
+	ReasonQueued = "Queued"
+	// ReasonClusterLimit is set while the cluster runs as many Scans as it may.
+	ReasonClusterLimit = "ClusterLimit"
+	// ReasonNamespaceLimit is set while the Scan's namespace runs as many Scans as it may.
+	ReasonNamespaceLimit = "NamespaceLimit"
+	// ReasonScanTypeLimit is set while as many Scans of its scan type run as may.
+	ReasonScanTypeLimit = "ScanTypeLimit"
+	// ReasonTargetLimit is set while as many Scans with its value of a label run as may.
+	ReasonTargetLimit = "TargetLimit"
+	// ReasonAdmitted is set when a Scan that had to wait has started.
+	ReasonAdmitted = "Admitted"
+	// ReasonWaitedLongest is set when a Scan has started ahead of others, since it had waited
+	// for more than an hour and longer than any other.
+	ReasonWaitedLongest = "WaitedLongest"
 	// ReasonErrored is set when another operator has ended the Scan with an error.
 	ReasonErrored = "Errored"
 	// ReasonScannerFailed is set when the scanner Job failed; see the logs of its pods.
@@ -364,12 +405,30 @@ const (
 	ReasonParserFailed = "ParserFailed"
 	// ReasonHookFailed is set when a hook Job failed; the message names the hook.
 	ReasonHookFailed = "HookFailed"
+	// ReasonCancelledByUser is set when spec.cancel has ended the Scan.
+	ReasonCancelledByUser = "CancelledByUser"
+	// ReasonAlreadyEnded is set when spec.cancel was set on a Scan that had ended.
+	ReasonAlreadyEnded = "AlreadyEnded"
+	// ReasonRerunStarted is set when a phase runs again as the annotation
+	// scanyard.io/rerun asks.
+	ReasonRerunStarted = "RerunStarted"
+	// ReasonRerunWaits is set while a re-run waits for pods of the run before to end.
+	ReasonRerunWaits = "RerunWaits"
+	// ReasonLinksWritten is set when the annotation scanyard.io/rerun has asked for
+	// fresh download links and the status has them.
+	ReasonLinksWritten = "LinksWritten"
 	// ReasonRerunRefused means that the annotation scanyard.io/rerun asks for what this
 	// Scan can not do.
 	ReasonRerunRefused = "RerunRefused"
 	// ReasonJobLost is set when a Job was removed before its outcome was seen and no
 	// stored result shows that it had ended well.
 	ReasonJobLost = "JobLost"
+	// ReasonNotAllowed is set when a Scan, or a kind of its namespace that it uses, asks for what
+	// the settings do not allow; the message names the field and what is allowed.
+	ReasonNotAllowed = "NotAllowed"
+	// ReasonPatchFailed is set when an entry of jobPatches of the settings can not be applied to a
+	// Job; the message names the entry and its line. Correct it, then start the Scan again.
+	ReasonPatchFailed = "PatchFailed"
 	// ReasonNameConflict is set when a Job of the needed name exists and belongs to
 	// something else. Delete it to go on.
 	ReasonNameConflict = "NameConflict"
@@ -428,10 +487,23 @@ type HookStatus struct {
 	// +optional
 	AfterFailure bool `json:"afterFailure,omitempty"`
 
-	// attempt counts the runs of the hook for this Scan, where there was more than one.
+	// attempt numbers the run of the hook, where the Scan or the hook was run again; all
+	// re-runs of a Scan are counted together.
 	// An addition to the secureCodeBox contract.
 	// +optional
 	Attempt int `json:"attempt,omitempty"`
+}
+
+// PhaseAttempts number the re-runs of scanner and parser. All re-runs of a Scan are
+// counted together, from 2.
+type PhaseAttempts struct {
+	// scanner is the number of the run whose raw result counts.
+	// +optional
+	Scanner int `json:"scanner,omitempty"`
+
+	// parser is the number of the run whose findings count.
+	// +optional
+	Parser int `json:"parser,omitempty"`
 }
 
 // FindingSeverities counts findings by severity. A severity without findings is absent.
@@ -537,6 +609,12 @@ type ScanStatus struct {
 	// +optional
 	LastRerun string `json:"lastRerun,omitempty"`
 
+	// attempts number the runs of scanner and parser, where there was more than one. The
+	// label scanyard.io/attempt of their Jobs has the same numbers.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Attempts *PhaseAttempts `json:"attempts,omitempty"`
+
 	// startedAt is when the scanner Job was created.
 	// An addition to the secureCodeBox contract.
 	// +optional
@@ -587,4 +665,15 @@ func (s *Scan) Mode() ResourceMode {
 // Settled says whether the Scan has reached a final state.
 func (s *Scan) Settled() bool {
 	return s.Status.State == ScanStateDone || s.Status.State == ScanStateErrored
+}
+
+// Cancelled says whether somebody has asked for the end of the Scan.
+func (s *Scan) Cancelled() bool { return s.Spec.Cancel != nil && *s.Spec.Cancel }
+
+// ScannerAttempt is the number of the run of the scanner that counts, from 1.
+func (s *Scan) ScannerAttempt() int {
+	if a := s.Status.Attempts; a != nil {
+		return max(a.Scanner, 1)
+	}
+	return 1
 }

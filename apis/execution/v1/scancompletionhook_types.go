@@ -123,7 +123,7 @@ type ScanCompletionHookSpec struct {
 
 	// serviceAccountName is the ServiceAccount of the hook pod, in the namespace where
 	// it runs. It needs get on scans and get and patch on scans/status. Absent: one
-	// called scan-completion-hook that the operator makes.
+	// that the operator makes, which reaches the Scan that the hook works for only.
 	// +optional
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 
