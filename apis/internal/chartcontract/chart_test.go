@@ -96,16 +96,19 @@ func manager(t *testing.T, objects []object) container {
 	return container{}
 }
 
-// managerRules are the operator's rights in every namespace.
-func managerRules(t *testing.T, objects []object) []rule {
+// managerRules are the operator's rights beyond its own namespace: in all of them, or in those that it watches and on
+// kinds of the cluster.
+func managerRules(t *testing.T, objects []object) (rules []rule) {
 	t.Helper()
 	for _, o := range objects {
-		if o.Kind == "ClusterRole" && strings.HasSuffix(o.Metadata.Name, "-manager-role") {
-			return o.Rules
+		if strings.HasSuffix(o.Metadata.Name, "-manager-role") || o.Kind == "ClusterRole" && strings.HasSuffix(o.Metadata.Name, "-cluster-kinds-viewer-role") {
+			rules = append(rules, o.Rules...)
 		}
 	}
-	t.Fatal("there is no ClusterRole of the operator")
-	return nil
+	if rules == nil {
+		t.Fatal("there is no role of the operator")
+	}
+	return rules
 }
 
 // TestDefect01OperatorMayReadClusterKinds is about a clusterWide Scan that freezes an
@@ -138,14 +141,14 @@ func TestDefect45NoTelemetry(t *testing.T) {
 // overwrite each other, and about rules for a group that does not exist.
 func TestDefect57NamesAndGroupsOfRoles(t *testing.T) {
 	groups := []string{
-		"", "authentication.k8s.io", "batch", "cascading.securecodebox.io", "coordination.k8s.io", "events.k8s.io",
-		"execution.securecodebox.io", "rbac.authorization.k8s.io",
+		"", "admissionregistration.k8s.io", "authentication.k8s.io", "batch", "cascading.securecodebox.io", "coordination.k8s.io", "events.k8s.io",
+		"execution.securecodebox.io", "rbac.authorization.k8s.io", "settings.scanyard.io",
 	}
 	// These names are the contract; rbac.userRoles.prefix changes them.
-	user := regexp.MustCompile(`^(?:\w+-)?(?:scan|scheduledscan|scantype|parsedefinition|scancompletionhook|cascadingrule)-(?:editor|viewer)-role$`)
+	user := regexp.MustCompile(`^(?:\w+-)?(?:scan|scheduledscan|scantype|parsedefinition|scancompletionhook|cascadingrule|scansetting)-(?:editor|viewer)-role$`)
 	for name, objects := range renderings(t) {
 		for _, o := range objects {
-			if o.Kind == "ClusterRole" && !strings.HasPrefix(o.Metadata.Name, "demo-scanyard-") && !user.MatchString(o.Metadata.Name) {
+			if o.Kind == "ClusterRole" && !strings.HasPrefix(strings.TrimPrefix(o.Metadata.Name, "team-"), "demo-scanyard-") && !user.MatchString(o.Metadata.Name) {
 				t.Errorf("%s: ClusterRole %s does not name its release", name, o.Metadata.Name)
 			}
 			for _, r := range o.Rules {

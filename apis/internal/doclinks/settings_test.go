@@ -16,7 +16,7 @@ func TestEverySettingIsDocumented(t *testing.T) {
 	flag := regexp.MustCompile(`fs\.\w+Var\(&[\w.]+, "([a-z-]+)"`)
 	variable := regexp.MustCompile(`getenv\("([A-Z0-9_]+)"|duration\(getenv, "([A-Z0-9_]+)"|Env\w+ = "([A-Z0-9_]+)"`)
 	seen := 0
-	for _, file := range []string{"internal/app/options.go", "internal/jobs/config.go", "cmd/lurker/main.go"} {
+	for _, file := range []string{"internal/app/options.go", "internal/app/admission.go", "internal/jobs/config.go", "cmd/lurker/main.go"} {
 		source := read(t, filepath.Join(root, "operator", file))
 		for _, m := range flag.FindAllStringSubmatch(source, -1) {
 			seen++

@@ -19,6 +19,10 @@
 {{- else }}
 {{ include "scanyard.s3Env" . }}
 {{- end }}
+{{- with .Values.s3.publicEndpoint }}
+- name: S3_PUBLIC_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
 {{- with .Values.s3.urlTemplate }}
 - name: S3_URL_TEMPLATE
   value: {{ . | quote }}

@@ -53,9 +53,40 @@ app.kubernetes.io/component: minio
 {{ include "scanyard.fullname" . }}-upload-tls
 {{- end }}
 
+{{/* Not empty where the API server asks the operator before it stores an object. */}}
+{{- define "scanyard.webhook" -}}
+{{- if and .Values.webhook.enabled (not .Values.watchNamespaces) -}}true{{- end -}}
+{{- end }}
+
+{{- define "scanyard.webhookService" -}}
+{{ include "scanyard.fullname" . }}-webhook
+{{- end }}
+
+{{- define "scanyard.webhookConfiguration" -}}
+{{ include "scanyard.fullname" . }}-{{ .Release.Namespace }}
+{{- end }}
+
+{{/* Not empty where lurkers get fresh upload URLs. Without a ClusterRole the operator cannot see who asks. */}}
+{{- define "scanyard.upload" -}}
+{{- if and .Values.uploadEndpoint.enabled (or (not .Values.watchNamespaces) .Values.uploadEndpoint.tokenReviews) -}}true{{- end -}}
+{{- end }}
+
+{{/* Name of what a release puts outside of its namespace. With watchNamespaces there may be several of one name. */}}
+{{- define "scanyard.scopedName" -}}
+{{- if .Values.watchNamespaces }}{{ .Release.Namespace }}-{{ end }}{{ include "scanyard.fullname" . }}
+{{- end }}
+
+{{/* Where object storage listens. */}}
+{{- define "scanyard.storagePort" -}}
+{{- if .Values.minio.enabled -}}9000
+{{- else -}}
+{{- .Values.s3.port | default (ternary 443 80 .Values.s3.tls.enabled) -}}
+{{- end -}}
+{{- end }}
+
 {{/* Where scan pods reach the upload endpoint; empty when it is off. */}}
 {{- define "scanyard.uploadURL" -}}
-{{- if .Values.uploadEndpoint.enabled -}}
+{{- if include "scanyard.upload" . -}}
 {{- .Values.uploadEndpoint.url | default (printf "https://%s.%s.svc.%s:8443" (include "scanyard.fullname" .) .Release.Namespace .Values.clusterDomain) -}}
 {{- end -}}
 {{- end }}

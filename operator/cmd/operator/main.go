@@ -21,7 +21,8 @@ const usage = `operator leads Scans through their lives in a Kubernetes cluster.
 
 Where results are stored is said by environment variables: S3_ENDPOINT, S3_PORT,
 S3_USE_SSL, S3_BUCKET, S3_REGION, S3_PATH_STYLE, S3_CA_FILE, S3_AUTH_TYPE,
-MINIO_ACCESS_KEY, MINIO_SECRET_KEY and others; docs/configuration.md lists them all.
+S3_PUBLIC_ENDPOINT, MINIO_ACCESS_KEY, MINIO_SECRET_KEY and others;
+docs/configuration.md lists them all.
 
 Flags:
 `

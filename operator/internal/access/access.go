@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access gives the pods of a Scan the rights they need, and no more.
-//
-// Three ServiceAccounts per namespace are the contract of secureCodeBox; charts bind
-// to their names: lurker (scanner pods), parser and scan-completion-hook. A hook
-// that runs in another namespace gets a Role of its own per Scan, which names that
-// Scan only and is removed when the Scan has settled.
 package access
 
 import (
@@ -26,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
 // group is the API group of Scans.
@@ -35,6 +28,10 @@ const group = "execution.securecodebox.io"
 // trusted is for how long a namespace's accounts are taken to be as they were last
 // seen. Somebody who deletes one waits at most this long for it to come back.
 const trusted = time.Minute
+
+// uncached keeps the client from starting an informer for what is written here, to wait
+// for its own writes: it would hold every account and every Role of the cluster.
+const uncached = client.DisableReadYourWritesConsistency
 
 // account is a ServiceAccount with a Role and a RoleBinding of the same name.
 type account struct {
@@ -80,20 +77,44 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("RoleBinding %s/%s binds %s, not Role %s; delete it, and it is made anew", e.Namespace, e.Name, e.RoleRef, e.Name)
 }
 
+// Conflict returns what somebody has to delete where an error is about a name that
+// something else has taken.
+func Conflict(err error) (remedy string, ok bool) {
+	if e, ok := errors.AsType[*ConflictError](err); ok {
+		return e.Error(), true
+	}
+	if e, ok := errors.AsType[*ForeignAccountError](err); ok {
+		return e.Error(), true
+	}
+	return "", false
+}
+
 // Access makes ServiceAccounts, Roles and RoleBindings. It is safe for concurrent use.
 type Access struct {
 	// reader is not cached: a cache would hold every Role of the cluster.
 	reader client.Reader
 	writer client.Writer
 	clock  clock.PassiveClock
+	mode   Mode
 
 	mu   sync.Mutex
 	seen map[types.NamespacedName]time.Time
 }
 
+// Mode is whose pods share an account.
+type Mode int
+
+const (
+	// PerScan gives the parser and the hooks of each Scan an account of its own.
+	PerScan Mode = iota
+	// Shared gives those of all Scans of a namespace the accounts parser and
+	// scan-completion-hook, as secureCodeBox does.
+	Shared
+)
+
 // New returns an Access. The reader must not be cached.
-func New(reader client.Reader, writer client.Writer, c clock.PassiveClock) *Access {
-	return &Access{reader: reader, writer: writer, clock: c, seen: map[types.NamespacedName]time.Time{}}
+func New(reader client.Reader, writer client.Writer, c clock.PassiveClock, mode Mode) *Access {
+	return &Access{reader: reader, writer: writer, clock: c, mode: mode, seen: map[types.NamespacedName]time.Time{}}
 }
 
 // EnsureLurker makes sure that scanner pods can run in a namespace.
@@ -101,21 +122,22 @@ func (a *Access) EnsureLurker(ctx context.Context, namespace string) error {
 	return a.ensure(ctx, namespace, lurker)
 }
 
-// EnsureParser makes sure that parser pods can run in a namespace.
-func (a *Access) EnsureParser(ctx context.Context, namespace string) error {
-	return a.ensure(ctx, namespace, parser)
+// EnsureParser makes sure that the parser of a Scan can reach it, and returns the
+// ServiceAccount that it runs as. The result type names the ParseDefinition that it reads.
+func (a *Access) EnsureParser(ctx context.Context, scan *executionv1.Scan, resultType string) (string, error) {
+	if a.mode == Shared {
+		return parser.name, a.ensure(ctx, scan.Namespace, parser)
+	}
+	return a.ensureScan(ctx, scan, resultType)
 }
 
-// EnsureHook makes sure that hook pods without a ServiceAccount of their own can run
-// in a namespace.
-func (a *Access) EnsureHook(ctx context.Context, namespace string) error {
-	return a.ensure(ctx, namespace, hook)
-}
-
-// EnsureHookAccount makes sure that the default ServiceAccount of hooks exists in an
-// execution namespace. It gets no rights there.
-func (a *Access) EnsureHookAccount(ctx context.Context, namespace string) error {
-	return a.ensureServiceAccount(ctx, namespace, hook)
+// EnsureHook does the same for hooks without a ServiceAccount of their own that run in
+// the Scan's namespace.
+func (a *Access) EnsureHook(ctx context.Context, scan *executionv1.Scan, resultType string) (string, error) {
+	if a.mode == Shared {
+		return hook.name, a.ensure(ctx, scan.Namespace, hook)
+	}
+	return a.ensureScan(ctx, scan, resultType)
 }
 
 func (a *Access) ensure(ctx context.Context, namespace string, acc account) error {
@@ -132,10 +154,20 @@ func (a *Access) ensure(ctx context.Context, namespace string, acc account) erro
 	if err := a.ensureBinding(ctx, newBinding(namespace, acc)); err != nil {
 		return err
 	}
+	a.remember(key)
+	return nil
+}
+
+func (a *Access) remember(key types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen[key] = a.clock.Now()
-	return nil
+}
+
+func (a *Access) forget(key types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.seen, key)
 }
 
 // fresh says whether an account was seen a moment ago, and drops what was seen long
@@ -160,7 +192,7 @@ func (a *Access) ensureServiceAccount(ctx context.Context, namespace string, acc
 	var have corev1.ServiceAccount
 	err := a.reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: acc.name}, &have)
 	if apierrors.IsNotFound(err) {
-		err = exists(a.writer.Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta(namespace, acc)}))
+		err = exists(a.writer.Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta(namespace, acc)}, uncached))
 	}
 	if err != nil {
 		return fmt.Errorf("ensure ServiceAccount %s/%s: %w", namespace, acc.name, err)
@@ -175,7 +207,7 @@ func (a *Access) ensureRole(ctx context.Context, want *rbacv1.Role) error {
 	err := a.reader.Get(ctx, client.ObjectKeyFromObject(want), &have)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = exists(a.writer.Create(ctx, want))
+		err = exists(a.writer.Create(ctx, want, uncached))
 	case err == nil:
 		covered, missing := validation.Covers(have.Rules, want.Rules)
 		if covered {
@@ -183,7 +215,7 @@ func (a *Access) ensureRole(ctx context.Context, want *rbacv1.Role) error {
 		}
 		changed := have.DeepCopy()
 		changed.Rules = append(changed.Rules, missing...)
-		err = a.writer.Patch(ctx, changed, client.MergeFromWithOptions(&have, client.MergeFromWithOptimisticLock{}))
+		err = a.writer.Patch(ctx, changed, client.MergeFromWithOptions(&have, client.MergeFromWithOptimisticLock{}), uncached)
 	}
 	if err != nil {
 		return fmt.Errorf("ensure Role %s/%s: %w", want.Namespace, want.Name, err)
@@ -196,7 +228,7 @@ func (a *Access) ensureBinding(ctx context.Context, want *rbacv1.RoleBinding) er
 	err := a.reader.Get(ctx, client.ObjectKeyFromObject(want), &have)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = exists(a.writer.Create(ctx, want))
+		err = exists(a.writer.Create(ctx, want, uncached))
 	case err == nil && have.RoleRef != want.RoleRef:
 		return &ConflictError{Namespace: want.Namespace, Name: want.Name, RoleRef: have.RoleRef.Kind + " " + have.RoleRef.Name}
 	case err == nil:
@@ -205,7 +237,7 @@ func (a *Access) ensureBinding(ctx context.Context, want *rbacv1.RoleBinding) er
 		}
 		changed := have.DeepCopy()
 		changed.Subjects = append(changed.Subjects, want.Subjects...)
-		err = a.writer.Patch(ctx, changed, client.MergeFromWithOptions(&have, client.MergeFromWithOptimisticLock{}))
+		err = a.writer.Patch(ctx, changed, client.MergeFromWithOptions(&have, client.MergeFromWithOptimisticLock{}), uncached)
 	}
 	if err != nil {
 		return fmt.Errorf("ensure RoleBinding %s/%s: %w", want.Namespace, want.Name, err)
@@ -245,50 +277,4 @@ func exists(err error) error {
 		return nil
 	}
 	return err
-}
-
-// HookGrant lets the ServiceAccount of a hook that runs in another namespace reach
-// one Scan.
-type HookGrant struct {
-	Scan *executionv1.Scan
-	// Hook is the name of the hook.
-	Hook string
-	// Namespace and ServiceAccount are those of the hook's pod.
-	Namespace, ServiceAccount string
-}
-
-// GrantHook makes the Role and RoleBinding of a grant.
-func (a *Access) GrantHook(ctx context.Context, g HookGrant) error {
-	role, binding := newGrant(g)
-	if err := a.ensureRole(ctx, role); err != nil {
-		return err
-	}
-	return a.ensureBinding(ctx, binding)
-}
-
-// RevokeHook removes what GrantHook made. What is not there is no error.
-func (a *Access) RevokeHook(ctx context.Context, scan *executionv1.Scan, hookName string) error {
-	m := metav1.ObjectMeta{Namespace: scan.Namespace, Name: names.HookAccess(hookName, scan.UID)}
-	return errors.Join(
-		client.IgnoreNotFound(a.writer.Delete(ctx, &rbacv1.RoleBinding{ObjectMeta: m})),
-		client.IgnoreNotFound(a.writer.Delete(ctx, &rbacv1.Role{ObjectMeta: m})),
-	)
-}
-
-func newGrant(g HookGrant) (*rbacv1.Role, *rbacv1.RoleBinding) {
-	m := metav1.ObjectMeta{
-		Namespace:       g.Scan.Namespace,
-		Name:            names.HookAccess(g.Hook, g.Scan.UID),
-		Labels:          map[string]string{executionv1.LabelScanUID: string(g.Scan.UID)},
-		Annotations:     map[string]string{"description": fmt.Sprintf("Lets hook %s, which runs in namespace %s, reach Scan %s.", g.Hook, g.Namespace, g.Scan.Name)},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(g.Scan, executionv1.SchemeGroupVersion.WithKind("Scan"))},
-	}
-	rules := append(scanRules(g.Scan.Name), rbacv1.PolicyRule{
-		APIGroups: []string{group}, Resources: []string{"parsedefinitions"}, ResourceNames: []string{g.Scan.Status.RawResultType}, Verbs: []string{"get"},
-	})
-	return &rbacv1.Role{ObjectMeta: m, Rules: rules}, &rbacv1.RoleBinding{
-		ObjectMeta: *m.DeepCopy(),
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: g.ServiceAccount, Namespace: g.Namespace}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: m.Name},
-	}
 }

@@ -27,11 +27,12 @@ import (
 
 const namespace = gen.Namespace
 
+// newAccess is in shared mode, which is that of secureCodeBox.
 func newAccess(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (*Access, client.Client, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	c := fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
 	clock := clocktesting.NewFakePassiveClock(gen.Epoch)
-	return New(c, c, clock), c, clock
+	return New(c, c, clock, Shared), c, clock
 }
 
 func get[T client.Object](t *testing.T, c client.Client, o T, name string) T {
@@ -44,10 +45,11 @@ func get[T client.Object](t *testing.T, c client.Client, o T, name string) T {
 
 func TestEnsureMakesWhatTheContractSays(t *testing.T) {
 	a, c, _ := newAccess(t, interceptor.Funcs{})
-	for _, ensure := range []func(context.Context, string) error{a.EnsureLurker, a.EnsureParser, a.EnsureHook} {
-		if err := ensure(t.Context(), namespace); err != nil {
-			t.Fatal(err)
-		}
+	scan := gen.Scan("s")
+	_, parserErr := a.EnsureParser(t.Context(), scan, "x")
+	_, hookErr := a.EnsureHook(t.Context(), scan, "x")
+	if err := errors.Join(a.EnsureLurker(t.Context(), namespace), parserErr, hookErr); err != nil {
+		t.Fatal(err)
 	}
 	const group = "execution.securecodebox.io"
 	want := map[string][]rbacv1.PolicyRule{
@@ -88,7 +90,7 @@ func TestDefect27WhatUsersChangeStays(t *testing.T) {
 			ObjectMeta: m, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "parser"},
 			Subjects: []rbacv1.Subject{{Kind: "User", Name: "somebody"}},
 		})
-	if err := a.EnsureParser(t.Context(), namespace); err != nil {
+	if _, err := a.EnsureParser(t.Context(), gen.Scan("s"), "x"); err != nil {
 		t.Fatal(err)
 	}
 	rules := get(t, c, &rbacv1.Role{}, "parser").Rules
@@ -120,11 +122,11 @@ func TestDefect26EveryErrorIsReturned(t *testing.T) {
 				}
 				return c.Get(ctx, key, o, opts...)
 			}})
-			if err := a.EnsureHook(t.Context(), namespace); !errors.Is(err, boom) {
+			if _, err := a.EnsureHook(t.Context(), gen.Scan("s"), "x"); !errors.Is(err, boom) {
 				t.Fatalf("error %v, want that of the API", err)
 			}
 			broken = false
-			if err := a.EnsureHook(t.Context(), namespace); err != nil {
+			if _, err := a.EnsureHook(t.Context(), gen.Scan("s"), "x"); err != nil {
 				t.Fatal(err)
 			}
 			get(t, c, &rbacv1.RoleBinding{}, "scan-completion-hook")
@@ -171,10 +173,10 @@ func TestEnsureLooksAgainAfterAWhile(t *testing.T) {
 func TestHookGrantNamesOneScan(t *testing.T) {
 	scan := gen.Scan("s", gen.WithState(executionv1.ScanStateHookProcessing))
 	a, c, _ := newAccess(t, interceptor.Funcs{})
-	g := HookGrant{Scan: scan, Hook: "webhook", Namespace: "hooks", ServiceAccount: "sender"}
+	g := HookGrant{Scan: scan, ResultType: "nmap-xml", Hook: "webhook", Namespace: "hooks", ServiceAccount: "sender"}
 	for range 2 { // granting twice is granting
-		if err := a.GrantHook(t.Context(), g); err != nil {
-			t.Fatal(err)
+		if account, err := a.GrantHook(t.Context(), g); err != nil || account != "sender" {
+			t.Fatal(account, err)
 		}
 	}
 	var roles rbacv1.RoleList
@@ -190,7 +192,7 @@ func TestHookGrantNamesOneScan(t *testing.T) {
 		t.Errorf("owner %v, want the Scan", owner)
 	}
 	for range 2 { // revoking twice is revoking
-		if err := a.RevokeHook(t.Context(), scan, "webhook"); err != nil {
+		if err := a.RevokeHook(t.Context(), scan, "webhook", "hooks"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,11 +31,17 @@ type Options struct {
 	Workers   int
 	QPS       float64
 	Burst     int
+	// WatchNamespaces are the only namespaces that the operator works in; none means all.
+	WatchNamespaces []string
+	// PerScanAccess gives the parser and the hooks of each Scan an account of its own.
+	PerScanAccess bool
 
 	Scan    scan.Settings
 	Expiry  scan.Expiry
 	Storage store.Config
 	Jobs    jobs.Config
+
+	Webhook WebhookOptions
 
 	UploadAddress string
 	UploadURL     string
@@ -63,6 +70,12 @@ func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.Float64Var(&o.QPS, "kube-api-qps", defaultQPS, "requests per second to the API server, on average")
 	fs.IntVar(&o.Burst, "kube-api-burst", defaultBurst, "requests to the API server at once")
 
+	fs.Func("watch-namespaces", "the only `namespaces` whose Scans the operator sees, comma-separated; empty for all (default: environment variable WATCH_NAMESPACES)", func(list string) error {
+		o.WatchNamespaces = splitList(list)
+		return nil
+	})
+	fs.BoolVar(&o.PerScanAccess, "per-scan-access", true, "let the parser and the hooks of a Scan run as an account that reaches this Scan only; false takes the accounts parser and scan-completion-hook, which reach all Scans of their namespace")
+
 	s := &o.Scan
 	fs.DurationVar(&s.StartDeadline, "start-deadline", 30*time.Minute, "how long a pod of a Scan may take to start: image pulls, scheduling, quotas; its URLs (URL_EXPIRATION_PARSER, URL_EXPIRATION_HOOK) must live longer; a Scan can set spec.deadlines.startSeconds")
 	fs.DurationVar(&s.ScannerDeadline, "scanner-deadline", maxExpiry, "how long a scanner may take; a Scan can set spec.deadlines.scannerSeconds")
@@ -71,6 +84,8 @@ func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.DurationVar(&s.MissingKindGrace, "missing-kind-grace", 30*time.Second, "how long a Scan waits for a ScanType or ParseDefinition that does not exist")
 	fs.DurationVar(&s.CleanupDeadline, "cleanup-deadline", 10*time.Minute, "how long the deletion of a Scan waits for its pods and for the storage before it leaves results behind")
 	fs.BoolVar(&s.StatusLinks, "status-links", true, "write presigned download links into the status of Scans; whoever may read a Scan can then read its findings")
+
+	o.Webhook.bindFlags(fs)
 
 	fs.StringVar(&o.UploadAddress, "upload-endpoint-bind-address", ":8443", "`address` that gives scan pods fresh upload URLs, by HTTPS")
 	fs.StringVar(&o.UploadURL, "upload-endpoint-url", "", "`URL` under which scan pods reach that address, such as https://scanyard.scanyard-system.svc:8443; empty switches the endpoint off")
@@ -81,6 +96,7 @@ func (o *Options) BindFlags(fs *flag.FlagSet) {
 // reported by Validate.
 func (o *Options) ReadEnv(getenv func(string) string) {
 	o.Namespace = getenv("POD_NAMESPACE")
+	o.WatchNamespaces = splitList(getenv("WATCH_NAMESPACES"))
 	o.readStorage(getenv)
 	o.Expiry = scan.Expiry{
 		Scan:   o.duration(getenv, "URL_EXPIRATION_SCAN"),
@@ -112,6 +128,8 @@ func (o *Options) readStorage(getenv func(string) string) {
 		Region:    getenv("S3_REGION"),
 		PathStyle: getenv("S3_PATH_STYLE"),
 		CAFile:    getenv("S3_CA_FILE"),
+
+		PublicEndpoint: getenv("S3_PUBLIC_ENDPOINT"),
 	}
 	if ca := getenv("CUSTOM_CA_CERTIFICATE_NAME"); o.Storage.CAFile == "" && getenv("CUSTOM_CA_CERTIFICATE_EXISTING_CERTIFICATE") != "" && ca != "" {
 		// The chart mounts it here into the operator, as it does into the Jobs. Go reads
@@ -120,6 +138,17 @@ func (o *Options) readStorage(getenv func(string) string) {
 			o.Storage.CAFile = path
 		}
 	}
+}
+
+// splitList splits at commas and drops what is empty or twice.
+func splitList(list string) []string {
+	var out []string
+	for part := range strings.SplitSeq(list, ",") {
+		if part = strings.TrimSpace(part); part != "" && !slices.Contains(out, part) {
+			out = append(out, part)
+		}
+	}
+	return out
 }
 
 func exists(path string) bool {
@@ -210,9 +239,15 @@ func (o *Options) Validate() field.ErrorList {
 	if o.Workers < 1 {
 		errs = append(errs, field.Invalid(field.NewPath("--workers"), o.Workers, "must be at least 1"))
 	}
+	for _, n := range o.WatchNamespaces {
+		for _, msg := range validation.IsDNS1123Label(n) {
+			errs = append(errs, field.Invalid(field.NewPath("--watch-namespaces"), n, msg))
+		}
+	}
 	if o.LeaderElect && o.Namespace == "" {
 		errs = append(errs, field.Required(field.NewPath("--namespace"), "the namespace of the lease, since --leader-elect is set (or set POD_NAMESPACE)"))
 	}
+	errs = append(errs, o.Webhook.validate(o.Namespace)...)
 	return append(errs, o.validateUploads()...)
 }
 

@@ -5,11 +5,14 @@ package app
 import (
 	"flag"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/scanyard/scanyard/operator/internal/access"
 )
 
 // working are settings that are enough.
@@ -64,6 +67,7 @@ func TestDefect28WrongSettingsStopTheStart(t *testing.T) {
 		"LeaderNowhere":  {nil, []string{"--leader-elect"}, []string{"--namespace", "POD_NAMESPACE"}},
 		"UploadURL":      {map[string]string{"POD_NAMESPACE": "n"}, []string{"--upload-endpoint-url=http://x"}, []string{"--upload-endpoint-url", "https"}},
 		"SeveralAtOnce":  {map[string]string{"S3_BUCKET": "", "URL_EXPIRATION_HOOK": "x"}, []string{"--workers=-1"}, []string{"S3_BUCKET", "URL_EXPIRATION_HOOK", "--workers"}},
+		"WatchNamespace": {nil, []string{"--watch-namespaces=team-a,Team B"}, []string{"--watch-namespaces", "Team B"}},
 		"NegativeExpiry": {map[string]string{"URL_EXPIRATION_HOOK": "-1h"}, nil, []string{"URL_EXPIRATION_HOOK"}},
 	}
 	for name, tc := range cases {
@@ -102,10 +106,43 @@ func TestDefect30LocalhostSeccompNeedsAndGetsItsProfile(t *testing.T) {
 // TestDefect56StorageSettings: region, path style, CA, and both orders of STS.
 func TestDefect56StorageSettings(t *testing.T) {
 	s := read(t, map[string]string{
-		"S3_REGION": "eu-central-1", "S3_PATH_STYLE": "true", "S3_CA_FILE": "/ca.pem", "S3_AUTH_TYPE": "AWS-IRSA",
+		"S3_REGION": "eu-central-1", "S3_PATH_STYLE": "true", "S3_CA_FILE": "/ca.pem", "S3_AUTH_TYPE": "AWS-IRSA", "S3_PUBLIC_ENDPOINT": "https://s3.example.com",
 		"S3_AWS_IRSA_STS_ENDPOINT": "https://irsa", "S3_AWS_STS_ENDPOINT": "https://sts", "MINIO_ACCESS_KEY": "a", "MINIO_ROOT_USER": "root",
 	}).Storage
-	if s.Region != "eu-central-1" || s.PathStyle != "true" || s.CAFile != "/ca.pem" || s.AuthType != "aws-irsa" || s.STS != "https://sts" || s.AccessKey != "root" {
+	if s.Region != "eu-central-1" || s.PathStyle != "true" || s.CAFile != "/ca.pem" || s.PublicEndpoint != "https://s3.example.com" || s.AuthType != "aws-irsa" || s.STS != "https://sts" || s.AccessKey != "root" {
 		t.Errorf("storage settings %+v", s)
+	}
+}
+
+// TestDefect57WatchNamespaces come from a flag or the environment, and bound the cache.
+func TestDefect57WatchNamespaces(t *testing.T) {
+	cases := map[string]struct {
+		env  string
+		args []string
+		want []string
+	}{
+		"None":     {"", nil, nil},
+		"Flag":     {"", []string{"--watch-namespaces= team-a, ,team-b,team-a"}, []string{"team-a", "team-b"}},
+		"Env":      {"team-a,team-b", nil, []string{"team-a", "team-b"}},
+		"FlagWins": {"team-a", []string{"--watch-namespaces=team-b"}, []string{"team-b"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := read(t, map[string]string{"WATCH_NAMESPACES": tc.env}, tc.args...)
+			if errs := o.Validate(); len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			if got := slices.Sorted(maps.Keys(o.cache().DefaultNamespaces)); !slices.Equal(got, tc.want) || !slices.Equal(o.WatchNamespaces, tc.want) {
+				t.Errorf("namespaces %v, cached %v, want %v", o.WatchNamespaces, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestAccessMode: an account per Scan unless it is switched off.
+func TestAccessMode(t *testing.T) {
+	byDefault, off := read(t, nil), read(t, nil, "--per-scan-access=false")
+	if byDefault.accessMode() != access.PerScan || off.accessMode() != access.Shared {
+		t.Errorf("modes %v and %v, want one account per Scan by default", byDefault.accessMode(), off.accessMode())
 	}
 }

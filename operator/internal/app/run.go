@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -28,10 +29,15 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/operator/internal/access"
+	"github.com/scanyard/scanyard/operator/internal/admission"
+	"github.com/scanyard/scanyard/operator/internal/certificate"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
 	"github.com/scanyard/scanyard/operator/internal/uploads"
 )
 
@@ -49,11 +55,7 @@ const (
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	config.QPS, config.Burst = float32(o.QPS), o.Burst
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme)); err != nil {
-		return err
-	}
-	storage, err := newStore(o.Storage)
-	if err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme), settingsv1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	if err := awaitKinds(ctx, config); err != nil {
@@ -63,22 +65,38 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
+	settings := tenancy.NewSource(mgr.GetCache(), o.defaults(), o.WatchNamespaces)
+	storage, err := newStore(o.Storage, tenancy.NewBuckets(settings, mgr.GetAPIReader(), clock.RealClock{}))
+	if err != nil {
+		return err
+	}
 	// Informers are started by this call's first read and by the watches below. RBAC
 	// that lacks a kind shows as an error at start, not as a worker that waits for ever.
 	if err := addUploads(ctx, mgr, config, storage, &o); err != nil {
 		return err
 	}
+	if err := addAdmission(ctx, mgr, config, &o); err != nil {
+		return err
+	}
 	monitor := store.NewMonitor(storage, clock.RealClock{})
 	scanMetrics := scan.NewMetrics(metrics.Registry)
 	metrics.Registry.MustRegister(scan.NewStateCollector(mgr.GetCache(), scanMetrics))
+	gate, err := newGate(mgr, config, settings, &o, metrics.Registry)
+	if err != nil {
+		return err
+	}
 	r := scan.NewReconciler(scan.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{},
 		Storage: storage, Settings: o.Scan, Expiry: o.Expiry, Jobs: o.Jobs, Metrics: scanMetrics,
+		Access: o.accessMode(), Namespaces: o.WatchNamespaces, Tenancy: settings, Gate: gate,
 	})
 	err = errors.Join(
 		mgr.Add(monitor),
 		r.SetupWithManager(ctx, mgr, o.Workers),
 		addSchedules(ctx, mgr, config, o.Workers),
+		tenancy.NewReconciler(tenancy.Options{
+			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Places: storage,
+		}).SetupWithManager(ctx, mgr, o.WatchNamespaces),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("object-storage", monitor.Healthz),
 		mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())),
@@ -112,31 +130,36 @@ func awaitKinds(ctx context.Context, config *rest.Config) error {
 
 // knowsKinds says which kind the API server does not know.
 func knowsKinds(ctx context.Context, d discovery.DiscoveryInterfaceWithContext) error {
-	list, err := d.ServerResourcesForGroupVersionWithContext(ctx, executionv1.SchemeGroupVersion.String())
-	if err != nil {
-		return err
-	}
-	known := map[string]bool{}
-	for i := range list.APIResources {
-		known[list.APIResources[i].Kind] = true
-	}
-	for o := range cacheOptions() {
-		kind := reflect.TypeOf(o).Elem()
-		if kind.PkgPath() == reflect.TypeFor[executionv1.Scan]().PkgPath() && !known[kind.Name()] {
-			return fmt.Errorf("the API server does not know the kind %s of %s", kind.Name(), executionv1.SchemeGroupVersion)
+	for pkg, version := range map[string]schema.GroupVersion{
+		reflect.TypeFor[executionv1.Scan]().PkgPath():             executionv1.SchemeGroupVersion,
+		reflect.TypeFor[settingsv1alpha1.ScanSetting]().PkgPath(): settingsv1alpha1.SchemeGroupVersion,
+	} {
+		list, err := d.ServerResourcesForGroupVersionWithContext(ctx, version.String())
+		if err != nil {
+			return fmt.Errorf("the API server does not know %s: %w", version, err)
+		}
+		known := map[string]bool{}
+		for i := range list.APIResources {
+			known[list.APIResources[i].Kind] = true
+		}
+		for o := range cacheOptions() {
+			kind := reflect.TypeOf(o).Elem()
+			if kind.PkgPath() == pkg && !known[kind.Name()] {
+				return fmt.Errorf("the API server does not know the kind %s of %s", kind.Name(), version)
+			}
 		}
 	}
 	return nil
 }
 
-func newStore(c store.Config) (*store.Store, error) {
+func newStore(c store.Config, tenants store.Tenants) (*store.Store, error) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scanyard_storage_requests_total", Help: "Calls to the object storage by operation and result (ok, error).",
 	}, []string{"operation", "result"})
 	if err := metrics.Registry.Register(calls); err != nil {
 		return nil, err
 	}
-	return store.New(c, store.WithObserver(func(operation string, err error) {
+	return store.New(c, store.WithTenants(tenants), store.WithObserver(func(operation string, err error) {
 		result := "ok"
 		if err != nil {
 			result = "error"
@@ -155,15 +178,46 @@ func newManager(config *rest.Config, scheme *runtime.Scheme, o Options) (ctrl.Ma
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Cache:                         cache.Options{ByObject: cacheOptions(), ReaderFailOnMissingInformer: true},
+		Cache:                         o.cache(),
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 	})
+}
+
+// cache says what is read of which namespaces. Cluster-scoped kinds are read in any case.
+func (o *Options) cache() cache.Options {
+	c := cache.Options{ByObject: cacheOptions(), ReaderFailOnMissingInformer: true}
+	if o.Webhook.Service != "" {
+		maps.Copy(c.ByObject, admission.CacheOptions(o.Webhook.Configuration))
+	}
+	for _, n := range o.WatchNamespaces {
+		if c.DefaultNamespaces == nil {
+			c.DefaultNamespaces = map[string]cache.Config{}
+		}
+		c.DefaultNamespaces[n] = cache.Config{}
+	}
+	return c
+}
+
+func (o *Options) accessMode() access.Mode {
+	if o.PerScanAccess {
+		return access.PerScan
+	}
+	return access.Shared
+}
+
+// defaults are what holds where no setting says otherwise.
+func (o *Options) defaults() tenancy.Defaults {
+	return tenancy.Defaults{
+		StartDeadline: o.Scan.StartDeadline, ScannerDeadline: o.Scan.ScannerDeadline,
+		ParserDeadline: o.Scan.ParserDeadline, HookDeadline: o.Scan.HookDeadline, StatusLinks: o.Scan.StatusLinks,
+	}
 }
 
 // cacheOptions say what is kept of which kinds.
 func cacheOptions() map[client.Object]cache.ByObject {
 	all := scan.CacheOptions()
 	maps.Copy(all, schedule.CacheOptions())
+	maps.Copy(all, tenancy.CacheOptions())
 	return all
 }
 
@@ -202,7 +256,9 @@ func addUploads(ctx context.Context, mgr ctrl.Manager, config *rest.Config, s *s
 	if err != nil {
 		return err
 	}
-	cert, err := uploads.EnsureCertificate(ctx, direct, client.ObjectKey{Namespace: o.Namespace, Name: o.UploadSecret}, u.Hostname(), clock.RealClock{}.Now())
+	cert, err := certificate.Ensure(ctx, direct, certificate.Request{
+		Secret: client.ObjectKey{Namespace: o.Namespace, Name: o.UploadSecret}, Host: u.Hostname(), Purpose: "endpoint for fresh upload URLs",
+	}, clock.RealClock{}.Now())
 	if err != nil {
 		return err
 	}

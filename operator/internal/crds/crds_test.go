@@ -262,7 +262,7 @@ func ours(t *testing.T, file string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, b := range blocks {
 		for _, doc := range regexp.MustCompile(`(?m)^---.*$`).Split(b, -1) {
-			if !regexp.MustCompile(`(?m)^apiVersion: \w+\.securecodebox\.io/`).MatchString(doc) {
+			if !regexp.MustCompile(`(?m)^apiVersion: (\w+\.securecodebox|settings\.scanyard)\.io/`).MatchString(doc) {
 				continue
 			}
 			o := &unstructured.Unstructured{}

@@ -14,6 +14,8 @@ type Config struct {
 	CustomCA       CustomCA
 	IstioInject    bool
 	UploadEndpoint UploadEndpoint
+	// Additions are those of the Scan's namespace.
+	Additions Additions
 }
 
 // Lurker is the container that uploads the result of a scanner.

@@ -5,7 +5,6 @@ package jobs
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +23,12 @@ type Hook struct {
 	Type executionv1.HookType
 	// ExecutionNamespace is where the Job runs; empty means the Scan's namespace.
 	ExecutionNamespace string
-	URLs               HookURLs
-	Attempt            int
+	// ServiceAccount is what the pod runs as.
+	ServiceAccount string
+	URLs           HookURLs
+	Attempt        int
+	// Rerun is the annotation that the Job is made for; "" in the first run.
+	Rerun string
 }
 
 // HookURLs are the presigned URLs that a hook gets. The uploads are for ReadAndWrite
@@ -55,14 +58,6 @@ func HookName(scan *executionv1.Scan, hook string, attempt int) string {
 	return names.Job(hook+"-"+scan.Name, scan.UID, "hook/"+hook, attempt)
 }
 
-// HookAccount returns the ServiceAccount that the pod of a hook runs as.
-func HookAccount(spec *executionv1.ScanCompletionHookSpec) string {
-	if spec.ServiceAccountName != nil && *spec.ServiceAccountName != "" {
-		return *spec.ServiceAccountName
-	}
-	return executionv1.ServiceAccountHook
-}
-
 // NewHook builds the Job that runs one hook over the results of a Scan.
 func NewHook(in Hook, cfg Config) *batchv1.Job {
 	scan, spec := in.Scan.DeepCopy(), in.Spec.DeepCopy()
@@ -83,9 +78,10 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 		nodes:       spec.NodeSelector,
 		affinity:    spec.Affinity,
 		tolerations: spec.Tolerations,
-		account:     HookAccount(spec),
-		podLabels:   map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy},
+		account:     in.ServiceAccount,
+		podLabels:   map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy, executionv1.LabelPhase: executionv1.PhaseHook},
 		ttl:         spec.TTLSecondsAfterFinished,
+		defaults:    cfg.Additions.Hook,
 	}
 	if cfg.CustomCA.set() {
 		w.volumes = append(w.volumes, cfg.CustomCA.caVolume())
@@ -101,12 +97,10 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 		executionv1.LabelJobType:  jobType(in.Type),
 		executionv1.LabelHookName: names.LabelValue(in.Name),
 	})
-	if in.Attempt > 1 {
-		job.Labels[executionv1.LabelAttempt] = strconv.Itoa(in.Attempt)
-	}
 	if names.LabelValue(in.Name) != in.Name {
 		job.Annotations = map[string]string{executionv1.AnnotationHookName: in.Name}
 	}
+	number(job, in.Attempt, in.Rerun)
 	if !away {
 		job.OwnerReferences = ownedBy(scan)
 		return job
@@ -114,6 +108,7 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 	// An owner in another namespace would have the Job collected at once: the Scan is
 	// found by label and annotation, and cleans up by its finalizer.
 	job.Namespace = in.ExecutionNamespace
+	delete(job.Labels, executionv1.LabelKueueQueue) // which is one of the Scan's namespace
 	job.Labels[executionv1.LabelScanUID] = string(scan.UID)
 	job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationScan: scan.Namespace + "/" + scan.Name})
 	return job

@@ -132,7 +132,7 @@ func TestNewParser(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			compare(t, name, NewParser(Parser{Scan: tc.scan, Definition: tc.def, RawResultURL: "https://s3/raw?q", FindingsUploadURL: "https://s3/findings?q", Attempt: 1}, tc.config))
+			compare(t, name, NewParser(Parser{Scan: tc.scan, Definition: tc.def, RawResultURL: "https://s3/raw?q", FindingsUploadURL: "https://s3/findings?q", ServiceAccount: "scan-nightly-1", Attempt: 1}, tc.config))
 		})
 	}
 }
@@ -148,10 +148,10 @@ func TestNewHook(t *testing.T) {
 		in     Hook
 		config Config
 	}{
-		"hook-minimal":   {gen.Scan("nightly"), Hook{Name: "webhook", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly}, testConfig},
-		"hook-full":      {gen.Scan("nightly", fullScan), Hook{Name: "webhook", Spec: full, Type: executionv1.ReadAndWrite}, withCA(testConfig)},
-		"hook-away":      {gen.Scan("nightly", gen.ClusterWide), Hook{Name: "webhook", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ExecutionNamespace: "hooks"}, testConfig},
-		"hook-long-name": {gen.Scan("nightly"), Hook{Name: strings.Repeat("long.", 20) + "name", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly}, testConfig},
+		"hook-minimal":   {gen.Scan("nightly"), Hook{Name: "webhook", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ServiceAccount: "scan-nightly-1"}, testConfig},
+		"hook-full":      {gen.Scan("nightly", fullScan), Hook{Name: "webhook", Spec: full, Type: executionv1.ReadAndWrite, ServiceAccount: "own"}, withCA(testConfig)},
+		"hook-away":      {gen.Scan("nightly", gen.ClusterWide), Hook{Name: "webhook", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ExecutionNamespace: "hooks", ServiceAccount: "hook-webhook-1"}, testConfig},
+		"hook-long-name": {gen.Scan("nightly"), Hook{Name: strings.Repeat("long.", 20) + "name", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ServiceAccount: "scan-nightly-1"}, testConfig},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -207,5 +207,42 @@ func compare(t *testing.T, name string, got *batchv1.Job) {
 	}
 	if diff := cmp.Diff(&want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// TestRunNumbers: Jobs of re-runs have other names, the number and what they were made for;
+// those of the first run have neither, whatever labels the Scan has.
+func TestRunNumbers(t *testing.T) {
+	scan := gen.Scan("s")
+	scan.Labels = map[string]string{executionv1.LabelAttempt: "7", "team": "blue"}
+	hook := Hook{Scan: scan, Name: "report", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly}
+	all := func(attempt int, rerun string) []*batchv1.Job {
+		scanner, err := NewScanner(Scanner{Scan: scan, ScanType: gen.ScanTypeSpec(), Attempt: attempt, Rerun: rerun}, testConfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := hook
+		in.Attempt, in.Rerun = attempt, rerun
+		return []*batchv1.Job{
+			scanner, NewHook(in, testConfig),
+			NewParser(Parser{Scan: scan, Definition: &executionv1.ParseDefinitionSpec{Image: "parser"}, Attempt: attempt, Rerun: rerun}, testConfig),
+		}
+	}
+	first, second := all(1, ""), all(2, "parser@x")
+	for i := range first {
+		if first[i].Name == second[i].Name {
+			t.Errorf("two runs have one name, %s", first[i].Name)
+		}
+		_, numbered := first[i].Labels[executionv1.LabelAttempt]
+		_, asked := first[i].Annotations[executionv1.AnnotationRerun]
+		if numbered || asked || first[i].Labels["team"] != "blue" {
+			t.Errorf("Job of the first run: labels %v, annotations %v", first[i].Labels, first[i].Annotations)
+		}
+		if second[i].Labels[executionv1.LabelAttempt] != "2" || second[i].Annotations[executionv1.AnnotationRerun] != "parser@x" {
+			t.Errorf("Job of a re-run: labels %v, annotations %v", second[i].Labels, second[i].Annotations)
+		}
+	}
+	if scan.Labels[executionv1.LabelAttempt] != "7" {
+		t.Error("the Scan itself was changed")
 	}
 }

@@ -17,7 +17,11 @@ type Parser struct {
 	RawResultURL string
 	// FindingsUploadURL is the presigned PUT of the findings.
 	FindingsUploadURL string
-	Attempt           int
+	// ServiceAccount is what the pod runs as.
+	ServiceAccount string
+	Attempt        int
+	// Rerun is the annotation that the Job is made for; "" in the first run.
+	Rerun string
 }
 
 // ParserName returns the name of the parser Job of a Scan.
@@ -41,10 +45,11 @@ func NewParser(in Parser, cfg Config) *batchv1.Job {
 		nodes:       def.NodeSelector,
 		affinity:    def.Affinity,
 		tolerations: def.Tolerations,
-		account:     executionv1.ServiceAccountParser,
+		account:     in.ServiceAccount,
 		automount:   new(true),
-		podLabels:   overlay(map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy}, scan.Labels),
+		podLabels:   overlay(overlay(map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy}, scan.Labels), map[string]string{executionv1.LabelPhase: executionv1.PhaseParser}),
 		ttl:         def.TTLSecondsAfterFinished,
+		defaults:    cfg.Additions.Parser,
 	}
 	if cfg.CustomCA.set() {
 		w.volumes = append(w.volumes, cfg.CustomCA.caVolume())
@@ -55,5 +60,7 @@ func NewParser(in Parser, cfg Config) *batchv1.Job {
 	job.Namespace = scan.Namespace
 	job.Labels = overlay(scan.Labels, map[string]string{executionv1.LabelJobType: executionv1.JobTypeParser})
 	job.OwnerReferences = ownedBy(scan)
+	number(job, in.Attempt, in.Rerun)
+	queueJobOnly(job, scan)
 	return job
 }

@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -26,6 +27,8 @@ type Scanner struct {
 	// UploadURL is the presigned PUT of the raw result.
 	UploadURL string
 	Attempt   int
+	// Rerun is the annotation that the Job is made for; "" in the first run.
+	Rerun string
 }
 
 // ScannerName returns the name of the scanner Job of a Scan.
@@ -51,12 +54,17 @@ func NewScanner(in Scanner, cfg Config) (*batchv1.Job, error) {
 	}
 	pod := &job.Spec.Template
 	pod.ObjectMeta = metav1.ObjectMeta{
-		Labels: overlay(overlay(pod.Labels, scan.Labels), map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy}),
+		Labels: overlay(overlay(pod.Labels, scan.Labels), map[string]string{
+			executionv1.LabelManagedBy: executionv1.ManagedBy, executionv1.LabelPhase: executionv1.PhaseScanner,
+		}),
 		// The annotations of the pod template are kept; secureCodeBox drops them.
 		Annotations: overlay(overlay(pod.Annotations, template.Annotations), podAnnotations(cfg)),
 	}
+	number(job, in.Attempt, in.Rerun)
+	queueJobOnly(job, scan)
 	addScanner(&pod.Spec, scan, cfg)
 	addLurker(&pod.Spec, in, cfg)
+	cfg.Additions.add(&pod.Spec, cfg.CustomCA)
 	return job, nil
 }
 
@@ -90,6 +98,7 @@ func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
 	if scan.Spec.Tolerations != nil {
 		pod.Tolerations = scan.Spec.Tolerations
 	}
+	cfg.Additions.Scanner.applyScanner(pod)
 	// Without a profile a scanner could not run where the restricted Pod Security
 	// level is enforced. What the ScanType sets, for the pod or a container, stays.
 	if pod.SecurityContext == nil {
@@ -103,7 +112,7 @@ func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
 // addLurker puts the uploading container last in the pod.
 func addLurker(pod *corev1.PodSpec, in Scanner, cfg Config) {
 	lurker := corev1.Container{
-		Name:            "lurker",
+		Name:            lurkerName,
 		Image:           cfg.Lurker.Image,
 		ImagePullPolicy: cfg.Lurker.PullPolicy,
 		Args: []string{
@@ -138,6 +147,25 @@ func addLurker(pod *corev1.PodSpec, in Scanner, cfg Config) {
 		lurker.VolumeMounts = append(lurker.VolumeMounts, corev1.VolumeMount{Name: uploadVolume, MountPath: UploadTokenDir, ReadOnly: true})
 	}
 	pod.Containers = append(slices.Clip(pod.Containers), lurker)
+}
+
+// TakesLurkersVolume says where a Scan mounts what is for the lurker alone: its tokens.
+// A Scan whose author may not create pods would get the lurker's rights by it.
+func TakesLurkersVolume(spec *executionv1.ScanSpec) string {
+	reserved := []string{tokenVolume, uploadVolume}
+	for i := range spec.VolumeMounts {
+		if slices.Contains(reserved, spec.VolumeMounts[i].Name) {
+			return fmt.Sprintf("spec.volumeMounts[%d]: volume %s is for the lurker only; remove the mount", i, spec.VolumeMounts[i].Name)
+		}
+	}
+	for i := range spec.InitContainers {
+		for j, m := range spec.InitContainers[i].VolumeMounts {
+			if slices.Contains(reserved, m.Name) {
+				return fmt.Sprintf("spec.initContainers[%d].volumeMounts[%d]: volume %s is for the lurker only; remove the mount", i, j, m.Name)
+			}
+		}
+	}
+	return ""
 }
 
 func automountOff(pod *corev1.PodSpec) bool {

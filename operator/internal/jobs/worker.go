@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"maps"
+	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,19 @@ func overlay(base, over map[string]string) map[string]string {
 	maps.Copy(out, base)
 	maps.Copy(out, over)
 	return out
+}
+
+// number says on a Job which run it belongs to and what it was made for. The first run has
+// no number; a label of the Scan's own is no number.
+func number(job *batchv1.Job, attempt int, rerun string) {
+	if attempt <= 1 {
+		delete(job.Labels, executionv1.LabelAttempt)
+		return
+	}
+	job.Labels = overlay(job.Labels, map[string]string{executionv1.LabelAttempt: strconv.Itoa(attempt)})
+	if rerun != "" {
+		job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationRerun: rerun})
+	}
 }
 
 // podAnnotations are those of every pod of a Scan.
@@ -57,6 +71,8 @@ type worker struct {
 	automount   *bool
 	podLabels   map[string]string
 	ttl         *int32
+	// defaults hold for what the kind does not say.
+	defaults Defaults
 }
 
 // workerBackoff is how often a parser or hook pod is tried again.
@@ -73,9 +89,9 @@ func (w worker) job(scan *executionv1.Scan, cfg Config) *batchv1.Job {
 	}
 	resources := w.resources
 	if len(resources.Requests) == 0 && len(resources.Limits) == 0 {
-		resources = defaultResources()
+		resources = w.defaults.resources()
 	}
-	return &batchv1.Job{Spec: batchv1.JobSpec{
+	job := &batchv1.Job{Spec: batchv1.JobSpec{
 		BackoffLimit:            ptr.To[int32](workerBackoff),
 		TTLSecondsAfterFinished: w.ttl,
 		Template: corev1.PodTemplateSpec{
@@ -93,7 +109,7 @@ func (w worker) job(scan *executionv1.Scan, cfg Config) *batchv1.Job {
 					Env:             w.env,
 					VolumeMounts:    w.mounts,
 					Resources:       resources,
-					SecurityContext: restricted(corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}),
+					SecurityContext: w.defaults.security(),
 				}},
 				Volumes:      w.volumes,
 				NodeSelector: overlay(w.nodes, scan.Spec.NodeSelector),
@@ -102,6 +118,9 @@ func (w worker) job(scan *executionv1.Scan, cfg Config) *batchv1.Job {
 			},
 		},
 	}}
+	w.defaults.applyPod(&job.Spec.Template.Spec)
+	cfg.Additions.add(&job.Spec.Template.Spec, cfg.CustomCA)
+	return job
 }
 
 // workerEnv is the environment of a parser or hook: who it works for, its own, and

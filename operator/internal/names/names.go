@@ -43,6 +43,12 @@ func HookAccess(hook string, scan types.UID) string {
 	return withHash("hook-"+hook, string(scan), "access", hook)
 }
 
+// ScanAccess returns the name of the ServiceAccount of the parser and the hooks of one
+// Scan, from the Scan's UID, or that of its Role and RoleBinding, from the account's.
+func ScanAccess(scan string, owner types.UID) string {
+	return withHash("scan-"+scan, string(owner), "access")
+}
+
 // LabelValue returns s where it is a valid label value, else a readable part of it
 // with a hash of the whole.
 func LabelValue(s string) string {

@@ -3,7 +3,6 @@
 package scan
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,7 +14,7 @@ import (
 
 // reopened says whether something is left to do for a Scan that has ended.
 func reopened(s *executionv1.Scan) bool {
-	return s.Settled() && (hasOpenFailureHook(s.Status.OrderedHookStatuses) || asksRerun(s))
+	return s.Settled() && (hasOpenFailureHook(s.Status.OrderedHookStatuses) || asksRerun(s) || asksCancel(s))
 }
 
 func isReopened(o *observed) bool { return reopened(o.scan) }
@@ -51,20 +50,12 @@ func (s *status) addFailureHooks(o *observed) {
 		g = slices.DeleteFunc(g, func(h executionv1.HookStatus) bool { return told[h.HookName] })
 		for i := range g {
 			g[i].AfterFailure = true
-			g[i].Attempt = nextAttempt(o, g[i].HookName)
+			g[i].Attempt = nextAttempt(o, hookRole(names.LabelValue(g[i].HookName)))
 		}
 		if len(g) > 0 {
 			s.OrderedHookStatuses = append(s.OrderedHookStatuses, g)
 		}
 	}
-}
-
-// nextAttempt numbers a further run of a hook; 0, which is not written, for the first.
-func nextAttempt(o *observed, hook string) int {
-	if last := o.lastAttempt(hookRole(names.LabelValue(hook))); last > 0 {
-		return last + 1
-	}
-	return 0
 }
 
 // runFailureHooks leads an Errored Scan through the hooks that run for it. The Scan stays
@@ -96,6 +87,7 @@ func runFailureHooks(o *observed, d *decision) {
 		for _, j := range o.jobs {
 			d.revokeAway(o, j)
 		}
+		d.releaseAccess = true
 		if left, ok := untilExpiry(o); ok {
 			d.requeueAfter = left
 		}
@@ -110,79 +102,4 @@ func (s *status) conditionMessage(kind string, more []string) string {
 		more = slices.Insert(more, 0, c.Message)
 	}
 	return strings.Join(more, "; ")
-}
-
-// --- hooks that are asked for again ---
-
-func asksRerun(s *executionv1.Scan) bool {
-	asked := s.Annotations[executionv1.AnnotationRerun]
-	return asked != "" && asked != s.Status.LastRerun
-}
-
-func wantsRerun(o *observed) bool { return isSettled(o) && asksRerun(o.scan) }
-
-// rerunHooks opens a Scan that has ended again for some of its hooks.
-func rerunHooks(o *observed, d *decision) {
-	asked := o.scan.Annotations[executionv1.AnnotationRerun]
-	s := newStatus(o)
-	s.LastRerun = asked
-	d.status = s.ScanStatus
-	again, refusal := s.hooksAgain(asked)
-	if refusal != "" {
-		d.notice = &notice{executionv1.ReasonRerunRefused, fmt.Sprintf("Annotation %s is %q: %s", executionv1.AnnotationRerun, asked, refusal)}
-		d.requeueAfter, _ = untilExpiry(o)
-		return
-	}
-	for _, h := range again {
-		h.Attempt = nextAttempt(o, h.HookName)
-		h.State, h.JobName = executionv1.HookStatePending, ""
-	}
-	// If it fails again, those who want to hear of failures hear of it again.
-	s.OrderedHookStatuses = slices.DeleteFunc(s.OrderedHookStatuses, func(g []executionv1.HookStatus) bool { return g[0].AfterFailure })
-	s.State, s.FinishedAt, s.ErrorDescription = executionv1.ScanStateHookProcessing, nil, ""
-	s.forget(executionv1.ConditionHooksCompleted)
-	s.wait(o, executionv1.ConditionHooksCompleted, trouble{executionv1.ReasonRunning, fmt.Sprintf("%d of the hooks run again.", len(again))})
-	d.status = s.result()
-	d.requeueAfter = conflictRetry
-}
-
-// hooksAgain returns the hooks that an annotation asks for, or why there are none.
-func (s *status) hooksAgain(asked string) (again []*executionv1.HookStatus, refusal string) {
-	what, _, _ := strings.Cut(asked, "@")
-	name, one := strings.CutPrefix(what, "hook/")
-	if !one && what != "hooks" {
-		return nil, `ask for "hooks" or "hook/NAME", and add "@" with anything behind it to ask a second time`
-	}
-	if c := s.condition(executionv1.ConditionParsed); c == nil || c.Status != metav1.ConditionTrue {
-		return nil, "the Scan ended before its findings were stored, so no hook can run over them; start the Scan anew"
-	}
-	var known []string
-	for _, g := range s.OrderedHookStatuses {
-		for i := range g {
-			h := &g[i]
-			if h.AfterFailure {
-				continue
-			}
-			known = append(known, h.HookName)
-			ended := h.State == executionv1.HookStateFailed || h.State == executionv1.HookStateCancelled
-			if one && h.HookName == name || !one && ended {
-				again = append(again, h)
-			}
-		}
-	}
-	switch {
-	case len(again) > 0:
-		return again, ""
-	case one:
-		return nil, fmt.Sprintf("no such hook has run for this Scan; there are: %s", orNone(strings.Join(known, ", ")))
-	default:
-		return nil, "no hook of this Scan has failed"
-	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }

@@ -3,6 +3,7 @@
 package scan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -25,14 +26,36 @@ func hookOn(name string, on executionv1.HookRunOn, policy executionv1.HookFailur
 func (o *observed) afterPass(d decision, ended map[string]outcome) {
 	o.scan.Status = *d.status.DeepCopy()
 	for _, l := range d.launch {
-		j := job{name: "job-" + l.hook.Name, namespace: gen.Namespace, role: l.role, attempt: l.attempt, created: o.now, started: o.now}
-		if j.outcome = ended[l.hook.Name]; j.outcome == failed {
+		j := o.jobFor(l)
+		if j.outcome = ended[j.endsAs()]; j.outcome == failed {
 			j.failure = "it failed"
 		}
 		o.jobs = append(o.jobs, j)
-		nameHookJob(&o.scan.Status, l.hook.Name, j.name)
+		if l.hook != nil {
+			nameHookJob(&o.scan.Status, l.hook.Name, j.name)
+		}
 	}
 	o.now = o.now.Add(time.Second)
+}
+
+// jobFor is what act makes of a launch.
+func (o *observed) jobFor(l launch) job {
+	n := l.attempt
+	if l.hook == nil {
+		n = o.runs().of(l.role)
+	}
+	return job{
+		name: fmt.Sprintf("job-%s%s", l.role.jobType, l.role.hook), namespace: gen.Namespace, role: l.role, attempt: n,
+		rerun: rerunOf(&o.scan.Status, n), created: o.now, started: o.now,
+	}
+}
+
+// endsAs is the name under which a test says how a Job ends.
+func (j job) endsAs() string {
+	if j.role.hook != "" {
+		return j.role.hook
+	}
+	return j.role.jobType
 }
 
 // live decides until nothing changes, and returns the steps.
@@ -43,6 +66,9 @@ func live(t *testing.T, o *observed, ended map[string]outcome) (steps string, no
 		checkInvariants(t, o, d)
 		if d.notice != nil {
 			notices = append(notices, d.notice.message)
+		}
+		if d.answer != nil {
+			notices = append(notices, d.answer.message)
 		}
 		if d.status == nil || d.step == "Settled" {
 			return strings.TrimSpace(steps), notices
@@ -203,7 +229,7 @@ func TestRerun(t *testing.T) {
 		"FailedAgain": {"those who hear of failures hear of it again", "hooks@2", map[string]outcome{"b": failed, "n": complete}, "a/Completed b/Failed | n/Completed", map[string]int{"b": 2, "n": 2}, executionv1.ScanStateErrored, ""},
 		"One":         {"one hook runs again, whatever became of it", "hook/a@x", map[string]outcome{"a": complete, "n": complete}, "a/Completed b/Failed | n/Completed", map[string]int{"a": 2, "n": 2}, executionv1.ScanStateErrored, ""},
 		"Unknown":     {"the answer lists what there is", "hook/z", nil, "a/Completed b/Failed | n/Completed", map[string]int{}, executionv1.ScanStateErrored, "there are: a, b"},
-		"Typo":        {"the answer says what can be asked", "hoks", nil, "a/Completed b/Failed | n/Completed", map[string]int{}, executionv1.ScanStateErrored, `ask for "hooks"`},
+		"Typo":        {"the answer says what can be asked", "hoks", nil, "a/Completed b/Failed | n/Completed", map[string]int{}, executionv1.ScanStateErrored, `ask for "scanner", "parser", "hooks"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +273,7 @@ func TestFailureHooksFailureIsToldOnce(t *testing.T) {
 	o.afterPass(decide(o), nil)
 	o.afterPass(decide(o), map[string]outcome{"a": failed})
 	for i := range o.jobs {
-		if o.jobs[i].name == "job-b" {
+		if o.jobs[i].name == "job-read-only-hookb" {
 			o.jobs[i].outcome = running
 		}
 	}

@@ -12,6 +12,8 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/catalog"
+	"github.com/scanyard/scanyard/operator/internal/jobs"
+	"github.com/scanyard/scanyard/operator/internal/tenancy/queue"
 )
 
 // decision is what act should do. The zero decision does nothing.
@@ -25,14 +27,25 @@ type decision struct {
 	launch []launch
 	// stop are Jobs to suspend, so that their pods end.
 	stop []job
-	// revoke are hooks whose access from another namespace ends.
-	revoke []string
+	// revoke are the Jobs of hooks whose access from another namespace ends.
+	revoke []job
+	// releaseAccess ends the access of the Scan's parser and hooks.
+	releaseAccess bool
 	// status is what the status should be; nil leaves it.
 	status *executionv1.ScanStatus
 	// links asks act to fill in the links that the status lacks.
 	links bool
+	// freshLinks asks act to write all links anew.
+	freshLinks bool
 	// notice tells the user by an Event; nil where there is nothing new.
 	notice *notice
+	// answer tells by an Event what became of an annotation.
+	answer *notice
+
+	// told is where the status says that the Scan stands in the queue; nil where it does not.
+	told *queue.Standing
+	// queued tells by an Event that the Scan waits for its turn; nil where that was told.
+	queued *notice
 
 	// deleteJobs are Jobs to delete.
 	deleteJobs []job
@@ -61,6 +74,12 @@ type launch struct {
 // notice is a warning to the user, as an Event on the Scan.
 type notice struct{ reason, message string }
 
+// Names of rows that are asked for elsewhere.
+const (
+	stepStart     = "Start"
+	stepFinalizer = "FinalizerMissing"
+)
+
 // step is a row of the life of a Scan.
 type step struct {
 	name string
@@ -71,11 +90,15 @@ type step struct {
 // life is the whole life of a Scan, most final first. The first row that applies is taken.
 var life = []step{
 	{"Deleted", isDeleted, cleanUp},
+	{"CancelledLeftOver", hasLeftOver, deleteLeftOver},
+	{"CancelFailureHooks", wantsHooksCancelled, cancelFailureHooks},
 	{"AfterFailure", hasFailureHooks, runFailureHooks},
-	{"Rerun", wantsRerun, rerunHooks},
+	{"CancelTooLate", isLateCancel, refuseCancel},
+	{"Rerun", wantsRerun, rerun},
 	{"Expired", isExpired, deleteScan},
 	{"Settled", isSettled, keepSettled},
-	{"FinalizerMissing", lacksFinalizer, addFinalizer},
+	{stepFinalizer, lacksFinalizer, addFinalizer},
+	{"Cancel", wantsCancel, cancelScan},
 	{"Suspended", isSuspended, suspend},
 	{"InvalidSpec", isInvalid, rejectSpec},
 
@@ -96,7 +119,8 @@ var life = []step{
 
 	{"NoScanType", isMissing, awaitScanType},
 	{"InvalidScanType", hasInvalidScanType, rejectScanType},
-	{"Start", always, startScanner},
+	{"Queued", mustWait, waitForTurn},
+	{stepStart, always, startScanner},
 }
 
 // decide says what to do about what was observed. It is a pure function.
@@ -107,6 +131,7 @@ func decide(o *observed) decision {
 		}
 		d := decision{step: s.name}
 		s.then(o, &d)
+		d.answerEarly(o)
 		return d
 	}
 	return decision{step: "None"}
@@ -130,14 +155,14 @@ func isExpired(o *observed) bool {
 // untilExpiry is how long a settled Scan with a TTL is kept. A finish time that some
 // client has removed counts as now.
 func untilExpiry(o *observed) (time.Duration, bool) {
-	if !o.scan.Settled() || o.scan.Spec.TTLSecondsAfterFinished == nil {
+	ttl, ok := o.ttl()
+	if !o.scan.Settled() || !ok {
 		return 0, false
 	}
 	finished := o.now
 	if at := o.scan.Status.FinishedAt; at != nil {
 		finished = at.Time
 	}
-	ttl := time.Duration(*o.scan.Spec.TTLSecondsAfterFinished) * time.Second
 	return finished.Add(ttl).Sub(o.now), true
 }
 
@@ -202,7 +227,7 @@ func invalidSpec(o *observed) string {
 	if _, err := catalog.Selector(o.scan); err != nil {
 		return err.Error()
 	}
-	return ""
+	return jobs.TakesLurkersVolume(&o.scan.Spec)
 }
 
 func hasInvalidScanType(o *observed) bool { return invalidScanType(o) != "" }
@@ -257,7 +282,7 @@ func cleanUp(o *observed, d *decision) {
 // revokeAway ends the access of a hook that ran in another namespace.
 func (d *decision) revokeAway(o *observed, j job) {
 	if j.role.hook != "" && j.namespace != o.scan.Namespace {
-		d.revoke = append(d.revoke, j.role.hook)
+		d.revoke = append(d.revoke, j)
 	}
 }
 
@@ -339,12 +364,14 @@ func (d *decision) done(o *observed, s *status, ignored []string) {
 
 // settle writes the final status, ends what still runs and what hooks may still reach.
 func (d *decision) settle(o *observed, s *status) {
+	s.leaveQueue()
 	d.status = s.result()
 	for _, j := range o.jobs {
 		d.revokeAway(o, j)
 	}
-	if o.scan.Spec.TTLSecondsAfterFinished != nil {
-		d.requeueAfter = time.Duration(*o.scan.Spec.TTLSecondsAfterFinished) * time.Second
+	d.releaseAccess = !hasOpenFailureHook(s.OrderedHookStatuses)
+	if ttl, ok := o.ttl(); ok {
+		d.requeueAfter = ttl
 	}
 }
 
@@ -380,6 +407,7 @@ func addFinalizer(_ *observed, d *decision) { d.addFinalizer = true }
 // conditions of the phases still tell since when something has been waited for.
 func suspend(o *observed, d *decision) {
 	s := newStatus(o)
+	s.leaveQueue()
 	s.set(o, executionv1.ConditionReady, metav1.ConditionUnknown,
 		trouble{executionv1.ReasonSuspended, "spec.suspend is true: nothing further is started until it is false."})
 	d.status = s.result()
@@ -426,6 +454,7 @@ func startScanner(o *observed, d *decision) {
 	s.RawResultType = o.scanType.ExtractResults.Type
 	s.RawResultFile = rawResultFile(o.scanType)
 	s.StartedAt = &metav1.Time{Time: o.now}
+	s.admitted(o)
 	s.wait(o, executionv1.ConditionScanned, trouble{executionv1.ReasonRunning, "The scanner is running."})
 	d.launch = []launch{{role: scannerRole}}
 	d.links = o.settings.StatusLinks
@@ -511,7 +540,7 @@ func (d *decision) watchJob(o *observed, s *status, r role, phase, message strin
 		t = *j.trouble
 		d.warn(o, t)
 	case j.suspended:
-		t = trouble{executionv1.ReasonJobSuspended, fmt.Sprintf("Job %s is suspended; whoever queues Jobs, such as Kueue, lets it go on.", j.name)}
+		t = jobSuspended(j.name)
 	}
 	s.wait(o, phase, t)
 	d.links = o.settings.StatusLinks
@@ -520,6 +549,11 @@ func (d *decision) watchJob(o *observed, s *status, r role, phase, message strin
 	if j.noPod && !j.suspended {
 		d.requeueAfter = min(d.requeueAfter, untilNextLook(o, j))
 	}
+}
+
+// jobSuspended says that a Job is held back by somebody else.
+func jobSuspended(name string) trouble {
+	return trouble{executionv1.ReasonJobSuspended, fmt.Sprintf("Job %s is suspended; whoever queues Jobs, such as Kueue, lets it go on.", name)}
 }
 
 // stopOverdue ends a Job that has passed its deadline, and the Scan with it.

@@ -34,7 +34,7 @@ func observation(scan *executionv1.Scan, changes ...func(*observed)) *observed {
 
 func withJob(r role, out outcome, changes ...func(*job)) func(*observed) {
 	return func(o *observed) {
-		j := job{name: "job-" + r.jobType + r.hook, namespace: gen.Namespace, role: r, created: gen.Epoch, started: gen.Epoch, outcome: out}
+		j := job{name: "job-" + r.jobType + r.hook, namespace: gen.Namespace, role: r, attempt: 1, created: gen.Epoch, started: gen.Epoch, outcome: out}
 		if out != running {
 			j.finished = gen.Epoch.Add(time.Minute)
 		}
@@ -56,6 +56,7 @@ func withMissing(kind string) func(*observed) {
 
 func withRawResult(o *observed) { o.hasRawResult = true }
 func withFindings(o *observed)  { o.hasFindings = true }
+func withoutTurn(o *observed)   { o.admission = admission{wait: true, limited: true} }
 
 // TestDecideEveryStateAndObservation walks through every state on the wire and
 // everything that the Jobs can show. The step says what decide made of it; "Hooks"
@@ -74,6 +75,7 @@ func TestDecideEveryStateAndObservation(t *testing.T) {
 	h, s := "Hooks", "Settled"
 	rows := []row{
 		{"NoJob", nil, [8]string{"Start", "ScannerLost", "Scanned", "ParserLost", h, h, s, s}},
+		{"NoJobNoTurn", list(withoutTurn), [8]string{"Queued", "ScannerLost", "Scanned", "ParserLost", h, h, s, s}},
 		{"NoJobButRawResult", list(withRawResult), [8]string{"Scanned", "Scanned", "Scanned", "ParserLost", h, h, s, s}},
 		{"NoJobButFindings", list(withFindings), [8]string{"Start", "ScannerLost", "Scanned", "Parsed", h, h, s, s}},
 		{"NoScanType", list(withMissing("ScanType")), [8]string{"NoScanType", "ScannerLost", "ScannedButNoParser", "ParserLost", h, h, s, s}},
@@ -133,7 +135,7 @@ func checkInvariants(t *testing.T, o *observed, d decision) {
 	if o.scan.Settled() && d.status.State != o.scan.Status.State && !wantsRerun(o) {
 		t.Errorf("a settled Scan became %q", d.status.State)
 	}
-	if phases[d.status.State] < phases[o.scan.Status.State] && !settledState(d.status) {
+	if phases[d.status.State] < phases[o.scan.Status.State] && !settledState(d.status) && !wantsRerun(o) {
 		t.Errorf("the state went back from %q to %q", o.scan.Status.State, d.status.State)
 	}
 	if settledState(d.status) != (d.status.FinishedAt != nil) {
@@ -147,6 +149,12 @@ func checkInvariants(t *testing.T, o *observed, d decision) {
 	}
 	if len(d.launch) > 0 && settledState(d.status) && !hasFailureHooks(o) {
 		t.Error("a settled Scan starts a Job")
+	}
+	// A Scan that ends gives its account back, not before and not later.
+	ends := settledState(d.status) && !hasOpenFailureHook(d.status.OrderedHookStatuses)
+	was := o.scan.Settled() && !hasFailureHooks(o)
+	if ends && !was && !d.releaseAccess || d.releaseAccess && !ends {
+		t.Errorf("step %s from %q to %q releases the account: %t", d.step, o.scan.Status.State, d.status.State, d.releaseAccess)
 	}
 }
 

@@ -15,4 +15,11 @@
 // TTL, the status may be overwritten by a hook, and results appear last. Names of Jobs
 // are derived from the Scan's UID, so that no pass, and no operator that was killed in
 // the midst of one, starts a phase twice.
+//
+// A Scan that has ended may be asked to do a part of its work again. Every re-run has a
+// number, which the Jobs that are made for it carry, with the annotation that asked for it:
+// the Jobs of a later phase count only if their number is not lower than that of the
+// earlier ones, so that what an old run has left is never taken for the present one.
+// A Scan that is cancelled ends from any state; whatever still runs for it is deleted,
+// whenever it shows up.
 package scan

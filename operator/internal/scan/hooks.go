@@ -26,6 +26,7 @@ func runHooks(o *observed, d *decision) {
 	if len(s.OrderedHookStatuses) == 0 {
 		s.OrderedHookStatuses = group(hooksFor(o.hooks, executionv1.RunOnSuccess))
 		s.migrateHooks()
+		s.numberHooks(o.runs().again())
 	}
 	r := &hookRun{o: o, d: d, s: s, requeueAfter: -1}
 	for i := range s.OrderedHookStatuses {
@@ -129,6 +130,15 @@ func (s *status) migrateHooks() {
 	}
 }
 
+// numberHooks gives hooks that have just been chosen the number of their run.
+func (s *status) numberHooks(run int) {
+	for _, g := range s.OrderedHookStatuses {
+		for i := range g {
+			g[i].Attempt = run
+		}
+	}
+}
+
 // cancelFrom marks the hooks that will not run any more.
 func cancelFrom(groups [][]executionv1.HookStatus) {
 	for _, g := range groups {
@@ -148,6 +158,7 @@ type hookRun struct {
 
 	active       bool // some hook of the group runs or is about to
 	trouble      *trouble
+	held         string // a Job that is suspended
 	failures     []string
 	reason       string   // of the first failure
 	ignored      []string // failures that do not count
@@ -170,6 +181,9 @@ func (r *hookRun) runHook(h *executionv1.HookStatus) {
 	switch {
 	case found && j.attempt >= h.Attempt:
 		h.JobName = j.name
+		if j.attempt > 1 {
+			h.Attempt = j.attempt // it may have been overwritten
+		}
 		r.followJob(h, j)
 	case h.State == executionv1.HookStatePending:
 		r.start(h)
@@ -213,6 +227,9 @@ func (r *hookRun) followJob(h *executionv1.HookStatus, j job) {
 		r.active = true
 		if r.trouble == nil && j.trouble != nil {
 			r.trouble = &trouble{j.trouble.reason, fmt.Sprintf("Hook %q: %s", h.HookName, j.trouble.message)}
+		}
+		if j.suspended {
+			r.held = j.name
 		}
 		if j.noPod && !j.suspended {
 			left = min(left, untilNextLook(r.o, j))
@@ -276,6 +293,8 @@ func (r *hookRun) waitForGroup() {
 	case r.trouble != nil:
 		t = *r.trouble
 		r.d.warn(r.o, t)
+	case r.held != "":
+		t = jobSuspended(r.held)
 	case len(r.ignored) > 0:
 		t.message += " Ignored as failurePolicy says: " + strings.Join(r.ignored, "; ")
 	}

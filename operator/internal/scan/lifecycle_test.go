@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -50,12 +51,46 @@ func TestScanFromStartToDone(t *testing.T) {
 	w.finish(hook, batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	w.Expect(w.get("s").Status.FinishedAt).NotTo(BeNil())
-	for _, account := range []string{"lurker", "parser", "scan-completion-hook"} {
-		key := client.ObjectKey{Namespace: w.namespace, Name: account}
-		w.Expect(w.client.Get(t.Context(), key, &corev1.ServiceAccount{})).To(Succeed())
-		w.Expect(w.client.Get(t.Context(), key, &rbacv1.Role{})).To(Succeed())
-		w.Expect(w.client.Get(t.Context(), key, &rbacv1.RoleBinding{})).To(Succeed())
+	w.Expect(w.exist(executionv1.ServiceAccountLurker)).To(Equal(3))
+}
+
+// TestDefect49PodsRunAsAnAccountOfTheirScan, which goes with the Scan's end.
+func TestDefect49PodsRunAsAnAccountOfTheirScan(t *testing.T) {
+	w := newWorld(t)
+	own := w.hook("own", executionv1.ReadAndWrite, 1)
+	own.Spec.ServiceAccountName = new("sender")
+	w.create(w.scanType(), w.parseDefinition(), own, w.hook("webhook", executionv1.ReadOnly, 0), w.scan("s"))
+	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
+	parser := w.job(executionv1.JobTypeParser)
+	key := client.ObjectKey{Namespace: w.namespace, Name: parser.Spec.Template.Spec.ServiceAccountName}
+	var account corev1.ServiceAccount
+	w.Expect(w.client.Get(t.Context(), key, &account)).To(Succeed())
+	w.Expect(account.OwnerReferences[0].UID).To(Equal(w.get("s").UID))
+
+	w.finish(parser, batchv1.JobComplete, "CompletionsReached")
+	sender := w.job(executionv1.JobTypeReadAndWriteHook)
+	w.Expect(sender.Spec.Template.Spec.ServiceAccountName).To(Equal("sender"), "a hook keeps the account that it brings")
+	w.finish(sender, batchv1.JobComplete, "CompletionsReached")
+	hook := w.job(executionv1.JobTypeReadOnlyHook)
+	w.Expect(hook.Spec.Template.Spec.ServiceAccountName).To(Equal(key.Name))
+	w.Expect(w.client.Get(t.Context(), key, &account)).To(Succeed(), "hooks still need it")
+	w.finish(hook, batchv1.JobComplete, "CompletionsReached")
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
+	w.Expect(w.client.Get(t.Context(), key, &account)).To(Satisfy(apierrors.IsNotFound))
+	w.Expect(w.exist(executionv1.ServiceAccountParser) + w.exist(executionv1.ServiceAccountHook)).To(BeZero())
+}
+
+// exist counts the ServiceAccount, Role and RoleBinding of one name.
+func (w *world) exist(name string) int {
+	found := 0
+	for _, o := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		err := w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, o)
+		if err == nil {
+			found++
+		}
+		w.Expect(client.IgnoreNotFound(err)).To(Succeed())
 	}
+	return found
 }
 
 // TestScanSurvivesEveryFault fails each write of a Scan's life in turn, once before
@@ -158,15 +193,16 @@ func TestExecutionNamespace(t *testing.T) {
 	w.Expect(job.Labels).To(HaveKeyWithValue(executionv1.LabelScanUID, string(scan.UID)))
 	w.Expect(job.Spec.Template.Spec.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "NAMESPACE", Value: w.namespace}))
 
-	var roles rbacv1.RoleList
-	w.Expect(w.client.List(t.Context(), &roles, client.InNamespace(w.namespace), client.MatchingLabels{executionv1.LabelScanUID: string(scan.UID)})).To(Succeed())
-	w.Expect(roles.Items).To(HaveLen(1))
-	for _, rule := range roles.Items[0].Rules {
+	account := types.NamespacedName{Namespace: away.Name, Name: job.Spec.Template.Spec.ServiceAccountName}
+	w.Expect(w.client.Get(t.Context(), account, &corev1.ServiceAccount{})).To(Succeed())
+	var role rbacv1.Role
+	w.Expect(w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: account.Name}, &role)).To(Succeed())
+	for _, rule := range role.Rules {
 		w.Expect(rule.ResourceNames).NotTo(BeEmpty(), "the hook must reach this one Scan only")
 	}
 	var binding rbacv1.RoleBinding
-	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(&roles.Items[0]), &binding)).To(Succeed())
-	w.Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Name: "scan-completion-hook", Namespace: away.Name}))
+	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(&role), &binding)).To(Succeed())
+	w.Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Name: account.Name, Namespace: away.Name}))
 
 	w.finish(&job, batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))

@@ -19,14 +19,15 @@ import (
 // counted as "other".
 const maxTypes = 100
 
-// Metrics counts Scans. Labels never name a namespace or a Scan.
+// Metrics counts Scans. Labels never name a Scan.
 type Metrics struct {
 	started, done, errored *prometheus.CounterVec
 	phases                 *prometheus.HistogramVec
 	orphans                prometheus.Counter
+	waits                  *prometheus.HistogramVec
 
-	mu    sync.Mutex
-	types map[string]bool
+	mu                sync.Mutex
+	types, namespaces map[string]bool
 }
 
 // NewMetrics registers the metrics of Scans. The first three are those of
@@ -44,23 +45,38 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		orphans: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "scanyard_scans_storage_left_total", Help: "Scans deleted whose stored results could not be removed in time.",
 		}),
-		types: map[string]bool{},
+		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "scanyard_queue_wait_seconds", Help: "Time from the creation of a Scan until it started, where there are limits.",
+			Buckets: prometheus.ExponentialBuckets(1, 4, 9), // 1 s to 18 h
+		}, []string{"namespace"}),
+		types: map[string]bool{}, namespaces: map[string]bool{},
 	}
-	r.MustRegister(m.started, m.done, m.errored, m.phases, m.orphans)
+	r.MustRegister(m.started, m.done, m.errored, m.phases, m.orphans, m.waits)
 	return m
 }
 
 // typeLabel is the value of the label scan_type.
-func (m *Metrics) typeLabel(scanType string) string {
+func (m *Metrics) typeLabel(scanType string) string { return m.label(m.types, scanType) }
+
+// label returns a value that is among the first ones seen, else "other".
+func (m *Metrics) label(seen map[string]bool, value string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.types[scanType] {
-		if len(m.types) >= maxTypes {
-			return "other"
+	if !seen[value] {
+		if len(seen) >= maxTypes {
+			return other
 		}
-		m.types[scanType] = true
+		seen[value] = true
 	}
-	return scanType
+	return value
+}
+
+// other stands for all further values of a label.
+const other = "other"
+
+// began counts how long a Scan had waited when it began.
+func (m *Metrics) began(s *executionv1.Scan, now time.Time) {
+	m.waits.WithLabelValues(m.label(m.namespaces, s.Namespace)).Observe(max(0, now.Sub(waitsSince(s)).Seconds()))
 }
 
 func (m *Metrics) orphaned() { m.orphans.Inc() }
@@ -96,6 +112,9 @@ func (m *Metrics) durations(kind string, before *executionv1.Scan, after *execut
 			return
 		}
 		was := findCondition(before.Status.Conditions, p.condition)
+		if after.LastRerun != "" && was != nil && was.LastTransitionTime.After(began) {
+			began = was.LastTransitionTime.Time // the phase before may have ended long ago
+		}
 		if was == nil || was.Status != metav1.ConditionTrue {
 			m.phases.WithLabelValues(kind, p.name).Observe(max(0, c.LastTransitionTime.Sub(began).Seconds()))
 		}

@@ -25,9 +25,6 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// attempt numbers the tries of scanner and parser. A Scan has one.
-const attempt = 1
-
 // observe reads what decide looks at; nil where the Scan is gone. With an error it
 // returns what it has read so far.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observed, error) {
@@ -36,20 +33,36 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err := r.client.Get(ctx, key, scan); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	o := &observed{now: r.clock.Now(), settings: r.settings, scan: scan}
+	o := &observed{now: r.clock.Now(), settings: r.settings, scan: scan, admission: admission{aside: r.gate.stepsAside(scan)}}
+	if err := r.observeSettings(ctx, o); err != nil {
+		return o, err
+	}
 	if err := r.observeJobs(ctx, o); err != nil {
 		return o, err
 	}
 	switch {
-	case isDeleted(o), isSettled(o) && !isReopened(o), lacksFinalizer(o), isSuspended(o):
+	case isDeleted(o), isSettled(o) && !isReopened(o), lacksFinalizer(o) && !isSettled(o):
+		return o, nil
+	case wantsCancel(o):
+		return o, r.observeCanceller(ctx, o)
+	case isSuspended(o) && !isSettled(o):
 		return o, nil
 	case isSettled(o), isInvalid(o):
-		return o, r.observeHooks(ctx, o)
+		return o, errors.Join(r.observeHooks(ctx, o), r.observeStored(ctx, o))
 	}
 	if err := r.observeLost(ctx, o); err != nil {
 		return o, err
 	}
-	return o, r.observeNeeds(ctx, o)
+	err := r.observeNeeds(ctx, o)
+	if err == nil && isReadyToBegin(o) {
+		o.admission = r.gate.ask(scan)
+	}
+	return o, err
+}
+
+// isReadyToBegin says that nothing but its turn keeps a Scan from beginning.
+func isReadyToBegin(o *observed) bool {
+	return phaseOf(o.scan, o.jobs) == phaseNew && !o.hasRawResult && !isMissing(o) && !hasInvalidScanType(o)
 }
 
 // observeJobs reads the Jobs of the Scan's UID and, where they run, their pods.
@@ -120,6 +133,10 @@ func newJob(b *batchv1.Job) job {
 		role:      role{jobType: b.Labels[executionv1.LabelJobType], hook: b.Labels[executionv1.LabelHookName]},
 		suspended: b.Spec.Suspend != nil && *b.Spec.Suspend,
 		attempt:   1, failedPods: b.Status.Failed,
+		rerun: b.Annotations[executionv1.AnnotationRerun],
+	}
+	if b.DeletionTimestamp != nil {
+		j.deleted = b.DeletionTimestamp.Time
 	}
 	if n, err := strconv.Atoi(b.Labels[executionv1.LabelAttempt]); err == nil && n > 1 {
 		j.attempt = n
@@ -191,6 +208,9 @@ func (r *Reconciler) observePods(ctx context.Context, o *observed, b *batchv1.Jo
 		return nil
 	}
 	j.noPod, j.pendingSince = true, j.created
+	if j.started.After(j.created) {
+		j.pendingSince = j.started // it had been suspended
+	}
 	if o.now.Sub(j.created) < lookForPods {
 		return nil
 	}
@@ -218,23 +238,22 @@ const resumable = time.Minute
 // observeLost looks for Jobs that there should be and the cache does not show: it may
 // be behind, or they are gone, and then their results tell how they ended.
 func (r *Reconciler) observeLost(ctx context.Context, o *observed) error {
-	owner := store.OwnerOf(o.scan)
 	p := phaseOf(o.scan, o.jobs)
 	var err error
 	if _, seen := o.jobOf(parserRole); p == phaseParsing && !seen {
-		found, getErr := r.findJob(ctx, o, o.scan.Namespace, jobs.ParserName(o.scan, attempt))
+		found, getErr := r.findJob(ctx, o, o.scan.Namespace, jobs.ParserName(o.scan, o.runs().of(parserRole)))
 		if getErr != nil || found {
 			return getErr
 		}
-		o.hasFindings, err = r.store.Exists(ctx, owner, executionv1.FindingsFile)
+		o.hasFindings, err = r.isStored(ctx, o, parserRole, executionv1.FindingsFile)
 		return err
 	}
 	_, seen := o.jobOf(scannerRole)
-	unrecorded := p == phaseNew && o.now.Sub(o.scan.CreationTimestamp.Time) > resumable
+	unrecorded := p == phaseNew && o.now.Sub(o.scan.CreationTimestamp.Time) > resumable && !r.gate.waits(o.scan.UID)
 	if seen || p != phaseScanning && !unrecorded {
 		return r.observeLostHooks(ctx, o, p)
 	}
-	found, err := r.findJob(ctx, o, o.scan.Namespace, jobs.ScannerName(o.scan, attempt))
+	found, err := r.findJob(ctx, o, o.scan.Namespace, jobs.ScannerName(o.scan, o.runs().of(scannerRole)))
 	if err != nil || found {
 		return err
 	}
@@ -246,7 +265,33 @@ func (r *Reconciler) observeLost(ctx context.Context, o *observed) error {
 		}
 		file = rawResultFile(t)
 	}
-	o.hasRawResult, err = r.store.Exists(ctx, owner, file)
+	o.hasRawResult, err = r.isStored(ctx, o, scannerRole, file)
+	return err
+}
+
+// isStored says whether the present run of a role has stored its result.
+func (r *Reconciler) isStored(ctx context.Context, o *observed, by role, file string) (bool, error) {
+	since, known := storedSince(o, by)
+	if !known {
+		return false, nil
+	}
+	at, found, err := r.store.Modified(ctx, store.OwnerOf(o.scan), file)
+	return found && !at.Before(since.Truncate(time.Second)), err
+}
+
+// observeStored looks up what a Scan that has ended has stored, where an answer needs it.
+func (r *Reconciler) observeStored(ctx context.Context, o *observed) error {
+	if !isSettled(o) || !needsStored(o.scan) {
+		return nil
+	}
+	owner := store.OwnerOf(o.scan)
+	var err error
+	if file := o.scan.Status.RawResultFile; file != "" {
+		if o.storedRaw, err = r.store.Exists(ctx, owner, file); err != nil {
+			return err
+		}
+	}
+	o.storedFindings, err = r.store.Exists(ctx, owner, executionv1.FindingsFile)
 	return err
 }
 

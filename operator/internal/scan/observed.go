@@ -7,6 +7,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/catalog"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
 )
 
 // Settings are what cluster admins choose for all Scans.
@@ -29,7 +30,9 @@ type Settings struct {
 type observed struct {
 	now      time.Time
 	settings Settings
-	scan     *executionv1.Scan
+	// tenant is what the settings of the Scan's namespace say; nil where there are none.
+	tenant *tenancy.Effective
+	scan   *executionv1.Scan
 	// jobs are those of this Scan's UID, in any namespace.
 	jobs []job
 
@@ -43,6 +46,14 @@ type observed struct {
 	// hasRawResult and hasFindings are looked up only where the Job that makes them
 	// is gone.
 	hasRawResult, hasFindings bool
+	// admission is what the Gate says of a Scan that could begin. It is asked for nothing
+	// else but whether Kueue holds the Jobs of the Scan back.
+	admission admission
+	// storedRaw and storedFindings are results of any run. They are looked up only where
+	// the annotation of a Scan that has ended asks for what needs them.
+	storedRaw, storedFindings bool
+	// canceller is who has set spec.cancel. It is looked up only to say so.
+	canceller string
 }
 
 // role is what a Job does for a Scan.
@@ -77,14 +88,18 @@ const (
 type job struct {
 	name, namespace string
 	role            role
-	// attempt counts the tries of the role, from 1.
-	attempt  int
+	// attempt is the number of the run that it belongs to, from 1.
+	attempt int
+	// rerun is the annotation that it was made for; "" in the first run.
+	rerun    string
 	created  time.Time
 	started  time.Time // zero: the Job controller has not started it
 	finished time.Time // zero: it has not ended
 	outcome  outcome
 	// failure says why it failed: the Job's own words and those of its pods.
 	failure string
+	// deleted is when it was asked to go; zero while nobody has.
+	deleted time.Time
 	// suspended means that spec.suspend of the Job is true.
 	suspended bool
 	// pendingSince is set while the Job waits for its containers to start.
@@ -131,7 +146,11 @@ var phases = map[executionv1.ScanState]phase{
 // says and what its Jobs show. A state that nobody knows counts as none.
 func phaseOf(scan *executionv1.Scan, jobs []job) phase {
 	p := phases[scan.Status.State]
+	runs := runsOf(scan, jobs)
 	for _, j := range jobs {
+		if !runs.counts(j) {
+			continue
+		}
 		switch j.role.jobType {
 		case executionv1.JobTypeScanner:
 			p = max(p, phaseScanning)
@@ -166,23 +185,16 @@ func (o *observed) jobOf(r role) (job, bool) {
 	return sum, found
 }
 
-// lastAttempt is the highest attempt of a role that there is a Job of; 0 where there is none.
+// lastAttempt is the highest attempt of a role that there is a Job of which counts; 0 where
+// there is none.
 func (o *observed) lastAttempt(r role) int {
-	last := 0
+	last, runs := 0, o.runs()
 	for _, j := range o.jobs {
-		if j.role == r {
+		if j.role == r && runs.counts(j) {
 			last = max(last, j.attempt)
 		}
 	}
 	return last
-}
-
-// deadline returns the bound of a phase: the Scan's own, else the default.
-func deadline(own *int64, fallback time.Duration) time.Duration {
-	if own != nil {
-		return time.Duration(*own) * time.Second
-	}
-	return fallback
 }
 
 // deadlines returns the Scan's own, never nil.
@@ -198,17 +210,20 @@ func (o *observed) phaseDeadline(r role) time.Duration {
 	d := o.deadlines()
 	switch r.jobType {
 	case executionv1.JobTypeScanner:
-		return deadline(d.ScannerSeconds, o.settings.ScannerDeadline)
+		return o.bounds().Scanner.For(d.ScannerSeconds)
 	case executionv1.JobTypeParser:
-		return deadline(d.ParserSeconds, o.settings.ParserDeadline)
+		return o.bounds().Parser.For(d.ParserSeconds)
 	default:
-		return deadline(d.HookSeconds, o.settings.HookDeadline)
+		return o.bounds().Hook.For(d.HookSeconds)
 	}
 }
 
 // overdue says whether a running Job has passed a bound, and which; else how long it
 // is until it may.
 func (o *observed) overdue(j job) (why string, left time.Duration) {
+	if o.admission.aside && (j.suspended || j.started.IsZero()) {
+		return "", o.phaseDeadline(j.role) // its time begins when Kueue lets it go
+	}
 	began := j.created
 	if !j.started.IsZero() {
 		began = j.started
@@ -221,7 +236,7 @@ func (o *observed) overdue(j job) (why string, left time.Duration) {
 	if j.suspended || j.pendingSince.IsZero() {
 		return "", left
 	}
-	start := deadline(o.deadlines().StartSeconds, o.settings.StartDeadline)
+	start := o.startDeadline()
 	untilStart := j.pendingSince.Add(start).Sub(o.now)
 	if untilStart <= 0 {
 		return "did not start within its deadline of " + start.String(), 0

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -13,12 +14,23 @@ import (
 )
 
 // previousFindings presigns the findings of the run before, so that hooks can tell what
-// is new; "" where the Scan is no run of a ScheduledScan, or the first that went well.
+// is new; "" where there is none. That is the last good run of the same ScheduledScan, and
+// otherwise the last good Scan of the same target.
 func (r *Reconciler) previousFindings(ctx context.Context, scan *executionv1.Scan) (string, error) {
-	schedule := executionv1.ScheduleOf(scan)
-	if schedule == nil {
-		return "", nil
+	if schedule := executionv1.ScheduleOf(scan); schedule != nil {
+		link, err := r.previousRun(ctx, scan, schedule)
+		if link != "" || err != nil {
+			return link, err
+		}
 	}
+	previous, found, err := r.lineage.before(ctx, scan)
+	if err != nil || !found {
+		return "", err
+	}
+	return r.store.PresignDownload(ctx, previous, executionv1.FindingsFile, r.expiry.Hook)
+}
+
+func (r *Reconciler) previousRun(ctx context.Context, scan *executionv1.Scan, schedule *metav1.OwnerReference) (string, error) {
 	var runs executionv1.ScanList
 	err := r.client.List(ctx, &runs, client.InNamespace(scan.Namespace), client.MatchingFields{indexSchedule: string(schedule.UID)},
 		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)

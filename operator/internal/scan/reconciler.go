@@ -24,9 +24,12 @@ import (
 type Storage interface {
 	PresignUpload(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
 	PresignDownload(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
-	PresignHead(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
+	// PresignLink signs links for people, who may reach the storage under another name.
+	PresignLink(ctx context.Context, method string, o store.Owner, filename string, expiry time.Duration) (string, error)
 	// Exists says whether a file is stored; not being there is no error.
 	Exists(ctx context.Context, o store.Owner, filename string) (bool, error)
+	// Modified says whether and since when a file is stored; not being there is no error.
+	Modified(ctx context.Context, o store.Owner, filename string) (time.Time, bool, error)
 	// OwnsFolder says whether all that lies below one folder is the Scan's, so that further
 	// files there go with it.
 	OwnsFolder(o store.Owner) bool
@@ -49,7 +52,15 @@ type Options struct {
 	Settings Settings
 	Expiry   Expiry
 	Jobs     jobs.Config
-	Metrics  *Metrics
+	// Tenancy tells what the settings of a namespace say; nil means that there are none.
+	Tenancy Tenancy
+	// Access says whose pods share a ServiceAccount.
+	Access access.Mode
+	// Namespaces are the only ones that the operator works in; none means all.
+	Namespaces []string
+	Metrics    *Metrics
+	// Gate lets Scans begin. Without one there are no limits.
+	Gate *Gate
 }
 
 // Reconciler leads Scans through their lives.
@@ -60,22 +71,33 @@ type Reconciler struct {
 	clock    clock.PassiveClock
 	store    Storage
 	catalog  *catalog.Catalog
+	lineage  *lineage
 	mirrors  *catalog.Mirrors
 	access   *access.Access
 	settings Settings
 	expiry   Expiry
 	jobs     jobs.Config
 	metrics  *Metrics
+	gate     *Gate
+	tenancy  Tenancy
+	// namespaces are the only ones that the operator works in; none means all.
+	namespaces []string
 }
 
 // NewReconciler returns a Reconciler.
 func NewReconciler(o Options) *Reconciler {
+	if o.Gate == nil {
+		o.Gate = NewGate(GateOptions{Clock: o.Clock})
+	}
 	return &Reconciler{
+		gate:   o.Gate,
 		client: o.Client, live: o.Live, events: o.Events, clock: o.Clock, store: o.Storage,
 		catalog:  catalog.New(o.Client),
+		lineage:  newLineage(),
 		mirrors:  catalog.NewMirrors(o.Client, o.Client),
-		access:   access.New(o.Live, o.Client, o.Clock),
-		settings: o.Settings, expiry: o.Expiry, jobs: o.Jobs, metrics: o.Metrics,
+		access:   access.New(o.Live, o.Client, o.Clock, o.Access),
+		settings: o.Settings, expiry: o.Expiry, jobs: o.Jobs, metrics: o.Metrics, namespaces: o.Namespaces,
+		tenancy: o.Tenancy,
 	}
 }
 
@@ -91,6 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		log.FromContext(ctx).V(1).Info("Decided", "step", d.step, "state", o.scan.Status.State)
 		err = r.act(ctx, o, &d)
 	}
+	r.afterPass(o, &d, err)
 	if outage, ok := errors.AsType[*store.Error](err); ok {
 		return reconcile.Result{}, errors.Join(err, r.tellOutage(ctx, o, outage))
 	}

@@ -61,7 +61,7 @@ func decideRejected(o *observed, before *decision, l launch, why rejection) deci
 		d.fail(o, s, phase, why.trouble)
 		return d
 	}
-	d.await(o, s, phase, why.trouble, deadline(o.deadlines().StartSeconds, o.settings.StartDeadline))
+	d.await(o, s, phase, why.trouble, o.startDeadline())
 	if d.requeueAfter > 0 && !settledState(d.status) {
 		d.requeueAfter = min(d.requeueAfter, quotaRetry)
 	}
@@ -110,5 +110,5 @@ func rejectHook(o *observed, before, d *decision, l launch, why rejection) {
 func hasWaited(o *observed, why rejection) bool {
 	c := findCondition(o.scan.Status.Conditions, executionv1.ConditionHooksCompleted)
 	return c != nil && c.Reason == why.reason &&
-		o.now.Sub(c.LastTransitionTime.Time) >= deadline(o.deadlines().StartSeconds, o.settings.StartDeadline)
+		o.now.Sub(c.LastTransitionTime.Time) >= o.startDeadline()
 }

@@ -21,11 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
@@ -90,12 +90,21 @@ func stripScan(in any) (any, error) {
 	}
 	small := &executionv1.Scan{TypeMeta: s.TypeMeta, ObjectMeta: stripMeta(&s.ObjectMeta)}
 	small.Finalizers = s.Finalizers
-	small.Annotations = pick(s.Annotations, executionv1.AnnotationOnDelete)
-	small.Spec = executionv1.ScanSpec{ScanType: s.Spec.ScanType, TTLSecondsAfterFinished: s.Spec.TTLSecondsAfterFinished}
+	small.Annotations = pick(s.Annotations, executionv1.AnnotationStoragePlace, executionv1.AnnotationOnDelete)
+	small.Spec = executionv1.ScanSpec{ScanType: s.Spec.ScanType, TTLSecondsAfterFinished: s.Spec.TTLSecondsAfterFinished, Cancel: s.Spec.Cancel}
 	ready := findCondition(s.Status.Conditions, executionv1.ConditionReady)
 	small.Status = executionv1.ScanStatus{
 		State: s.Status.State, FinishedAt: s.Status.FinishedAt, RawResultFile: s.Status.RawResultFile,
 		Conditions: []metav1.Condition{{Type: ready.Type, Status: ready.Status, Reason: ready.Reason}},
+	}
+	if target := targetOf(s); s.Status.State == executionv1.ScanStateDone && target != "" {
+		if small.Annotations == nil {
+			small.Annotations = map[string]string{}
+		}
+		small.Annotations[annotationTarget] = target
+	}
+	if c := findCondition(s.Status.Conditions, executionv1.ConditionCancelled); c != nil {
+		small.Status.Conditions = append(small.Status.Conditions, metav1.Condition{Type: c.Type, Status: c.Status})
 	}
 	return small, nil
 }
@@ -116,7 +125,7 @@ func stripJob(in any) (any, error) {
 		},
 	}
 	small.Labels = pick(b.Labels, executionv1.LabelJobType, executionv1.LabelHookName, executionv1.LabelScanUID, executionv1.LabelAttempt)
-	small.Annotations = pick(b.Annotations, executionv1.AnnotationScan)
+	small.Annotations = pick(b.Annotations, executionv1.AnnotationScan, executionv1.AnnotationRerun)
 	if newJob(b).outcome == complete {
 		// Most Jobs have ended well; of those only that and when is asked.
 		small.Spec.Suspend, small.Status.UncountedTerminatedPods = nil, nil
@@ -186,7 +195,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 			return err
 		}
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	if err := r.lineage.watch(ctx, mgr); err != nil {
+		return err
+	}
+	if err := setupGate(ctx, mgr, r.gate); err != nil {
+		return err
+	}
+	return r.watchSettings(ctrl.NewControllerManagedBy(mgr)).
 		Named("scan").
 		For(&executionv1.Scan{}).
 		Watches(&batchv1.Job{}, jobHandler{}).
@@ -195,6 +210,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Watches(&executionv1.ClusterScanType{}, r.enqueueAwaiting("ScanType")).
 		Watches(&executionv1.ParseDefinition{}, r.enqueueAwaiting("ParseDefinition")).
 		Watches(&executionv1.ClusterParseDefinition{}, r.enqueueAwaiting("ParseDefinition")).
+		WatchesRawSource(source.Func(r.gate.connect)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
@@ -243,11 +259,7 @@ func (jobHandler) Generic(context.Context, event.GenericEvent, workqueue.TypedRa
 
 func enqueue(ctx context.Context, o client.Object, priority int, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	for _, req := range scanOfJob(ctx, o) {
-		if pq, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-			pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, req)
-			continue
-		}
-		q.Add(req)
+		add(q, req, priority)
 	}
 }
 

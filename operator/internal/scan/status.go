@@ -17,7 +17,8 @@ import (
 
 // conditionTypes are the conditions of a Scan, in the order in which they are written.
 var conditionTypes = []string{
-	executionv1.ConditionReady, executionv1.ConditionScanned, executionv1.ConditionParsed, executionv1.ConditionHooksCompleted,
+	executionv1.ConditionReady, executionv1.ConditionAdmitted, executionv1.ConditionScanned, executionv1.ConditionParsed, executionv1.ConditionHooksCompleted,
+	executionv1.ConditionCancelled, executionv1.ConditionRerun,
 }
 
 // troubleReasons are those that say why the pods of a phase do not get on.
@@ -34,6 +35,12 @@ type status struct{ *executionv1.ScanStatus }
 func newStatus(o *observed) *status {
 	s := &status{o.scan.Status.DeepCopy()}
 	s.ObservedGeneration = o.scan.Generation
+	if value := o.scan.Annotations[executionv1.AnnotationRerun]; s.LastRerun == "" && isMadeFor(o.jobs, value) {
+		s.LastRerun = value
+	}
+	if r := o.runs(); r != (runs{1, 1}) {
+		s.Attempts = r.recorded()
+	}
 	s.Findings.FindingSeverities = withoutZeros(s.Findings.FindingSeverities)
 	if o.scanType != nil {
 		if s.RawResultType == "" {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -38,6 +39,7 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
 	"github.com/scanyard/scanyard/operator/internal/testcluster"
 )
 
@@ -60,6 +62,9 @@ type world struct {
 	client    client.Client
 	faults    *faults
 	storage   *store.Store
+	tenancy   *tenancy.Source
+	// stop ends the manager, for tests that start another one with run.
+	stop func()
 	// blocked is for tests that hold one worker up.
 	blocked atomic.Bool
 }
@@ -75,13 +80,20 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 // newWorldWith makes a world whose Reconciler sees further namespaces.
 func newWorldWith(t *testing.T, further []string, options ...worldOption) *world {
 	t.Helper()
+	w := newQuietWorld(t)
+	w.run(further, options...)
+	return w
+}
+
+// newQuietWorld makes a world without a Reconciler.
+func newQuietWorld(t *testing.T) *world {
+	t.Helper()
 	w := &world{T: t, WithT: NewWithT(t), client: cluster.Client, faults: &faults{}}
 	w.SetDefaultEventuallyTimeout(patience)
 	w.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
 	w.Expect(w.client.Create(t.Context(), ns)).To(Succeed())
 	w.namespace = ns.Name
-	w.run(further, options...)
 	return w
 }
 
@@ -92,15 +104,18 @@ func (w *world) run(further []string, options ...worldOption) {
 	for _, n := range further {
 		namespaces[n] = cache.Config{}
 	}
+	kept := scan.CacheOptions()
+	maps.Copy(kept, tenancy.CacheOptions())
 	mgr, err := ctrl.NewManager(rest.CopyConfig(cluster.Config), ctrl.Options{
 		Scheme:     cluster.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Cache:      cache.Options{ByObject: scan.CacheOptions(), ReaderFailOnMissingInformer: true, DefaultNamespaces: namespaces},
+		Cache:      cache.Options{ByObject: kept, ReaderFailOnMissingInformer: true, DefaultNamespaces: namespaces},
 		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	w.Expect(err).NotTo(HaveOccurred())
-	storage, err := store.New(cluster.Storage)
+	buckets := tenancy.NewBuckets(tenancy.NewSource(mgr.GetCache(), tenancy.Defaults{}, nil), mgr.GetAPIReader(), clock.RealClock{})
+	storage, err := store.New(cluster.Storage, store.WithTenants(buckets))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.storage = storage
 	o := scan.Options{
@@ -117,16 +132,22 @@ func (w *world) run(further []string, options ...worldOption) {
 	for _, option := range options {
 		option(&o)
 	}
+	w.tenancy = tenancy.NewSource(mgr.GetCache(), tenancy.Defaults{
+		StartDeadline: o.Settings.StartDeadline, ScannerDeadline: o.Settings.ScannerDeadline,
+		ParserDeadline: o.Settings.ParserDeadline, HookDeadline: o.Settings.HookDeadline, StatusLinks: o.Settings.StatusLinks,
+	}, nil)
+	o.Tenancy = w.tenancy
 	ctx, cancel := context.WithCancel(w.Context())
 	w.Expect(scan.NewReconciler(o).SetupWithManager(ctx, mgr, 4)).To(Succeed())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	w.Cleanup(func() {
+	w.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			w.Errorf("the manager ended: %v", err)
 		}
 	})
+	w.Cleanup(w.stop)
 }
 
 func (w *world) create(objects ...client.Object) {

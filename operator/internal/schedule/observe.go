@@ -38,11 +38,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err := r.observeFindings(ctx, o); err != nil {
 		return nil, err
 	}
-	if s.Spec.ScanSpec == nil {
-		o.problem = &problem{executionv1.ReasonInvalidSpec, "spec.scanSpec is not set; it is the spec of the Scans to start"}
-		return o, nil
-	}
-	if o.timetable, o.problem = newTimetable(&s.Spec, string(s.UID), r.zones.find); o.problem != nil {
+	if o.timetable, o.problem = readSpec(&s.Spec, string(s.UID), r.zones.find); o.problem != nil {
 		return o, nil
 	}
 	if err := r.observeScanType(ctx, o); err != nil {

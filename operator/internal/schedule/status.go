@@ -23,6 +23,9 @@ func newStatus(v *view) *status {
 	s := &status{v.scheduled.Status.DeepCopy()}
 	s.ObservedGeneration = v.scheduled.Generation
 	s.NextScheduleTime = nil
+	if c, ok := v.childNamed(s.FindingsFrom); ok && c.state != executionv1.ScanStateDone {
+		s.FindingsFrom = "" // it is run again: its findings are read anew when it is Done
+	}
 	if done, ok := v.newestDone(); ok && v.findings != nil {
 		s.Findings, s.FindingsFrom = *v.findings.DeepCopy(), done.name
 	}

@@ -89,6 +89,22 @@ func newTimetable(spec *executionv1.ScheduledScanSpec, seed string, zones func(s
 	return t, nil
 }
 
+// Check says what keeps a spec from ever starting a Scan, for whoever wants to know before it is stored; "" if nothing does.
+func Check(spec *executionv1.ScheduledScanSpec) string {
+	z := zones{local: time.UTC}
+	if _, p := readSpec(spec, "", z.find); p != nil {
+		return p.message
+	}
+	return ""
+}
+
+func readSpec(spec *executionv1.ScheduledScanSpec, seed string, zones func(string) (*time.Location, error)) (*timetable, *problem) {
+	if spec.ScanSpec == nil {
+		return nil, &problem{executionv1.ReasonInvalidSpec, "spec.scanSpec is not set; it is the spec of the Scans to start"}
+	}
+	return newTimetable(spec, seed, zones)
+}
+
 // readTimes reads schedule or interval; schedule wins.
 func (t *timetable) readTimes(spec *executionv1.ScheduledScanSpec, zone *time.Location) *problem {
 	if strings.TrimSpace(spec.Schedule) != "" {

@@ -11,7 +11,7 @@ import (
 )
 
 // Config says how to reach the storage. The field comments name the environment
-// variables, which are those of secureCodeBox but for the last three.
+// variables, which are those of secureCodeBox but for S3_REGION and what follows it.
 type Config struct {
 	Endpoint  string // S3_ENDPOINT: host or host:port, without a scheme
 	Port      string // S3_PORT: appended to the endpoint
@@ -26,6 +26,11 @@ type Config struct {
 	Region    string // S3_REGION: asked of the storage where empty
 	PathStyle string // S3_PATH_STYLE: "true", "false", or empty to choose by endpoint
 	CAFile    string // S3_CA_FILE: a certificate to trust, PEM
+
+	// PublicEndpoint is S3_PUBLIC_ENDPOINT: where people reach the storage, if not at the
+	// endpoint, as https://host or http://host:port. The links in the status of Scans go
+	// there; Jobs take the endpoint.
+	PublicEndpoint string
 
 	// Timeout bounds every call. Zero means 30 s.
 	Timeout time.Duration
@@ -57,6 +62,11 @@ func (c Config) Validate() field.ErrorList {
 	case "", "true", "false":
 	default:
 		errs = append(errs, field.NotSupported(field.NewPath("S3_PATH_STYLE"), c.PathStyle, []string{"true", "false"}))
+	}
+	if c.PublicEndpoint != "" {
+		if _, err := parsePublic(c.PublicEndpoint); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("S3_PUBLIC_ENDPOINT"), c.PublicEndpoint, err.Error()))
+		}
 	}
 	if _, err := NewLayout(c.urlTemplate()); err != nil {
 		errs = append(errs, field.Invalid(field.NewPath("S3_URL_TEMPLATE"), c.URL, err.Error()))

@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
 // DefaultURLTemplate is where objects lie unless S3_URL_TEMPLATE says otherwise.
@@ -28,11 +30,17 @@ type Owner struct {
 	Name              string
 	Namespace         string
 	CreationTimestamp metav1.Time
+
+	// place is where its results lie, as the Scan has it; templates can not read it.
+	place string
 }
 
 // OwnerOf returns what a URL template may know of an object.
 func OwnerOf(o metav1.Object) Owner {
-	return Owner{UID: o.GetUID(), Name: o.GetName(), Namespace: o.GetNamespace(), CreationTimestamp: o.GetCreationTimestamp()}
+	return Owner{
+		UID: o.GetUID(), Name: o.GetName(), Namespace: o.GetNamespace(), CreationTimestamp: o.GetCreationTimestamp(),
+		place: o.GetAnnotations()[executionv1.AnnotationStoragePlace],
+	}
 }
 
 // NewLayout parses a URL template: a Go template of the object key with .Scan (an

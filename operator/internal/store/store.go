@@ -49,6 +49,14 @@ type Store struct {
 	layout  *Layout
 	timeout time.Duration
 	observe func(operation string, err error)
+	// public is the endpoint of links for people; nil if it is that of the client.
+	public *url.URL
+	lookup minio.BucketLookupType
+
+	// tenants and the rest are for results that lie elsewhere.
+	tenants   Tenants
+	newClient func(*credentials.Credentials) (*minio.Client, error)
+	clients   clients
 }
 
 // Option changes a Store.
@@ -80,13 +88,21 @@ func New(c Config, options ...Option) (*Store, error) {
 	case "false":
 		lookup = minio.BucketLookupDNS
 	}
-	client, err := minio.New(c.address(), &minio.Options{
-		Creds: creds, Secure: c.UseSSL, Region: c.Region, BucketLookup: lookup, Transport: transport, MaxRetries: 3,
-	})
+	newClient := func(creds *credentials.Credentials) (*minio.Client, error) {
+		return minio.New(c.address(), &minio.Options{
+			Creds: creds, Secure: c.UseSSL, Region: c.Region, BucketLookup: lookup, Transport: transport, MaxRetries: 3,
+		})
+	}
+	client, err := newClient(creds)
 	if err != nil {
 		return nil, fmt.Errorf("S3_ENDPOINT %q: %w", c.address(), err)
 	}
-	s := &Store{client: client, bucket: c.Bucket, layout: layout, timeout: c.Timeout, observe: func(string, error) {}}
+	s := &Store{client: client, bucket: c.Bucket, layout: layout, timeout: c.Timeout, observe: func(string, error) {}, newClient: newClient, lookup: lookup}
+	if c.PublicEndpoint != "" {
+		if s.public, err = parsePublic(c.PublicEndpoint); err != nil {
+			return nil, fmt.Errorf("S3_PUBLIC_ENDPOINT %q: %w", c.PublicEndpoint, err)
+		}
+	}
 	if s.timeout == 0 {
 		s.timeout = defaultTimeout
 	}
@@ -129,11 +145,6 @@ func (s *Store) PresignDownload(ctx context.Context, o Owner, filename string, e
 	return s.presign(ctx, http.MethodGet, o, filename, expiry)
 }
 
-// PresignHead returns a URL to ask with HEAD for a file of a Scan.
-func (s *Store) PresignHead(ctx context.Context, o Owner, filename string, expiry time.Duration) (string, error) {
-	return s.presign(ctx, http.MethodHead, o, filename, expiry)
-}
-
 func (s *Store) presign(ctx context.Context, method string, o Owner, filename string, expiry time.Duration) (string, error) {
 	key, err := s.layout.Key(o, filename)
 	if err != nil {
@@ -141,9 +152,13 @@ func (s *Store) presign(ctx context.Context, method string, o Owner, filename st
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	at, err := s.resolve(ctx, o)
+	if err != nil {
+		return "", err
+	}
 	// Signing is local, but for the first call, which may ask for the bucket's region,
 	// and for credentials that are fetched.
-	u, err := s.client.Presign(ctx, method, s.bucket, key, expiry, nil)
+	u, err := at.client.Presign(ctx, method, at.bucket, at.prefix+key, expiry, nil)
 	s.observe("presign", err)
 	if err != nil {
 		return "", &Error{"presign " + method, clean(err)}
@@ -153,22 +168,33 @@ func (s *Store) presign(ctx context.Context, method string, o Owner, filename st
 
 // Exists says whether a file of a Scan is stored.
 func (s *Store) Exists(ctx context.Context, o Owner, filename string) (bool, error) {
+	_, found, err := s.Modified(ctx, o, filename)
+	return found, err
+}
+
+// Modified says whether a file of a Scan is stored, and since when by the clock of the
+// storage.
+func (s *Store) Modified(ctx context.Context, o Owner, filename string) (time.Time, bool, error) {
 	key, err := s.layout.Key(o, filename)
 	if err != nil {
-		return false, err
+		return time.Time{}, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	_, err = s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+	at, err := s.resolve(ctx, o)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	info, err := at.client.StatObject(ctx, at.bucket, at.prefix+key, minio.StatObjectOptions{})
 	if isMissing(err) {
 		s.observe("stat", nil)
-		return false, nil
+		return time.Time{}, false, nil
 	}
 	s.observe("stat", err)
 	if err != nil {
-		return false, &Error{"look for " + filename, clean(err)}
+		return time.Time{}, false, &Error{"look for " + filename, clean(err)}
 	}
-	return true, nil
+	return info.LastModified, true, nil
 }
 
 // OwnsFolder says whether everything below one prefix belongs to a Scan, see Layout.Prefix.
@@ -183,9 +209,14 @@ func (s *Store) OwnsFolder(o Owner) bool {
 func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	at, err := s.resolve(ctx, o)
+	if err != nil {
+		return err
+	}
 	prefix, ok := s.layout.Prefix(o)
 	if ok {
-		err := s.removePrefix(ctx, prefix)
+		prefix = at.prefix + prefix
+		err := s.removePrefix(ctx, at, prefix)
 		s.observe("remove", err)
 		if err != nil {
 			return &Error{"remove " + prefix, err}
@@ -200,7 +231,7 @@ func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error
 		if err != nil {
 			return err
 		}
-		err = s.client.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{})
+		err = at.client.RemoveObject(ctx, at.bucket, at.prefix+key, minio.RemoveObjectOptions{})
 		if isMissing(err) {
 			err = nil
 		}
@@ -213,12 +244,12 @@ func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error
 }
 
 // removePrefix lists, with versions where the bucket keeps them, and removes.
-func (s *Store) removePrefix(ctx context.Context, prefix string) error {
+func (s *Store) removePrefix(ctx context.Context, at place, prefix string) error {
 	batch := make(chan minio.ObjectInfo, deleteBatch)
 	var listErr error
 	go func() {
 		defer close(batch)
-		for object := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		for object := range at.client.ListObjectsIter(ctx, at.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 			if object.Err != nil {
 				listErr = object.Err
 				return
@@ -232,7 +263,7 @@ func (s *Store) removePrefix(ctx context.Context, prefix string) error {
 		}
 	}()
 	var errs []error
-	for e := range s.client.RemoveObjects(ctx, s.bucket, batch, minio.RemoveObjectsOptions{}) {
+	for e := range at.client.RemoveObjects(ctx, at.bucket, batch, minio.RemoveObjectsOptions{}) {
 		if !isMissing(e.Err) {
 			errs = append(errs, fmt.Errorf("remove %s: %w", e.ObjectName, clean(e.Err)))
 		}
@@ -249,7 +280,7 @@ func (s *Store) removePrefix(ctx context.Context, prefix string) error {
 func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	err := s.check(ctx)
+	err := checkBucket(ctx, s.client, s.bucket, "S3_BUCKET")
 	s.observe("check", err)
 	if err != nil {
 		return fmt.Errorf("bucket %q at %s: %w", s.bucket, s.client.EndpointURL().Host, clean(err))
@@ -257,17 +288,18 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) check(ctx context.Context) error {
-	exists, err := s.client.BucketExists(ctx, s.bucket)
+// checkBucket looks at a bucket; setting is what names it.
+func checkBucket(ctx context.Context, c *minio.Client, bucket, setting string) error {
+	exists, err := c.BucketExists(ctx, bucket)
 	if err == nil && !exists {
-		return errors.New("the bucket does not exist; create it or set S3_BUCKET")
+		return fmt.Errorf("the bucket does not exist; create it or set %s", setting)
 	}
 	if minio.ToErrorResponse(err).Code != minio.AccessDenied {
 		return err
 	}
 	// HEAD has no body: whether it is the keys that are wrong, or a right that we do not
 	// need, only a call with an answer tells.
-	for object := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{MaxKeys: 1}) {
+	for object := range c.ListObjectsIter(ctx, bucket, minio.ListObjectsOptions{MaxKeys: 1}) {
 		if object.Err != nil && minio.ToErrorResponse(object.Err).Code != minio.AccessDenied {
 			return object.Err
 		}

@@ -30,6 +30,7 @@ import (
 
 	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
@@ -135,7 +136,7 @@ func (c *Cluster) connect() error {
 	c.Config.QPS = -1
 	c.Scheme = k8sruntime.NewScheme()
 	err = errors.Join(clientgoscheme.AddToScheme(c.Scheme), apiextensionsv1.AddToScheme(c.Scheme),
-		executionv1.AddToScheme(c.Scheme), cascadingv1.AddToScheme(c.Scheme))
+		executionv1.AddToScheme(c.Scheme), cascadingv1.AddToScheme(c.Scheme), settingsv1alpha1.AddToScheme(c.Scheme))
 	if err != nil {
 		return err
 	}

@@ -206,7 +206,7 @@ func (s *Server) scanOf(ctx context.Context, ref podRef) (*executionv1.Scan, err
 	if err := s.get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: by.Name}, &scan); err != nil {
 		return nil, err
 	}
-	if scan.UID != by.UID || !uploading(&scan) || jobs.ScannerName(&scan, 1) != job.Name {
+	if scan.UID != by.UID || !uploading(&scan) || jobs.ScannerName(&scan, scan.ScannerAttempt()) != job.Name {
 		return nil, refuse(http.StatusForbidden, "Scan %s takes no raw result now", by.Name)
 	}
 	return &scan, nil

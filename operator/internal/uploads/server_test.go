@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/certificate"
 	"github.com/scanyard/scanyard/operator/internal/gen"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/store"
@@ -110,7 +111,7 @@ func (w *world) token(pod *corev1.Pod, audience string) string {
 
 func (w *world) serve() {
 	w.Helper()
-	cert, err := uploads.EnsureCertificate(w.Context(), cluster.Client, client.ObjectKey{Namespace: w.scan.Namespace, Name: "tls"}, "127.0.0.1", time.Now())
+	cert, err := certificate.Ensure(w.Context(), cluster.Client, certificate.Request{Secret: client.ObjectKey{Namespace: w.scan.Namespace, Name: "tls"}, Host: "127.0.0.1"}, time.Now())
 	must(w.T, err)
 	l, err := (&net.ListenConfig{}).Listen(w.Context(), "tcp", "127.0.0.1:0")
 	must(w.T, err)
@@ -184,6 +185,16 @@ func TestWhoGetsNoURL(t *testing.T) {
 			w.state(executionv1.ScanStateParsing)
 			return token
 		}, http.StatusForbidden},
+		"EarlierRun": {"the scanner was run again: what an old pod has would replace what the new one stores", func(w *world) string {
+			before := w.scan.DeepCopy()
+			w.scan.Status.Attempts = &executionv1.PhaseAttempts{Scanner: 2, Parser: 2}
+			must(w.T, cluster.Client.Status().Patch(w.Context(), w.scan, client.MergeFrom(before)))
+			return w.token(w.pod, jobs.UploadAudience)
+		}, http.StatusForbidden},
+		"Cancelled": {"the Scan has ended", func(w *world) string {
+			w.state(executionv1.ScanStateErrored)
+			return w.token(w.pod, jobs.UploadAudience)
+		}, http.StatusForbidden},
 		"OtherPod": {"a pod of the namespace that is no scanner pod", func(w *world) string {
 			p := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: w.scan.Namespace, Name: "other"},
@@ -213,28 +224,5 @@ func TestWhoGetsNoURL(t *testing.T) {
 				t.Errorf("%s: %d %s, want %d", tc.reason, code, body, tc.want)
 			}
 		})
-	}
-}
-
-func TestCertificateIsSharedAndRenewed(t *testing.T) {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
-	must(t, cluster.Client.Create(t.Context(), ns))
-	key, now := client.ObjectKey{Namespace: ns.Name, Name: "tls"}, time.Now()
-	ensure := func(host string, at time.Time) string {
-		t.Helper()
-		c, err := uploads.EnsureCertificate(t.Context(), cluster.Client, key, host, at)
-		must(t, err)
-		return c.CA
-	}
-	first := ensure("scanyard.ns.svc", now)
-	if again := ensure("scanyard.ns.svc", now.Add(24*time.Hour)); again != first {
-		t.Error("a certificate that is good was made anew")
-	}
-	if other := ensure("other.ns.svc", now); other == first {
-		t.Error("a certificate for another host was kept")
-	}
-	second := ensure("other.ns.svc", now)
-	if late := ensure("other.ns.svc", now.Add(10*365*24*time.Hour)); late == second {
-		t.Error("a certificate that is about to expire was kept")
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package uploads
+package certificate
 
 import (
 	"context"
@@ -33,28 +33,38 @@ const (
 	serialBits  = 127
 )
 
-// Certificate is what the endpoint serves with.
+// Certificate is what a server serves with.
 type Certificate struct {
 	TLS tls.Certificate
 	// CA is the certificate to trust, PEM.
 	CA string
 }
 
-// EnsureCertificate returns the certificate in a Secret, which it makes where there is
-// none, where it is about to expire or where it is for another host. All replicas, and
-// the pods that older ones started, share it.
-func EnsureCertificate(ctx context.Context, c client.Client, name client.ObjectKey, host string, now time.Time) (*Certificate, error) {
+// Request says which certificate is wanted.
+type Request struct {
+	// Secret keeps it.
+	Secret client.ObjectKey
+	// Host is the DNS name or address that clients call the server by.
+	Host string
+	// Purpose completes "Certificate of the operator's ", for whoever finds the Secret.
+	Purpose string
+}
+
+// Ensure returns the certificate in a Secret, which it makes where there is none, where it
+// is about to expire or where it is for another host. All replicas, and the pods that older
+// ones started, share it.
+func Ensure(ctx context.Context, c client.Client, r Request, now time.Time) (*Certificate, error) {
 	for range 3 {
 		var secret corev1.Secret
-		err := c.Get(ctx, name, &secret)
+		err := c.Get(ctx, r.Secret, &secret)
 		switch {
 		case apierrors.IsNotFound(err):
-			secret, err = newSecret(name, host, now)
+			secret, err = newSecret(r, now)
 			if err == nil {
 				err = c.Create(ctx, &secret)
 			}
-		case err == nil && !usable(&secret, host, now):
-			fresh, makeErr := newSecret(name, host, now)
+		case err == nil && !usable(&secret, r.Host, now):
+			fresh, makeErr := newSecret(r, now)
 			if makeErr != nil {
 				return nil, makeErr
 			}
@@ -65,11 +75,11 @@ func EnsureCertificate(ctx context.Context, c client.Client, name client.ObjectK
 			continue // another replica was faster: take its certificate
 		}
 		if err != nil {
-			return nil, fmt.Errorf("ensure Secret %s: %w", name, err)
+			return nil, fmt.Errorf("ensure Secret %s: %w", r.Secret, err)
 		}
 		return parse(&secret)
 	}
-	return nil, fmt.Errorf("ensure Secret %s: others keep changing it", name)
+	return nil, fmt.Errorf("ensure Secret %s: others keep changing it", r.Secret)
 }
 
 func parse(s *corev1.Secret) (*Certificate, error) {
@@ -93,12 +103,12 @@ func usable(s *corev1.Secret, host string, now time.Time) bool {
 	return err == nil
 }
 
-func newSecret(name client.ObjectKey, host string, now time.Time) (corev1.Secret, error) {
+func newSecret(r Request, now time.Time) (corev1.Secret, error) {
 	ca, caKeyPair, caPEM, err := issue(authority(now), nil, nil)
 	if err != nil {
 		return corev1.Secret{}, err
 	}
-	_, key, certPEM, err := issue(server(host, now), ca, caKeyPair)
+	_, key, certPEM, err := issue(server(r.Host, now), ca, caKeyPair)
 	if err != nil {
 		return corev1.Secret{}, err
 	}
@@ -108,8 +118,8 @@ func newSecret(name client.ObjectKey, host string, now time.Time) (corev1.Secret
 	}
 	return corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: name.Namespace, Name: name.Name,
-			Annotations: map[string]string{"description": "Certificate of the operator's endpoint for fresh upload URLs. Made anew at the operator's start when it is deleted."},
+			Namespace: r.Secret.Namespace, Name: r.Secret.Name,
+			Annotations: map[string]string{"description": "Certificate of the operator's " + r.Purpose + ". Made anew at the operator's start when it is deleted."},
 		},
 		Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{
@@ -122,7 +132,7 @@ func newSecret(name client.ObjectKey, host string, now time.Time) (corev1.Secret
 
 func authority(now time.Time) *x509.Certificate {
 	return &x509.Certificate{
-		Subject: pkix.Name{CommonName: "scanyard-upload-ca"}, NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime),
+		Subject: pkix.Name{CommonName: "scanyard-ca"}, NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 }

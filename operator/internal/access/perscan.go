@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/names"
+)
+
+// ensureScan makes the account of one Scan, which reaches this Scan only, and returns its
+// name. Role and RoleBinding are named after the account's UID: those of an account that
+// was removed may be on their way out still, and must not be taken for this one's. The
+// RoleBinding is made last: where it is, the Role has been.
+func (a *Access) ensureScan(ctx context.Context, scan *executionv1.Scan, resultType string) (string, error) {
+	name := names.ScanAccess(scan.Name, scan.UID)
+	key := types.NamespacedName{Namespace: scan.Namespace, Name: name}
+	if a.fresh(key) {
+		return name, nil
+	}
+	account, made, err := a.ensureOwn(ctx, newScanAccount(scan, name))
+	if err != nil {
+		return "", err
+	}
+	role, binding := newScanGrant(scan, account, resultType)
+	if !made {
+		err := a.reader.Get(ctx, client.ObjectKeyFromObject(binding), &rbacv1.RoleBinding{})
+		if err == nil {
+			a.remember(key)
+			return name, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return "", fmt.Errorf("get RoleBinding %s: %w", binding.Name, err)
+		}
+	}
+	for _, o := range []client.Object{role, binding} {
+		if err := exists(a.writer.Create(ctx, o, uncached)); err != nil {
+			return "", fmt.Errorf("create %T %s: %w", o, o.GetName(), err)
+		}
+	}
+	a.remember(key)
+	return name, nil
+}
+
+// ReleaseScan removes the account of a Scan that has ended. Its tokens are refused from
+// then on; Role and RoleBinding are collected, because the account owns them.
+func (a *Access) ReleaseScan(ctx context.Context, scan *executionv1.Scan) error {
+	if a.mode == Shared {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: scan.Namespace, Name: names.ScanAccess(scan.Name, scan.UID)}
+	a.forget(key)
+	err := a.writer.Delete(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}},
+		client.PropagationPolicy(metav1.DeletePropagationBackground), uncached)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove ServiceAccount %s: %w", key, err)
+	}
+	return nil
+}
+
+func newScanAccount(scan *executionv1.Scan, name string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: scan.Namespace, Name: name,
+		Labels:          map[string]string{executionv1.LabelScanUID: string(scan.UID)},
+		Annotations:     map[string]string{"description": fmt.Sprintf("Lets the parser and the hooks of Scan %s reach it, and nothing else.", scan.Name)},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(scan, executionv1.SchemeGroupVersion.WithKind("Scan"))},
+	}}
+}
+
+func newScanGrant(scan *executionv1.Scan, account *corev1.ServiceAccount, resultType string) (*rbacv1.Role, *rbacv1.RoleBinding) {
+	owner := *metav1.NewControllerRef(account, corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	owner.BlockOwnerDeletion = nil // an account is gone at once: its tokens are to be refused from then on
+	m := metav1.ObjectMeta{
+		Namespace: scan.Namespace, Name: names.ScanAccess(scan.Name, account.UID),
+		Labels: account.Labels, OwnerReferences: []metav1.OwnerReference{owner},
+	}
+	return bound(m, scan, resultType, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account.Name, Namespace: scan.Namespace})
+}
+
+// ensureOwn makes an account of one Scan, or returns the one that is there already; made
+// says which.
+func (a *Access) ensureOwn(ctx context.Context, want *corev1.ServiceAccount) (have *corev1.ServiceAccount, made bool, err error) {
+	have = &corev1.ServiceAccount{}
+	err = a.reader.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) {
+		if want.ImagePullSecrets, err = a.pullSecrets(ctx, want.Namespace); err != nil {
+			return nil, false, err
+		}
+		have, made = want, true
+		err = a.writer.Create(ctx, want, uncached)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("ensure ServiceAccount %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	if have.Labels[executionv1.LabelScanUID] != want.Labels[executionv1.LabelScanUID] {
+		return nil, false, &ForeignAccountError{want.Namespace, want.Name}
+	}
+	return have, made, nil
+}
+
+// ForeignAccountError says that an account of a needed name is not of the Scan.
+type ForeignAccountError struct{ Namespace, Name string }
+
+// Error says what to delete.
+func (e *ForeignAccountError) Error() string {
+	return fmt.Sprintf("ServiceAccount %s/%s exists and was not made for this Scan; delete it, and it is made anew", e.Namespace, e.Name)
+}
+
+// pullSecrets are those of the accounts that secureCodeBox knows, where somebody has made
+// them: a namespace whose images need credentials says so there.
+func (a *Access) pullSecrets(ctx context.Context, namespace string) ([]corev1.LocalObjectReference, error) {
+	var all []corev1.LocalObjectReference
+	for _, name := range []string{parser.name, hook.name} {
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		if a.fresh(key) { // it was seen to have none
+			continue
+		}
+		var acc corev1.ServiceAccount
+		if err := a.reader.Get(ctx, key, &acc); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("look for pull secrets: %w", err)
+		}
+		if len(acc.ImagePullSecrets) == 0 {
+			a.remember(key)
+		}
+		for _, s := range acc.ImagePullSecrets {
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all, nil
+}

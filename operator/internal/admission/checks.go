@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/finding"
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/findings/cascade/plan"
+	"github.com/scanyard/scanyard/operator/internal/schedule"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
+)
+
+// Checks are those of all kinds that are asked about. The reader has what settings are compared with: the settings of the
+// cluster, and which ScanTypes and hooks there are.
+func Checks(reader client.Reader) map[schema.GroupKind]Check {
+	settings := settingsChecks{reader}
+	return map[schema.GroupKind]Check{
+		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "CascadingRule"}:           checkRule,
+		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "ClusterCascadingRule"}:    checkRule,
+		{Group: executionv1.SchemeGroupVersion.Group, Kind: "ScheduledScan"}:           checkScheduledScan,
+		{Group: settingsv1alpha1.SchemeGroupVersion.Group, Kind: "ScanSetting"}:        settings.checkNamespace,
+		{Group: settingsv1alpha1.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"}: settings.checkCluster,
+	}
+}
+
+// checkRule finds what the hook cascading-scans would refuse.
+func checkRule(_ context.Context, raw []byte) (field.ErrorList, error) {
+	value, err := finding.DecodeValue(raw, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read the rule: %w", err)
+	}
+	rule, ok := value.(finding.Object)
+	if !ok {
+		return nil, errors.New("read the rule: it is no object")
+	}
+	var errs field.ErrorList
+	for _, m := range plan.Check(rule) {
+		errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: m.Field, BadValue: field.OmitValueType{}, Detail: m.Err.Error()})
+	}
+	return errs, nil
+}
+
+// checkScheduledScan finds what would keep a ScheduledScan from ever running.
+func checkScheduledScan(_ context.Context, raw []byte) (field.ErrorList, error) {
+	var s executionv1.ScheduledScan
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, fmt.Errorf("read the ScheduledScan: %w", err)
+	}
+	return problems(schedule.Check(&s.Spec)), nil
+}
+
+// problems are sentences that name their field themselves.
+func problems(sentences ...string) (errs field.ErrorList) {
+	for _, s := range sentences {
+		if s != "" {
+			errs = append(errs, &field.Error{Type: field.ErrorTypeInvalid, Field: "spec", BadValue: field.OmitValueType{}, Detail: s})
+		}
+	}
+	return errs
+}
+
+// settingsChecks find what the controller of the settings would hold back.
+type settingsChecks struct{ reader client.Reader }
+
+func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte) (field.ErrorList, error) {
+	var s settingsv1alpha1.ScanSetting
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, fmt.Errorf("read the ScanSetting: %w", err)
+	}
+	cluster := &settingsv1alpha1.ClusterScanSetting{}
+	err := c.reader.Get(ctx, client.ObjectKey{Name: settingsv1alpha1.Name}, cluster)
+	if apierrors.IsNotFound(err) {
+		cluster = nil
+	} else if err != nil {
+		return nil, fmt.Errorf("get ClusterScanSetting: %w", err)
+	}
+	unmatched, err := c.unmatched(ctx, s.Namespace, s.Spec.JobPatches)
+	return append(tenancy.ValidateScanSetting(cluster, &s), unmatched...), err
+}
+
+func (c settingsChecks) checkCluster(ctx context.Context, raw []byte) (field.ErrorList, error) {
+	var s settingsv1alpha1.ClusterScanSetting
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, fmt.Errorf("read the ClusterScanSetting: %w", err)
+	}
+	unmatched, err := c.unmatched(ctx, "", s.Spec.JobPatches)
+	return append(tenancy.ValidateClusterScanSetting(&s), unmatched...), err
+}
+
+// unmatched are the patches for what is not installed, in one namespace and, for "", in all.
+func (c settingsChecks) unmatched(ctx context.Context, namespace string, patches []settingsv1alpha1.JobPatch) (field.ErrorList, error) {
+	if len(patches) == 0 {
+		return nil, nil
+	}
+	known, err := tenancy.ListKnown(ctx, c.reader, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return tenancy.UnmatchedPatches(patches, known, field.NewPath("spec", "jobPatches")), nil
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// Path is where the API server asks.
+const Path = "/validate"
+
+// Check returns what is wrong with an object, which it gets as JSON. An error is one of the asking, such as JSON that is
+// none of this kind.
+type Check func(ctx context.Context, raw []byte) (field.ErrorList, error)
+
+// handler answers by kind.
+type handler map[schema.GroupKind]Check
+
+// NewHandler returns what answers at [Path].
+func NewHandler(checks map[schema.GroupKind]Check) http.Handler {
+	return &admission.Webhook{Handler: handler(checks)}
+}
+
+// Handle answers one question. A kind without a check is let pass: the configuration may be newer than the operator.
+func (h handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	check, ok := h[schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}]
+	if !ok || len(req.Object.Raw) == 0 {
+		return admission.Allowed("")
+	}
+	if req.Operation == admissionv1.Update {
+		same, err := sameSpec(req.OldObject.Raw, req.Object.Raw)
+		if err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		if same {
+			return admission.Allowed("")
+		}
+	}
+	errs, err := check(ctx, req.Object.Raw)
+	switch {
+	case err != nil:
+		return admission.Errored(http.StatusBadRequest, err)
+	case len(errs) > 0:
+		return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: refusal(req, errs)}}
+	default:
+		return admission.Allowed("")
+	}
+}
+
+// refusal says what is wrong in the form that the API server gives its own refusals.
+func refusal(req admission.Request, errs field.ErrorList) *metav1.Status {
+	messages := make([]string, 0, len(errs))
+	causes := make([]metav1.StatusCause, 0, len(errs))
+	for _, e := range errs {
+		messages = append(messages, e.Error())
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(e.Type), Message: e.ErrorBody(), Field: e.Field})
+	}
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+		Message: fmt.Sprintf("%s %q is invalid: %s", req.Kind.Kind, req.Name, strings.Join(messages, "; ")),
+		Details: &metav1.StatusDetails{Group: req.Kind.Group, Kind: req.Kind.Kind, Name: req.Name, Causes: causes},
+	}
+}
+
+func sameSpec(before, after []byte) (bool, error) {
+	var a, b struct {
+		Spec any `json:"spec"`
+	}
+	if err := json.Unmarshal(before, &a); err != nil {
+		return false, fmt.Errorf("read the object as it was: %w", err)
+	}
+	if err := json.Unmarshal(after, &b); err != nil {
+		return false, fmt.Errorf("read the object: %w", err)
+	}
+	return reflect.DeepEqual(a.Spec, b.Spec), nil
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"net"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/scanyard/scanyard/operator/internal/admission"
+	"github.com/scanyard/scanyard/operator/internal/certificate"
+)
+
+// WebhookOptions say where the API server asks before it stores an object.
+type WebhookOptions struct {
+	Address string
+	// Service is the name of the Service in the operator's namespace; empty switches admission off.
+	Service string
+	// Configuration is the name of the ValidatingWebhookConfiguration.
+	Configuration string
+}
+
+func (o *WebhookOptions) bindFlags(fs *flag.FlagSet) {
+	fs.StringVar(&o.Address, "webhook-bind-address", ":9443", "`address` where the API server asks whether an object is valid, by HTTPS")
+	fs.StringVar(&o.Service, "webhook-service", "", "`name` of the Service in front of it, in the namespace of the operator; empty switches it off")
+	fs.StringVar(&o.Configuration, "webhook-configuration", "", "`name` of the ValidatingWebhookConfiguration; the operator writes the authority of its certificate into it")
+}
+
+func (o *WebhookOptions) validate(namespace string) (errs field.ErrorList) {
+	if o.Service == "" {
+		return nil
+	}
+	for _, msg := range validation.IsDNS1035Label(o.Service) {
+		errs = append(errs, field.Invalid(field.NewPath("--webhook-service"), o.Service, msg))
+	}
+	for _, msg := range validation.IsDNS1123Subdomain(o.Configuration) {
+		errs = append(errs, field.Invalid(field.NewPath("--webhook-configuration"), o.Configuration, msg))
+	}
+	if _, _, err := o.hostPort(); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("--webhook-bind-address"), o.Address, "must be an address and a port, such as :9443"))
+	}
+	if namespace == "" {
+		errs = append(errs, field.Required(field.NewPath("--namespace"), "the namespace of the Service --webhook-service (or set POD_NAMESPACE)"))
+	}
+	return errs
+}
+
+func (o *WebhookOptions) hostPort() (string, int, error) {
+	host, text, err := net.SplitHostPort(o.Address)
+	if err != nil {
+		return "", 0, err
+	}
+	port, err := strconv.Atoi(text)
+	return host, port, err
+}
+
+// addAdmission answers the API server on every replica, unless it is switched off.
+func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o *Options) error {
+	w := &o.Webhook
+	if w.Service == "" {
+		return nil
+	}
+	host, port, err := w.hostPort()
+	if err != nil {
+		return fmt.Errorf("--webhook-bind-address: %w", err)
+	}
+	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	cert, err := certificate.Ensure(ctx, direct, certificate.Request{
+		Secret: client.ObjectKey{Namespace: o.Namespace, Name: w.Service + "-tls"},
+		Host:   w.Service + "." + o.Namespace + ".svc", Purpose: "answers to the API server",
+	}, clock.RealClock{}.Now())
+	if err != nil {
+		return err
+	}
+	server := webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert.TLS, nil }
+	}}})
+	server.Register(admission.Path, admission.NewHandler(admission.Checks(mgr.GetClient())))
+	if err := mgr.Add(server); err != nil {
+		return err
+	}
+	return (&admission.Authority{Client: mgr.GetClient(), Name: w.Configuration, CA: []byte(cert.CA)}).SetupWithManager(mgr)
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/scanyard/scanyard/operator/internal/scan"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
+)
+
+// kueueGroup is the API group of Kueue.
+const kueueGroup = "kueue.x-k8s.io"
+
+// newGate returns what Scans wait before, with the limits that the settings say.
+func newGate(mgr ctrl.Manager, config *rest.Config, settings *tenancy.Source, o *Options, metrics prometheus.Registerer) (*scan.Gate, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	gate := scan.NewGate(scan.GateOptions{
+		Clock: clock.RealClock{}, AwaitLimits: true,
+		Kueue: func(ctx context.Context) (bool, error) { return servesGroup(ctx, d, kueueGroup) },
+	})
+	if err := metrics.Register(scan.NewQueueCollector(gate)); err != nil {
+		return nil, err
+	}
+	return gate, tenancy.NewQueueFeeder(mgr.GetCache(), settings, o.WatchNamespaces, gate.SetLimits).SetupWithManager(mgr)
+}
+
+// servesGroup says whether the API server has an API group.
+func servesGroup(ctx context.Context, d discovery.ServerGroupsInterfaceWithContext, name string) (bool, error) {
+	groups, err := d.ServerGroupsWithContext(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i := range groups.Groups {
+		if groups.Groups[i].Name == name {
+			return true, nil
+		}
+	}
+	return false, nil
+}

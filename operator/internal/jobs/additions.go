@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Additions are what the settings of a namespace add to its Jobs. The zero value adds nothing.
+type Additions struct {
+	// Scanner, Parser and Hook hold where ScanType and Scan, ParseDefinition or hook say nothing.
+	Scanner, Parser, Hook Defaults
+	// PullSecrets are added to those of the pods.
+	PullSecrets []string
+	// Env is added to all containers but the lurker; what a container sets stays.
+	Env []corev1.EnvVar
+	// Proxy says how an HTTP proxy is reached.
+	Proxy Proxy
+	// TrustCA mounts the certificate of Config.CustomCA into all containers, and not only into
+	// those of the contract.
+	TrustCA bool
+}
+
+// Defaults are those of one phase; nil sets nothing.
+type Defaults struct {
+	Resources          *corev1.ResourceRequirements
+	SecurityContext    *corev1.SecurityContext
+	PodSecurityContext *corev1.PodSecurityContext
+}
+
+// Proxy says how an HTTP proxy is reached; the zero value means there is none.
+type Proxy struct {
+	HTTP, HTTPS string
+	NoProxy     []string
+}
+
+// direct is what is reached without a proxy in any case: the API server, as client-go finds it,
+// what runs in the cluster, and the pod itself. Kubernetes puts in the address.
+var direct = []string{"localhost", "127.0.0.1", ".svc", ".svc.cluster.local", "$(KUBERNETES_SERVICE_HOST)"}
+
+// env are the variables that programs look for, some in upper and some in lower case.
+func (p Proxy) env() []corev1.EnvVar {
+	if p.HTTP == "" && p.HTTPS == "" {
+		return nil
+	}
+	var env []corev1.EnvVar
+	for _, v := range []corev1.EnvVar{
+		{Name: "HTTP_PROXY", Value: p.HTTP},
+		{Name: "HTTPS_PROXY", Value: p.HTTPS},
+		{Name: "NO_PROXY", Value: strings.Join(slices.Concat(p.NoProxy, direct), ",")},
+	} {
+		if v.Value != "" {
+			env = append(env, v, corev1.EnvVar{Name: strings.ToLower(v.Name), Value: v.Value})
+		}
+	}
+	return env
+}
+
+// add puts the additions into a pod that is built. Ours are the containers that upload, which
+// get what they need to reach the storage and nothing else.
+func (a Additions) add(pod *corev1.PodSpec, ca CustomCA) {
+	for _, s := range a.PullSecrets {
+		ref := corev1.LocalObjectReference{Name: s}
+		if !slices.Contains(pod.ImagePullSecrets, ref) {
+			pod.ImagePullSecrets = append(pod.ImagePullSecrets, ref)
+		}
+	}
+	proxy := a.Proxy.env()
+	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range list {
+			c := &list[i]
+			if c.Name != lurkerName {
+				addEnv(c, a.Env)
+			}
+			addEnv(c, proxy)
+			if a.TrustCA && ca.set() && !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == ca.path() }) {
+				c.VolumeMounts = append(slices.Clip(c.VolumeMounts), ca.caMount())
+			}
+		}
+	}
+}
+
+// addEnv adds the variables that a container does not set.
+func addEnv(c *corev1.Container, env []corev1.EnvVar) {
+	c.Env = slices.Clip(c.Env)
+	for _, v := range env {
+		if !slices.ContainsFunc(c.Env, func(own corev1.EnvVar) bool { return own.Name == v.Name }) {
+			c.Env = append(c.Env, *v.DeepCopy())
+		}
+	}
+}
+
+// fill sets the fields of dst that are not set to those of src. Both are pointers to the same
+// type of struct.
+func fill(dst, src any) {
+	d, s := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
+	for i := range d.NumField() {
+		if d.Field(i).IsZero() {
+			d.Field(i).Set(s.Field(i))
+		}
+	}
+}
+
+// applyPod sets what a pod's own security context does not say.
+func (d Defaults) applyPod(pod *corev1.PodSpec) {
+	if d.PodSecurityContext == nil {
+		return
+	}
+	if pod.SecurityContext == nil {
+		pod.SecurityContext = &corev1.PodSecurityContext{}
+	}
+	fill(pod.SecurityContext, d.PodSecurityContext.DeepCopy())
+}
+
+// applyScanner sets what a ScanType and a Scan do not say.
+func (d Defaults) applyScanner(pod *corev1.PodSpec) {
+	c := &pod.Containers[0]
+	if d.Resources != nil && len(c.Resources.Requests) == 0 && len(c.Resources.Limits) == 0 {
+		c.Resources = *d.Resources.DeepCopy()
+	}
+	if d.SecurityContext != nil {
+		if c.SecurityContext == nil {
+			c.SecurityContext = &corev1.SecurityContext{}
+		}
+		fill(c.SecurityContext, d.SecurityContext.DeepCopy())
+	}
+	d.applyPod(pod)
+}
+
+// security is the security context of a parser or hook: what the settings say, and for the rest
+// what passes the restricted Pod Security level.
+func (d Defaults) security() *corev1.SecurityContext {
+	base := restricted(corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault})
+	if d.SecurityContext == nil {
+		return base
+	}
+	own := d.SecurityContext.DeepCopy()
+	fill(own, base)
+	return own
+}
+
+// resources are those of a parser or hook that says nothing.
+func (d Defaults) resources() corev1.ResourceRequirements {
+	if d.Resources != nil {
+		return *d.Resources.DeepCopy()
+	}
+	return defaultResources()
+}
+
+// lurkerName is the name of the container that uploads.
+const lurkerName = "lurker"
+
+// IsOwnVolume says whether a volume of a Job is one that the operator brings.
+func IsOwnVolume(name string) bool {
+	return name == resultsVolume || name == caVolume || IsTokenVolume(name)
+}
+
+// IsTokenVolume says whether a volume of a Job holds a token of the lurker.
+func IsTokenVolume(name string) bool { return name == tokenVolume || name == uploadVolume }
+
+// IsContractEnv says whether images of parsers and hooks find their Scan by a variable.
+func IsContractEnv(name string) bool {
+	return slices.Contains([]string{"NAMESPACE", "SCAN_NAME", envHookName, envPreviousFindings, envOutputs}, name)
+}

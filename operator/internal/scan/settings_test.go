@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
+)
+
+type (
+	clusterSpec = settingsv1alpha1.ClusterScanSettingSpec
+	ownSpec     = settingsv1alpha1.ScanSettingSpec
+)
+
+// settings creates the settings of the world's namespace.
+func (w *world) settings(spec ownSpec) *settingsv1alpha1.ScanSetting {
+	w.Helper()
+	s := &settingsv1alpha1.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name}, Spec: spec}
+	w.settingsChange(func() { w.create(s) })
+	return s
+}
+
+// settingsChange waits until the operator has seen a change of settings: a Scan that is started
+// before goes by the old ones.
+func (w *world) settingsChange(change func()) {
+	w.Helper()
+	var before, after *tenancy.Effective
+	w.Eventually(func() (err error) {
+		before, err = w.tenancy.Effective(w.Context(), w.namespace)
+		return err
+	}).Should(Succeed())
+	change()
+	w.Eventually(func() (bool, error) {
+		var err error
+		after, err = w.tenancy.Effective(w.Context(), w.namespace)
+		return before != after, err
+	}).Should(BeTrue())
+}
+
+// clusterSettings creates those of the cluster, which all tests share.
+func (w *world) clusterSettings(spec clusterSpec) {
+	w.Helper()
+	s := &settingsv1alpha1.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name}, Spec: spec}
+	w.settingsChange(func() { w.Expect(w.client.Create(w.Context(), s)).To(Succeed()) })
+	w.Cleanup(func() {
+		if err := w.client.Delete(context.Background(), s); err != nil {
+			w.Errorf("delete ClusterScanSetting: %v", err)
+		}
+	})
+}
+
+// lead brings a Scan through its Jobs, with what they store.
+func (w *world) lead(name string) (scanner, parser, hook *batchv1.Job) {
+	w.Helper()
+	scanner = w.job(executionv1.JobTypeScanner)
+	w.put(w.get(name), "nmap-results.xml", "raw")
+	w.finish(scanner.DeepCopy(), batchv1.JobComplete, "CompletionsReached")
+	parser = w.job(executionv1.JobTypeParser)
+	w.put(w.get(name), executionv1.FindingsFile, "[]")
+	w.finish(parser.DeepCopy(), batchv1.JobComplete, "CompletionsReached")
+	hook = w.job(executionv1.JobTypeReadOnlyHook)
+	w.finish(hook.DeepCopy(), batchv1.JobComplete, "CompletionsReached")
+	w.Eventually(w.state(name)).Should(Equal(executionv1.ScanStateDone))
+	return scanner, parser, hook
+}
+
+func envOf(c *corev1.Container) string {
+	var all []string
+	for _, v := range c.Env {
+		all = append(all, v.Name+"="+v.Value)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestSettingsReachEveryJob: additions, defaults and patches, of the cluster and the namespace.
+func TestSettingsReachEveryJob(t *testing.T) {
+	w := newWorld(t)
+	w.clusterSettings(clusterSpec{
+		Jobs: &settingsv1alpha1.Jobs{
+			ImagePullSecrets: []settingsv1alpha1.PullSecret{{Name: "mirror"}}, Env: []corev1.EnvVar{{Name: "FROM", Value: "cluster"}},
+			Proxy: &settingsv1alpha1.Proxy{HTTPS: "http://proxy:3128", NoProxy: []string{"example.com"}}, CACertificate: &settingsv1alpha1.CACertificate{ConfigMap: "ca", Key: "ca.crt"},
+		},
+		JobPatches: []settingsv1alpha1.JobPatch{{Patch: "spec: {template: {spec: {priorityClassName: scans}}}"}},
+	})
+	memory := func(q string) *settingsv1alpha1.PhaseDefaults {
+		return &settingsv1alpha1.PhaseDefaults{
+			Resources:          &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(q)}},
+			SecurityContext:    &corev1.SecurityContext{RunAsUser: new(int64(7))},
+			PodSecurityContext: &corev1.PodSecurityContext{FSGroup: new(int64(8))},
+		}
+	}
+	w.settings(ownSpec{
+		Phases: &settingsv1alpha1.Phases{Scanner: memory("1Gi"), Parser: memory("2Gi"), Hook: memory("3Gi")},
+		JobPatches: []settingsv1alpha1.JobPatch{
+			{Target: &settingsv1alpha1.PatchTarget{Phases: []settingsv1alpha1.Phase{"Scanner"}, ScanTypes: []string{"nmap"}}, Patch: "- {op: add, path: /spec/template/spec/runtimeClassName, value: gvisor}"},
+			{Target: &settingsv1alpha1.PatchTarget{Hooks: []string{"slack"}}, Patch: "spec: {template: {spec: {schedulerName: slow}}}"},
+		},
+	})
+	w.create(w.scanType(), w.parseDefinition(), w.hook("slack", executionv1.ReadOnly, 0), w.scan("s"))
+	scanner, parser, hook := w.lead("s")
+
+	for phase, j := range map[string]*batchv1.Job{"scanner": scanner, "parser": parser, "hook": hook} {
+		pod := j.Spec.Template.Spec
+		w.Expect(pod.ImagePullSecrets).To(ContainElement(corev1.LocalObjectReference{Name: "mirror"}), phase)
+		w.Expect(pod.PriorityClassName).To(Equal("scans"), phase)
+		w.Expect(*pod.SecurityContext.FSGroup).To(Equal(int64(8)), phase)
+		c := pod.Containers[0]
+		w.Expect(envOf(&c)).To(And(ContainSubstring("FROM=cluster"), ContainSubstring("HTTPS_PROXY=http://proxy:3128 https_proxy="), ContainSubstring("NO_PROXY=example.com,localhost")), phase)
+		w.Expect(*c.SecurityContext.RunAsUser).To(Equal(int64(7)), phase)
+		w.Expect(c.VolumeMounts).To(ContainElement(HaveField("MountPath", "/etc/ssl/certs/ca.crt")), phase)
+		w.Expect(pod.RuntimeClassName != nil).To(Equal(phase == "scanner"), phase)
+		w.Expect(pod.SchedulerName == "slow").To(Equal(phase == "hook"), phase)
+		w.Expect(c.Resources.Limits.Memory().String()).To(Equal(map[string]string{"scanner": "1Gi", "parser": "2Gi", "hook": "3Gi"}[phase]))
+	}
+	lurker := scanner.Spec.Template.Spec.Containers[1]
+	w.Expect(envOf(&lurker)).To(And(ContainSubstring("HTTPS_PROXY"), Not(ContainSubstring("FROM="))))
+	w.Expect(*hook.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(BeTrue(), "what the settings do not say stays restricted")
+}
+
+// TestTeamsDoNotReachHooksThatRunElsewhere: those run with the cluster admin's account and
+// Secrets; the settings of the namespace they run in hold.
+func TestTeamsDoNotReachHooksThatRunElsewhere(t *testing.T) {
+	away := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "away-"}}
+	NewWithT(t).Expect(cluster.Client.Create(t.Context(), away)).To(Succeed())
+	w := newWorldWith(t, []string{away.Name})
+	patch := func(value string) []settingsv1alpha1.JobPatch {
+		return []settingsv1alpha1.JobPatch{{Patch: "metadata: {annotations: {patched: " + value + "}}"}}
+	}
+	w.settings(ownSpec{JobPatches: patch("team"), Jobs: &settingsv1alpha1.Jobs{Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://spy"}}}})
+	other := &settingsv1alpha1.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name, Namespace: away.Name}, Spec: ownSpec{JobPatches: patch("admin")}}
+	w.create(other)
+	hook := &executionv1.ClusterScanCompletionHook{
+		ObjectMeta: metav1.ObjectMeta{Name: "away-" + w.namespace},
+		Spec:       executionv1.ClusterScanCompletionHookSpec{ExecutionNamespace: away.Name},
+	}
+	hook.Spec.ScanCompletionHookSpec = *w.hook("away", executionv1.ReadOnly, 0).Spec.DeepCopy()
+	kind := w.clusterKinds(hook)
+	w.create(w.scan("s", func(s *executionv1.Scan) {
+		s.Spec.ScanType, s.Spec.ResourceMode = kind, ptr.To(executionv1.ClusterWide)
+	}))
+	w.Expect(w.job(executionv1.JobTypeScanner).Annotations["patched"]).To(Equal("team"))
+	w.completeAll()
+	var list batchv1.JobList
+	w.Eventually(func() []batchv1.Job {
+		w.Expect(w.client.List(w.Context(), &list, client.InNamespace(away.Name))).To(Succeed())
+		return list.Items
+	}).Should(HaveLen(1))
+	w.Expect(list.Items[0].Annotations["patched"]).To(Equal("admin"))
+	w.Expect(envOf(&list.Items[0].Spec.Template.Spec.Containers[0])).NotTo(ContainSubstring("spy"))
+}
+
+func TestPatchThatDoesNotFitAJobEndsTheScan(t *testing.T) {
+	w := newWorld(t)
+	w.settings(ownSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: "- {op: remove, path: /spec/template/spec/tolerations/0}"}}})
+	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
+	w.Expect(w.ready("s")()).To(Equal(executionv1.ReasonPatchFailed))
+	w.Expect(w.message("s", executionv1.ConditionReady)).To(And(ContainSubstring("ScanSetting default, spec.jobPatches[0]"), ContainSubstring("line 1"), ContainSubstring("narrow the target")))
+	w.Expect(w.jobs("")).To(BeEmpty())
+}
+
+// TestWhatIsNotAllowedEndsTheScan with the field, what is allowed and whom to ask.
+func TestWhatIsNotAllowedEndsTheScan(t *testing.T) {
+	host := []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+	cases := map[string]struct {
+		reason  string
+		scan    func(*executionv1.Scan)
+		kind    func(*executionv1.ScanTypeSpec)
+		def     func(*executionv1.ParseDefinitionSpec)
+		hook    func(*executionv1.ScanCompletionHookSpec)
+		allowed bool
+		want    string
+	}{
+		"ScanVolume":     {reason: "the Scan's own", scan: func(s *executionv1.Scan) { s.Spec.Volumes = host }, want: `spec.volumes[0]: volume "host" is of type hostPath`},
+		"TypeVolume":     {reason: "that of a ScanType of the namespace", kind: func(k *executionv1.ScanTypeSpec) { k.JobTemplate.Spec.Template.Spec.Volumes = host }, want: "ScanType nmap: spec.jobTemplate.spec.template.spec.volumes[0]"},
+		"ServiceAccount": {reason: "with its rights", kind: func(k *executionv1.ScanTypeSpec) { k.JobTemplate.Spec.Template.Spec.ServiceAccountName = "admin" }, want: `serviceAccountName: ServiceAccount "admin" is not allowed`},
+		"ParserVolume":   {reason: "of a ParseDefinition of the namespace", def: func(d *executionv1.ParseDefinitionSpec) { d.Volumes = host }, want: "ParseDefinition nmap-xml: spec.volumes[0]"},
+		"HookAccount":    {reason: "of a hook of the namespace", hook: func(h *executionv1.ScanCompletionHookSpec) { h.ServiceAccountName = new("admin") }, want: `Hook "slack": spec.serviceAccountName`},
+		"Allowed": {
+			reason: "what is on the lists", allowed: true,
+			scan: func(s *executionv1.Scan) { s.Spec.Volumes = []corev1.Volume{{Name: "tmp"}} },
+			kind: func(k *executionv1.ScanTypeSpec) { k.JobTemplate.Spec.Template.Spec.ServiceAccountName = "scanner" },
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.settings(ownSpec{Allowed: &settingsv1alpha1.Allowed{
+				VolumeTypes: &[]settingsv1alpha1.VolumeType{"emptyDir", "secret"}, ServiceAccounts: &[]string{"scanner"},
+			}})
+			kind, def, hook, s := w.scanType(), w.parseDefinition(), w.hook("slack", executionv1.ReadOnly, 0), w.scan("s")
+			change(tc.scan, s)
+			change(tc.kind, &kind.Spec)
+			change(tc.def, &def.Spec)
+			change(tc.hook, &hook.Spec)
+			w.create(kind, def, hook, s)
+			if tc.allowed {
+				w.job(executionv1.JobTypeScanner)
+				return
+			}
+			w.completeAll()
+			w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored), tc.reason)
+			w.Expect(w.message("s", executionv1.ConditionReady)).To(And(ContainSubstring(tc.want), ContainSubstring("ask the cluster admin")), tc.reason)
+		})
+	}
+}
+
+func change[T any](f func(*T), o *T) {
+	if f != nil {
+		f(o)
+	}
+}
+
+// TestScansMayTightenDeadlinesOnly: what a Scan asks for beyond the settings does not count.
+func TestScansMayTightenDeadlinesOnly(t *testing.T) {
+	w := newWorld(t)
+	w.settings(ownSpec{Deadlines: &settingsv1alpha1.Deadlines{ScannerSeconds: new(int64(1))}})
+	w.create(w.scanType(), w.parseDefinition(), w.scan("s", func(s *executionv1.Scan) {
+		s.Spec.Deadlines = &executionv1.Deadlines{ScannerSeconds: new(int64(3600))}
+	}))
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
+	w.Expect(w.ready("s")()).To(Equal(executionv1.ReasonDeadlineExceeded))
+	w.Expect(w.message("s", executionv1.ConditionReady)).To(ContainSubstring("1s"))
+}
+
+// TestChangedTTLHoldsForEndedScans: also for those that ask for more, and for those that have
+// ended before.
+func TestChangedTTLHoldsForEndedScans(t *testing.T) {
+	w := newWorld(t)
+	w.completeAll()
+	w.create(w.scanType(), w.parseDefinition(), w.scan("kept"), w.scan("long", func(s *executionv1.Scan) { s.Spec.TTLSecondsAfterFinished = new(int32(100000)) }))
+	w.Eventually(w.state("kept")).Should(Equal(executionv1.ScanStateDone))
+	w.Eventually(w.state("long")).Should(Equal(executionv1.ScanStateDone))
+	w.settings(ownSpec{TTL: &settingsv1alpha1.TTL{MaxSeconds: new(int32(1))}})
+	w.Eventually(w.gone("kept")).Should(BeTrue())
+	w.Eventually(w.gone("long")).Should(BeTrue())
+}
+
+func TestLinksCanBeSwitchedOffForANamespace(t *testing.T) {
+	w := newWorld(t)
+	w.settings(ownSpec{Storage: &settingsv1alpha1.Storage{LinksInStatus: new(false)}})
+	w.create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0), w.scan("s"))
+	w.lead("s")
+	w.Expect(w.get("s").Status.FindingDownloadLink).To(BeEmpty())
+	w.Expect(w.get("s").Status.RawResultHeadLink).To(BeEmpty())
+}
+
+// TestResultsStayWhereTheyWereWritten: with credentials and prefix of the namespace; a later
+// change of the settings neither loses them nor keeps them from being deleted, and nobody but the
+// settings says where they lie.
+func TestResultsStayWhereTheyWereWritten(t *testing.T) {
+	w := newWorld(t)
+	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha1.ClusterStorage{AllowNamespaces: new(true)}})
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s3"}, StringData: map[string]string{
+		"accessKey": cluster.Storage.AccessKey, "secretKey": cluster.Storage.SecretKey,
+	}})
+	own := w.settings(ownSpec{Storage: &settingsv1alpha1.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team/a", CredentialsSecret: "s3"}})
+	w.create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0), w.scan("s", func(s *executionv1.Scan) {
+		s.Annotations = map[string]string{executionv1.AnnotationStoragePlace: `{"bucket":"copied-from-a-parent"}`}
+	}))
+	scanner, _, _ := w.lead("s")
+	s := w.get("s")
+	var place store.Place
+	w.Expect(json.Unmarshal([]byte(s.Annotations[executionv1.AnnotationStoragePlace]), &place)).To(Succeed())
+	w.Expect(place).To(Equal(store.Place{Bucket: cluster.Storage.Bucket, Prefix: "team/a", CredentialsSecret: "s3"}))
+	key := fmt.Sprintf("/%s/team/a/scan-%s/", cluster.Storage.Bucket, s.UID)
+	w.Expect(strings.Join(scanner.Spec.Template.Spec.Containers[1].Args, " ")).To(ContainSubstring(key))
+	w.Expect(s.Status.FindingDownloadLink).To(ContainSubstring(key + "findings.json"))
+	w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeTrue())
+
+	own.Spec.Storage = nil
+	w.settingsChange(func() { w.Expect(w.client.Update(w.Context(), own)).To(Succeed()) })
+	w.create(w.scan("later"))
+	w.Eventually(w.state("later")).Should(Equal(executionv1.ScanStateScanning))
+	w.Expect(w.get("later").Annotations).NotTo(HaveKey(executionv1.AnnotationStoragePlace))
+
+	w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeTrue())
+	w.Expect(w.client.Delete(w.Context(), s)).To(Succeed())
+	w.Eventually(w.gone("s")).Should(BeTrue())
+	w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeFalse())
+}
+
+// TestPlacesThatAreNotAllowedAreNotUsed: whoever may edit a Scan can write the annotation.
+func TestPlacesThatAreNotAllowedAreNotUsed(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.scanType(), w.parseDefinition())
+	for name, place := range map[string]string{
+		"other-bucket": `{"bucket":"of-others"}`, "up": `{"prefix":"a/../../b"}`, "noise": `{"url":"http://elsewhere"}`,
+	} {
+		// With the finalizer there already, the operator does not write where results lie.
+		w.create(w.scan(name, func(s *executionv1.Scan) {
+			s.Finalizers = []string{executionv1.FinalizerStorage}
+			s.Annotations = map[string]string{executionv1.AnnotationStoragePlace: place}
+		}))
+		w.Eventually(w.ready(name)).Should(Equal(executionv1.ReasonStorageUnavailable), name)
+	}
+	w.Expect(w.message("other-bucket", executionv1.ConditionReady)).To(ContainSubstring("spec.storage.buckets of the ClusterScanSetting"))
+	w.Expect(w.jobs("")).To(BeEmpty())
+}
+
+// TestMissingCredentialsAreWaitedFor: the Scan says which Secret to make, and goes on when it is
+// there; its results are never written elsewhere in silence.
+func TestMissingCredentialsAreWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha1.ClusterStorage{AllowNamespaces: new(true)}})
+	w.settings(ownSpec{Storage: &settingsv1alpha1.Storage{Bucket: "team-bucket", CredentialsSecret: "s3"}})
+	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonStorageUnavailable))
+	w.Expect(w.message("s", executionv1.ConditionReady)).To(ContainSubstring("the Secret " + w.namespace + "/s3 does not exist: create it with the keys accessKey and secretKey"))
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s3"}, StringData: map[string]string{"accessKey": "team", "secretKey": "secret"}})
+	w.Eventually(w.state("s"), patience).Should(Equal(executionv1.ScanStateScanning))
+	args := strings.Join(w.job(executionv1.JobTypeScanner).Spec.Template.Spec.Containers[1].Args, " ")
+	w.Expect(args).To(And(ContainSubstring("/team-bucket/"), ContainSubstring("X-Amz-Credential=team%2F")))
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// Place is where the results of a Scan lie, if not where the operator's own settings say. It is
+// written on the Scan when the Scan is taken up and stays: settings may change, results do not
+// move. Whoever may edit the Scan can change it, so it is believed only as far as Tenants
+// allows; keys contain the Scan's UID in any place.
+type Place struct {
+	// Bucket is "" for the operator's.
+	Bucket string `json:"bucket,omitempty"`
+	// Prefix stands in front of the keys.
+	Prefix string `json:"prefix,omitempty"`
+	// CredentialsSecret is a Secret in the Scan's namespace; "" for the operator's credentials.
+	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+}
+
+// String is how a place is written on a Scan; "" for the operator's own.
+func (p Place) String() string {
+	if p == (Place{}) {
+		return ""
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "" // three strings can always be written
+	}
+	return string(text)
+}
+
+// foldersOnly is what a prefix looks like; none of the folders may be . or ..
+var foldersOnly = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
+
+// parsePlace reads a place from a Scan.
+func parsePlace(text string) (Place, error) {
+	var p Place
+	if text == "" {
+		return p, nil
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return Place{}, fmt.Errorf("read where results lie: %w", err)
+	}
+	if p.Prefix != "" && !foldersOnly.MatchString(p.Prefix) {
+		return Place{}, fmt.Errorf("read where results lie: %q is no prefix", p.Prefix)
+	}
+	for folder := range strings.SplitSeq(p.Prefix, "/") {
+		if folder == "." || folder == ".." {
+			return Place{}, fmt.Errorf("read where results lie: prefix %q has a folder %s", p.Prefix, folder)
+		}
+	}
+	return p, nil
+}
+
+// Credentials are those of a bucket.
+type Credentials struct{ AccessKey, SecretKey string }
+
+// Tenants says what namespaces may use. Errors are for users: they name what is missing and the
+// remedy.
+type Tenants interface {
+	// Credentials reads those of a Secret.
+	Credentials(ctx context.Context, namespace, secret string) (Credentials, error)
+	// MayUse says whether Scans of a namespace may use a bucket with the operator's credentials;
+	// nil means they may.
+	MayUse(ctx context.Context, namespace, bucket string) error
+}
+
+// WithTenants lets Scans have their results in other places.
+func WithTenants(t Tenants) Option {
+	return func(s *Store) { s.tenants = t }
+}
+
+// errNoTenants says that the operator knows no places but its own.
+var errNoTenants = errors.New("this operator keeps results in its own bucket only")
+
+// place is a resolved Place.
+type place struct {
+	client         *minio.Client
+	bucket, prefix string
+}
+
+// resolve says where the results of a Scan lie, and with which client to reach them.
+func (s *Store) resolve(ctx context.Context, o Owner) (place, error) {
+	at := place{s.client, s.bucket, ""}
+	want, err := parsePlace(o.place)
+	if err != nil {
+		return at, &Error{"find the results of Scan " + o.Name, err}
+	}
+	if want.Prefix != "" {
+		at.prefix = want.Prefix + "/"
+	}
+	if want.Bucket == "" || want.Bucket == s.bucket && want.CredentialsSecret == "" {
+		return at, nil
+	}
+	if at.client, err = s.tenantClient(ctx, o.Namespace, want); err != nil {
+		return at, &Error{"use bucket " + want.Bucket, err}
+	}
+	at.bucket = want.Bucket
+	return at, nil
+}
+
+func (s *Store) tenantClient(ctx context.Context, namespace string, want Place) (*minio.Client, error) {
+	if s.tenants == nil {
+		return nil, errNoTenants
+	}
+	if want.CredentialsSecret == "" {
+		return s.client, s.tenants.MayUse(ctx, namespace, want.Bucket)
+	}
+	c, err := s.tenants.Credentials(ctx, namespace, want.CredentialsSecret)
+	if err != nil {
+		return nil, err
+	}
+	return s.clients.get(c, s.newClient)
+}
+
+// clients keeps one client for each set of credentials: clients know the regions of buckets.
+type clients struct {
+	mu    sync.Mutex
+	known map[Credentials]*minio.Client
+}
+
+// maxClients bounds what is kept; credentials that are rotated leave clients behind.
+const maxClients = 1000
+
+func (c *clients) get(of Credentials, newClient func(*credentials.Credentials) (*minio.Client, error)) (*minio.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.known[of]; ok {
+		return known, nil
+	}
+	if len(c.known) >= maxClients || c.known == nil {
+		c.known = map[Credentials]*minio.Client{}
+	}
+	made, err := newClient(credentials.NewStaticV4(of.AccessKey, of.SecretKey, ""))
+	if err == nil {
+		c.known[of] = made
+	}
+	return made, err
+}
+
+// CheckPlace says whether a place of a namespace can be used, with words for its users.
+func (s *Store) CheckPlace(ctx context.Context, namespace string, p Place) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	at, err := s.resolve(ctx, Owner{Name: "of a check", Namespace: namespace, place: p.String()})
+	if err != nil {
+		return err
+	}
+	if err := clean(checkBucket(ctx, at.client, at.bucket, "spec.storage.bucket")); err != nil {
+		return fmt.Errorf("bucket %q at %s: %w", at.bucket, s.client.EndpointURL().Host, err)
+	}
+	return nil
+}

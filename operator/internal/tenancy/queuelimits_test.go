@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenancy_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
+	"github.com/scanyard/scanyard/operator/internal/tenancy/queue"
+)
+
+func TestQueueLimits(t *testing.T) {
+	cluster := tenancy.Limits{MaxRunning: new(int32(50)), ScanTypes: map[string]int32{"zap": 2}}
+	without := &tenancy.Effective{Cluster: cluster, Namespace: tenancy.Limits{MaxRunning: new(int32(5))}, Weight: 1, Order: settingsv1alpha1.OrderFIFO}
+	all := map[string]*tenancy.Effective{
+		"plain": {Cluster: cluster, Namespace: tenancy.Limits{MaxRunning: new(int32(5)), ScanTypes: map[string]int32{}}, Order: settingsv1alpha1.OrderFIFO},
+		"heavy": {Cluster: cluster, Namespace: without.Namespace, Weight: 3, Order: settingsv1alpha1.OrderFIFO},
+		"own": {
+			Cluster: cluster, Namespace: tenancy.Limits{MaxRunning: new(int32(1)), Targets: map[string]int32{"host": 1}},
+			Weight: 1, Order: settingsv1alpha1.OrderPriority, MaxPriority: new(int32(9)),
+		},
+	}
+	want := queue.Limits{
+		Cluster: queue.Bounds{MaxRunning: new(int32(50)), ScanTypes: map[string]int32{"zap": 2}},
+		Default: queue.Tenant{Bounds: queue.Bounds{MaxRunning: new(int32(5))}, Weight: 1},
+		Namespaces: map[string]queue.Tenant{
+			"heavy": {Bounds: queue.Bounds{MaxRunning: new(int32(5))}, Weight: 3},
+			"own": {
+				Bounds: queue.Bounds{MaxRunning: new(int32(1)), Targets: map[string]int32{"host": 1}},
+				Weight: 1, ByPriority: true, MaxPriority: new(int32(9)),
+			},
+		},
+	}
+	if diff := cmp.Diff(want, tenancy.QueueLimits(without, all)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// fed keeps the limits that a QueueFeeder has handed over.
+type fed struct {
+	mu    sync.Mutex
+	times int
+	last  queue.Limits
+}
+
+func (f *fed) set(l queue.Limits) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.times++
+	f.last = l
+}
+
+func (f *fed) get() (queue.Limits, int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last, f.times
+}
+
+// feed runs a QueueFeeder until the test ends. Namespaces are the only ones that it works in.
+func (w *world) feed(namespaces ...string) *fed {
+	w.Helper()
+	o := cache.Options{ByObject: tenancy.CacheOptions(), ReaderFailOnMissingInformer: true}
+	for _, n := range namespaces {
+		if o.DefaultNamespaces == nil {
+			o.DefaultNamespaces = map[string]cache.Config{}
+		}
+		o.DefaultNamespaces[n] = cache.Config{}
+	}
+	mgr, err := ctrl.NewManager(rest.CopyConfig(cluster.Config), ctrl.Options{
+		Scheme: cluster.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Cache: o,
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	w.Expect(err).NotTo(HaveOccurred())
+	f := &fed{}
+	source := tenancy.NewSource(mgr.GetCache(), tenancy.Defaults{}, namespaces)
+	w.Expect(tenancy.NewQueueFeeder(mgr.GetCache(), source, namespaces, f.set).SetupWithManager(mgr)).To(Succeed())
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	w.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Errorf("the manager ended: %v", err)
+		}
+	})
+	return f
+}
+
+// Limits follow the settings: they are told once where there are none, when settings come,
+// change and go, and not when something changes that makes no difference.
+func TestQueueFeederFollowsSettings(t *testing.T) {
+	w := newWorld(t)
+	f := w.feed()
+	limits := func() queue.Limits { l, _ := f.get(); return l }
+	w.Eventually(func() int { _, n := f.get(); return n }).Should(Equal(1))
+	none := limits()
+	w.Expect(none.None()).To(BeTrue())
+
+	c := clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{
+		Limits:  &settingsv1alpha1.ClusterLimits{MaxRunning: new(int32(7)), MaxRunningPerNamespace: new(int32(3))},
+		Weights: []settingsv1alpha1.Weight{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}, Weight: 4}},
+	})
+	w.create(c)
+	w.Eventually(func() *int32 { return limits().Cluster.MaxRunning }).Should(HaveValue(BeEquivalentTo(7)))
+	w.Eventually(func() int32 { return limits().Namespaces[w.namespace].Weight }).Should(BeEquivalentTo(4))
+	w.Expect(limits().Default.MaxRunning).To(HaveValue(BeEquivalentTo(3)))
+
+	w.create(w.setting(settingsv1alpha1.ScanSettingSpec{
+		Limits: &settingsv1alpha1.Limits{MaxRunning: new(int32(2))},
+		Queue:  &settingsv1alpha1.Queue{Order: new(settingsv1alpha1.OrderPriority)},
+	}))
+	w.Eventually(func() *int32 { return limits().Namespaces[w.namespace].MaxRunning }).Should(HaveValue(BeEquivalentTo(2)))
+	w.Expect(limits().Namespaces[w.namespace].ByPriority).To(BeTrue())
+
+	_, before := f.get()
+	w.set(settingsv1alpha1.ScanSettingSpec{
+		Limits: &settingsv1alpha1.Limits{MaxRunning: new(int32(2))},
+		Queue:  &settingsv1alpha1.Queue{Order: new(settingsv1alpha1.OrderPriority)},
+		TTL:    &settingsv1alpha1.TTL{DefaultSeconds: new(int32(60))},
+	})
+	w.Consistently(func() int { _, n := f.get(); return n }, "500ms").Should(Equal(before))
+
+	w.Expect(w.client.Delete(t.Context(), w.get())).To(Succeed())
+	w.Expect(w.client.Delete(t.Context(), c)).To(Succeed())
+	w.Eventually(func() bool { l := limits(); return l.None() && len(l.Namespaces) == 0 }).Should(BeTrue())
+}
+
+// An operator that works in one namespace reads neither the others nor Namespaces.
+func TestQueueFeederOfOneNamespace(t *testing.T) {
+	w := newWorld(t)
+	f := w.feed(w.namespace)
+	w.Eventually(func() int { _, n := f.get(); return n }).Should(Equal(1))
+	w.create(w.setting(settingsv1alpha1.ScanSettingSpec{Limits: &settingsv1alpha1.Limits{MaxRunning: new(int32(2))}}))
+	w.Eventually(func() *int32 { l, _ := f.get(); return l.Namespaces[w.namespace].MaxRunning }).Should(HaveValue(BeEquivalentTo(2)))
+}

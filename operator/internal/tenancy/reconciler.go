@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenancy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/operator/internal/store"
+)
+
+// Places says whether a place for results can be used, with words for users where not.
+type Places interface {
+	CheckPlace(ctx context.Context, namespace string, p store.Place) error
+}
+
+// Options are what a Reconciler is made of.
+type Options struct {
+	// Client reads from the cache and waits there for its own writes.
+	Client client.Client
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+	Places Places
+}
+
+// Reconciler says on the settings of namespaces and of the cluster whether they are in force, and
+// keeps the last ones without a mistake in their status.
+type Reconciler struct {
+	client client.Client
+	events events.EventRecorder
+	clock  clock.PassiveClock
+	places Places
+}
+
+// NewReconciler returns a Reconciler.
+func NewReconciler(o Options) *Reconciler {
+	return &Reconciler{client: o.Client, events: o.Events, clock: o.Clock, places: o.Places}
+}
+
+// Storage is looked at again, since nothing tells when it can be used.
+const (
+	storageRetry = 15 * time.Second
+	storageCheck = 10 * time.Minute
+)
+
+// Reconcile looks at the settings of a namespace or, for a request without one, of the cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var result reconcile.Result
+	var err error
+	if req.Namespace == "" {
+		err = r.reconcileCluster(ctx, req.NamespacedName)
+	} else {
+		result, err = r.reconcileNamespace(ctx, req.NamespacedName)
+	}
+	switch {
+	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case apierrors.IsForbidden(err):
+		// An operator for some namespaces may not write what belongs to the cluster. What is in
+		// force is computed from the spec; only a mistake in it can then not be told.
+		log.FromContext(ctx).Info("Settings can not be given a status", "error", err.Error())
+		return reconcile.Result{}, nil
+	}
+	return result, client.IgnoreNotFound(err)
+}
+
+func (r *Reconciler) reconcileCluster(ctx context.Context, key types.NamespacedName) error {
+	s := &settingsv1alpha1.ClusterScanSetting{}
+	if err := r.client.Get(ctx, key, s); err != nil {
+		return err
+	}
+	known, err := r.known(ctx, "", s.Spec.JobPatches)
+	if err != nil {
+		return err
+	}
+	p := judgeCluster(s).withUnmatched(s.Spec.JobPatches, known)
+	changed := s.DeepCopy()
+	verdict := reviewOf(p, s.Generation, s.Status.InForceGeneration)
+	changed.Status = verdict.clusterStatus(s, metav1.NewTime(r.clock.Now()))
+	if equality.Semantic.DeepEqual(s.Status, changed.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	r.tell(s, Verdict(s), verdict)
+	return nil
+}
+
+func (r *Reconciler) reconcileNamespace(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+	s := &settingsv1alpha1.ScanSetting{}
+	if err := r.client.Get(ctx, key, s); err != nil {
+		return reconcile.Result{}, err
+	}
+	cluster := &settingsv1alpha1.ClusterScanSetting{}
+	err := r.client.Get(ctx, types.NamespacedName{Name: settingsv1alpha1.Name}, cluster)
+	if apierrors.IsNotFound(err) {
+		cluster = nil
+	} else if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get ClusterScanSetting: %w", err)
+	}
+	known, err := r.known(ctx, s.Namespace, s.Spec.JobPatches)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	above := ClusterInForce(cluster)
+	verdict := reviewOf(judge(above, s).withUnmatched(s.Spec.JobPatches, known), s.Generation, s.Status.InForceGeneration)
+	result := reconcile.Result{}
+	if at := Compute(Input{Cluster: above, Setting: &s.Spec}).Storage; verdict.good && at != (Storage{}) {
+		unusable := r.places.CheckPlace(ctx, s.Namespace, at.Place())
+		verdict = verdict.unusable(unusable)
+		result.RequeueAfter = storageCheck
+		if unusable != nil {
+			result.RequeueAfter = storageRetry
+		}
+	}
+	changed := s.DeepCopy()
+	changed.Status = verdict.status(s, metav1.NewTime(r.clock.Now()))
+	if equality.Semantic.DeepEqual(s.Status, changed.Status) {
+		return result, nil
+	}
+	if err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{})); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.tell(s, Verdict(s), verdict)
+	return result, nil
+}
+
+// tell sends an Event when there is something new and wrong.
+func (r *Reconciler) tell(o client.Object, before string, now review) {
+	const longest = 1000 // what an Event's note may be long
+	if now.reason == settingsv1alpha1.ReasonAccepted || now.reason == before {
+		return
+	}
+	note := []rune(now.message)
+	if len(note) > longest {
+		note = append(note[:longest], '…')
+	}
+	r.events.Eventf(o, nil, corev1.EventTypeWarning, now.reason, "Review", "%s", string(note))
+}
+
+// known lists what targets of patches may refer to, in one namespace and, for "", in all; nil
+// where no patch asks.
+func (r *Reconciler) known(ctx context.Context, namespace string, patches []settingsv1alpha1.JobPatch) (*Known, error) {
+	asks := slices.ContainsFunc(patches, func(p settingsv1alpha1.JobPatch) bool {
+		return p.Target != nil && len(p.Target.ScanTypes)+len(p.Target.Hooks) > 0
+	})
+	if !asks {
+		return nil, nil
+	}
+	return ListKnown(ctx, r.client, namespace)
+}
+
+// ListKnown lists what targets of the patches of a namespace, or, for "", of the cluster may
+// refer to.
+func ListKnown(ctx context.Context, reader client.Reader, namespace string) (*Known, error) {
+	k := &Known{}
+	for _, kind := range []struct {
+		list  client.ObjectList
+		names func(client.ObjectList) []string
+		into  *[]string
+	}{
+		{&executionv1.ScanTypeList{}, scanTypeNames, &k.ScanTypes},
+		{&executionv1.ClusterScanTypeList{}, scanTypeNames, &k.ScanTypes},
+		{&executionv1.ScanCompletionHookList{}, hookNames, &k.Hooks},
+		{&executionv1.ClusterScanCompletionHookList{}, hookNames, &k.Hooks},
+	} {
+		if err := reader.List(ctx, kind.list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("list %T: %w", kind.list, err)
+		}
+		*kind.into = append(*kind.into, kind.names(kind.list)...)
+	}
+	for _, names := range []*[]string{&k.ScanTypes, &k.Hooks} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+	return k, nil
+}
+
+func scanTypeNames(list client.ObjectList) []string {
+	switch l := list.(type) {
+	case *executionv1.ScanTypeList:
+		return namesOf(l.Items, func(o *executionv1.ScanType) string { return o.Name })
+	case *executionv1.ClusterScanTypeList:
+		return namesOf(l.Items, func(o *executionv1.ClusterScanType) string { return o.Name })
+	}
+	return nil
+}
+
+func hookNames(list client.ObjectList) []string {
+	switch l := list.(type) {
+	case *executionv1.ScanCompletionHookList:
+		return namesOf(l.Items, func(o *executionv1.ScanCompletionHook) string { return o.Name })
+	case *executionv1.ClusterScanCompletionHookList:
+		return namesOf(l.Items, func(o *executionv1.ClusterScanCompletionHook) string { return o.Name })
+	}
+	return nil
+}
+
+func namesOf[T any](items []T, name func(*T) string) []string {
+	var names []string
+	for i := range items {
+		names = append(names, name(&items[i]))
+	}
+	return names
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenancy
+
+import (
+	"context"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+)
+
+// stored is a cache with one ClusterScanSetting, which is what a pass of a Scan reads most.
+type stored struct {
+	client.Reader // anything else that is read panics
+
+	cluster *settingsv1alpha1.ClusterScanSetting
+}
+
+func (s stored) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	if c, ok := o.(*settingsv1alpha1.ClusterScanSetting); ok {
+		*c = *s.cluster
+		return nil
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+// TestSourceOfSomeNamespaces: what may not be read is not asked for, and a mistake lifts no bound
+// where nobody could write the last good ones down.
+func TestSourceOfSomeNamespaces(t *testing.T) {
+	c := clusterSetting(clusterSpec{
+		Limits:  &settingsv1alpha1.ClusterLimits{MaxRunningPerNamespace: new(int32(3))},
+		Weights: []settingsv1alpha1.Weight{{NamespaceSelector: labelSelector("team", "red"), Weight: 9}},
+	})
+	c.UID, c.ResourceVersion = "u", "1"
+	cached := stored{cluster: c}
+	s := NewSource(cached, Defaults{}, []string{"team-a"})
+	check := func() {
+		t.Helper()
+		e, err := s.Effective(t.Context(), "team-a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Namespace.MaxRunning == nil || *e.Namespace.MaxRunning != 3 || e.Weight != 1 {
+			t.Errorf("limits %+v, weight %d, want 3 and 1", e.Namespace, e.Weight)
+		}
+	}
+	check()
+	c.Spec.Limits, c.Spec.JobPatches, c.ResourceVersion = nil, []settingsv1alpha1.JobPatch{{Patch: "no"}}, "2"
+	check()
+}
+
+const tolerate = "spec: {template: {spec: {tolerations: [{key: scans, operator: Exists}]}}}"
+
+// BenchmarkEffective is what every pass of every Scan pays.
+func BenchmarkEffective(b *testing.B) {
+	c := clusterSetting(clusterSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: tolerate}}})
+	s := NewSource(stored{cluster: c}, Defaults{}, nil)
+	for b.Loop() {
+		if _, err := s.Effective(b.Context(), "team-a"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPatch is what every Job pays for one merge patch.
+func BenchmarkPatch(b *testing.B) {
+	e, job := effective(tolerate), scannerJob()
+	for b.Loop() {
+		if _, err := e.Patch(job, Traits{Phase: settingsv1alpha1.PhaseScanner}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkValidate is what admission pays for one patch for all phases.
+func BenchmarkValidate(b *testing.B) {
+	c := clusterSetting(clusterSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: tolerate}}})
+	for b.Loop() {
+		if errs := ValidateClusterScanSetting(c); len(errs) > 0 {
+			b.Fatal(errs)
+		}
+	}
+}
