@@ -67,6 +67,12 @@ render scanyard-full scanyard --set "$password" --set replicas=2,networkPolicy.e
 	--set uploadEndpoint.enabled=false,rbac.userRoles.prefix=scanyard-,rbac.userRoles.aggregate=false,clusterDomain=corp.example \
 	--set 'podLabels.team=sec,podAnnotations.note=x,priorityClassName=high,tolerations[0].operator=Exists,extraArgs[0]=--zap-log-level=1'
 
+render scanyard-scoped scanyard --set minio.enabled=false --set 'watchNamespaces={team-a,team-b},access.perScan=false,scanPolicy.enabled=true,rbac.clusterKinds.readable=false'
+render scanyard-policies scanyard --set "$password,networkPolicy.enabled=true,networkPolicy.scanPods.namespaces={team-a},scanPolicy.enabled=true,scanPolicy.templates=false" \
+	--set 'scanPolicy.namespaceSelector.matchLabels.tier=strict,scanPolicy.secrets={scan-*,login},scanPolicy.serviceAccounts={trivy-k8s},scanPolicy.validationActions={Warn,Audit}' \
+	--set 'networkPolicy.scanPods.apiServer.to[0].ipBlock.cidr=10.0.0.1/32,networkPolicy.scanPods.hookEgress[0].to[0].ipBlock.cidr=203.0.113.7/32,networkPolicy.scanPods.hookEgress[0].ports[0].port=443'
+render scanyard-scoped-tokens scanyard --set minio.enabled=false --set 'watchNamespaces={team-a},uploadEndpoint.tokenReviews=true,networkPolicy.scanPods.namespaces={team-a},networkPolicy.scanPods.storage[0].ipBlock.cidr=198.51.100.0/24'
+
 # Cascading rules of every chart that has some. What ffuf's rule reads is in no namespace but its own.
 for folder in */cascading-rules; do
 	chart=${folder%/*}
@@ -106,6 +112,20 @@ render persistence-static-report-full persistence-static-report --set 'clusterWi
 render generic-webhook-execution generic-webhook --set clusterWide=true,executionNamespace=team,hook.priority=3,hook.labels.tier=one \
 	--set 'hook.env[0].name=A,hook.env[0].valueFrom.configMapKeyRef.name=b,hook.env[0].valueFrom.configMapKeyRef.key=c'
 
+# The auto-discovery of Kubernetes, as it comes and with all that it can look at.
+render auto-discovery-kubernetes auto-discovery-kubernetes
+render auto-discovery-kubernetes-full auto-discovery-kubernetes --set replicas=2,fullnameOverride=discovery,serviceAccount.name=finder,image.tag=v1,pullSecretExtractor.image.tag=v2 \
+	--set config.containerAutoDiscovery.enabled=true,config.ingressAutoDiscovery.enabled=true,config.gatewayAutoDiscovery.enabled=true,config.metrics.bindAddress=127.0.0.1:9090 \
+	--set 'podLabels.team=sec,podAnnotations.note=x,tolerations[0].operator=Exists,nodeSelector.arch=amd64,imagePullSecrets[0].name=pull,extraArgs[0]=--zap-log-level=1'
+
+# Auto-discovery for AWS.
+queue='config.aws.queueUrl=https://sqs.eu-central-1.amazonaws.com/123456789012/ecs-events'
+render auto-discovery-cloud-aws auto-discovery-cloud-aws --set "$queue"
+render auto-discovery-cloud-aws-full auto-discovery-cloud-aws --set "$queue,fullnameOverride=ecs,replicas=2,config.kubernetes.namespace=scans,config.aws.sync.enabled=true,config.leaderElection.resourceName=mine" \
+	--set 'config.aws.sync.clusters={arn:aws:ecs:eu-central-1:123456789012:cluster/shop},imagePullSecrets[0].name=pull,image.tag=v1,extraArgs={--zap-log-level=1},extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy' \
+	--set 'serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::123456789012:role/discovery,podLabels.tier=one,podAnnotations.note=x,nodeSelector.arch=amd64,tolerations[0].operator=Exists' --set-string config.metrics.bindAddress=0 \
+	--set 'awsAuthentication.userSecret=keys,affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone'
+
 for file in golden/*.yaml; do
 	name=$(basename "$file" .yaml)
 	case " $rendered " in
@@ -144,7 +164,17 @@ refuse 'only one store can be used' scanyard --set s3.enabled=true
 refuse 'speaks plain HTTP only' scanyard --set minio.tls.enabled=true
 refuse 'no node can ever be drained' scanyard --set replicas=2,podDisruptionBudget.minAvailable=2
 refuse "additional properties 'wrokers' not allowed" scanyard --set wrokers=3
+refuse '/watchNamespaces/0' scanyard --set 'watchNamespaces={Team A}'
+refuse '/scanPolicy/secrets/0' scanyard --set "scanPolicy.secrets={it's}"
 refuse "/presignedUrlExpirationTimes/hooks" scanyard --set presignedUrlExpirationTimes.hooks=1day
+refuse 'all of them would write' auto-discovery-kubernetes --set replicas=2,config.leaderElection.leaderElect=false
+refuse "additional properties 'scanConfig' not allowed" auto-discovery-kubernetes --set 'config.serviceAutoDiscovery.scanConfig[0].name=x'
+refuse '/config/containerAutoDiscovery/passiveReconcileInterval' auto-discovery-kubernetes --set config.containerAutoDiscovery.passiveReconcileInterval=1day
+
+refuse 'config.aws.queueUrl is empty' auto-discovery-cloud-aws
+refuse 'each would know of half of the events' auto-discovery-cloud-aws --set "$queue,replicas=2,config.leaderElection.leaderElect=false"
+refuse "additional properties 'queueURL' not allowed" auto-discovery-cloud-aws --set "$queue,config.aws.queueURL=x"
+refuse '/config/aws/waitTime' auto-discovery-cloud-aws --set "$queue,config.aws.waitTime=20"
 
 # What is said after the installation is a Scan that fits the release.
 for example in */example.yaml; do
