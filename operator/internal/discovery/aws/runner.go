@@ -97,7 +97,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("aws")
 	ctx = logr.NewContext(ctx, log)
 	if r.untilDone(ctx, "The ScheduledScans cannot be read", r.begin) != nil {
-		return nil // the context has ended
+		return nil //nolint:nilerr // the only error is that the context has ended
 	}
 	log.Info("Began", "scheduledScans", r.ledger.count(), "images", len(r.state.images), "containers", len(r.state.places))
 	r.readRedrive(ctx)
@@ -124,7 +124,7 @@ func (r *Runner) Start(ctx context.Context) error {
 		pause = firstPause
 		r.workOn(ctx, messages)
 	}
-	return nil
+	return nil //nolint:nilerr // as above
 }
 
 // rest waits, and returns for how long to wait the next time.
