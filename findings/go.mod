@@ -6,7 +6,9 @@ require (
 	cel.dev/cel-go v0.32.0
 	github.com/Masterminds/sprig/v3 v3.3.0
 	github.com/google/go-cmp v0.7.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/scanyard/scanyard/apis v0.0.0
+	go.yaml.in/yaml/v2 v2.4.4
 	golang.org/x/net v0.60.0
 	k8s.io/apimachinery v0.37.2
 )
@@ -33,6 +35,8 @@ require (
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
+	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
+	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
 replace github.com/scanyard/scanyard/apis => ../apis

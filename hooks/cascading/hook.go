@@ -4,7 +4,6 @@ package cascading
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -73,7 +72,7 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 		return stopped
 	}
 	h.tellLost(ctx, s.Notef, scan, outcomes)
-	return sentence(p, outcomes)
+	return p.Failure(outcomes)
 }
 
 // prepare reads everything but the findings. Without a plan there is nothing to do.
@@ -165,31 +164,4 @@ func describe(o plan.Outcome) string {
 		text += fmt.Sprintf(" (%d were left out)", o.Held)
 	}
 	return text
-}
-
-// maxSaid is how many rules the last sentence of the hook names.
-const maxSaid = 5
-
-// sentence is the error of the hook: what is wrong with which rules. The others have started what they start.
-func sentence(p *plan.Plan, outcomes []plan.Outcome) error {
-	if p.Err() == nil {
-		return nil
-	}
-	var said []string
-	more := 0
-	for _, o := range outcomes {
-		switch {
-		case o.Error == "":
-		case len(said) == maxSaid:
-			more++
-		case o.Failed > 1:
-			said = append(said, fmt.Sprintf("rule %s: %d Scans were not started, the first since %s", o.Rule, o.Failed, o.Error))
-		default:
-			said = append(said, fmt.Sprintf("rule %s: %s", o.Rule, o.Error))
-		}
-	}
-	if more > 0 {
-		said = append(said, fmt.Sprintf("and %d rules more", more))
-	}
-	return errors.New(strings.Join(said, "; ") + "; the other rules have started what they start")
 }

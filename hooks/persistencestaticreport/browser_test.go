@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanyard/scanyard/findings/report/reporttest"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -144,7 +145,7 @@ func (b *browser) shot(t *testing.T, name string) {
 
 func TestPageInBrowser(t *testing.T) {
 	w := sdktest.New(t)
-	w.Scan, w.Objects["/findings.json"], w.Objects["/before.json"] = exampleScan, variedFindings(800), variedFindings(700)
+	w.Scan, w.Objects["/findings.json"], w.Objects["/before.json"] = exampleScan, reporttest.VariedFindings(800), reporttest.VariedFindings(700)
 	b := open(t, reports(t, w, map[string]string{"PREVIOUS_FINDINGS_URL": w.URLs("/before.json")[0]})["report.html"].Body)
 	b.shot(t, "light")
 
@@ -222,15 +223,15 @@ func TestPageInBrowser(t *testing.T) {
 func TestHostilePageInBrowser(t *testing.T) {
 	w := sdktest.New(t)
 	w.Scan = strings.ReplaceAll(exampleScan, `"nightly-1893499200"`, `"</title><script>alert('title')</script>{{data}}"`)
-	w.Objects["/findings.json"] = hostileFindings(t)
+	w.Objects["/findings.json"] = reporttest.HostileFindings(t)
 	b := open(t, reports(t, w, map[string]string{"REPORT_TITLE": `</title><img src=x onerror=alert("t")>{{script}}`})["report.html"].Body)
 	b.shot(t, "hostile")
-	for i := range hostileTexts {
+	for i := range reporttest.HostileTexts {
 		b.eval(t, `document.querySelector('.item[data-place="`+strconv.Itoa(i)+`"]').click()`)
 		b.until(t, `!document.getElementById("detail").hidden`)
 		text := b.eval(t, `document.querySelector("#detail h2").textContent`)
-		if text != hostileTexts[i] {
-			t.Errorf("%q is shown as %q", hostileTexts[i], text)
+		if text != reporttest.HostileTexts[i] {
+			t.Errorf("%q is shown as %q", reporttest.HostileTexts[i], text)
 		}
 	}
 	b.eval(t, `document.querySelectorAll('[data-group]').forEach((n) => n.dispatchEvent(new MouseEvent("click")))`)
@@ -258,7 +259,7 @@ func TestHostilePageInBrowser(t *testing.T) {
 // TestLargePageInBrowser works with as many findings as a page has.
 func TestLargePageInBrowser(t *testing.T) {
 	w := sdktest.New(t)
-	w.Scan, w.Objects["/findings.json"] = exampleScan, variedFindings(60_000)
+	w.Scan, w.Objects["/findings.json"] = exampleScan, reporttest.VariedFindings(60_000)
 	html := reports(t, w, map[string]string{"REPORT_FORMATS": "html"})["report.html"].Body
 	b := open(t, html)
 	b.shot(t, "large")

@@ -12,41 +12,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/scanyard/scanyard/findings/report"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
-
-const (
-	defaultMaxFindings = 50_000
-	// mostFindings is beyond what browsers show with comfort.
-	mostFindings = 250_000
-)
-
-// format is a kind of report.
-type format struct {
-	name string
-	// object is what it is called in the store.
-	object      string
-	contentType string
-	write       func(ctx context.Context, r *report, w io.Writer) error
-}
-
-// formats are all there are.
-var formats = []format{
-	{"html", "report.html", "text/html; charset=utf-8", writePage},
-	{"sarif", "report.sarif", "application/sarif+json", writeSARIF},
-	{"junit", "report.junit.xml", "application/xml", writeJUnit},
-	{"csv", "report.csv", "text/csv; charset=utf-8; header=present", writeCSV},
-	{"markdown", "report.md", "text/markdown; charset=utf-8", writeMarkdown},
-}
-
-func formatNames() string {
-	var names []string
-	for _, f := range formats {
-		names = append(names, f.name)
-	}
-	return strings.Join(names, ",")
-}
 
 // Hook registers persistence-static-report.
 func Hook() sdk.Hook {
@@ -54,9 +23,9 @@ func Hook() sdk.Hook {
 		Name:    "persistence-static-report",
 		Summary: "Writes reports beside the findings: a page of HTML, SARIF, JUnit, CSV and Markdown.",
 		Settings: append([]sdk.Setting{
-			{Name: "REPORT_FORMATS", Text: "which reports, separated by commas; default " + formatNames()},
+			{Name: "REPORT_FORMATS", Text: "which reports, separated by commas; default " + strings.Join(report.FormatNames(), ",")},
 			{Name: "REPORT_TITLE", Text: "what stands above the page and the Markdown; default: the name of the Scan"},
-			{Name: "REPORT_MAX_FINDINGS", Text: fmt.Sprintf("how many findings the page holds at most, the worst first; default %d", defaultMaxFindings)},
+			{Name: "REPORT_MAX_FINDINGS", Text: fmt.Sprintf("how many findings the page holds at most, the worst first; default %d", report.DefaultMaxFindings)},
 			{Name: "REPORT_JUNIT_SEVERITY", Text: "findings of this severity and above are failures in JUnit: HIGH, MEDIUM, LOW or INFORMATIONAL; default LOW"},
 			{Name: "OUTPUT_URLS", Text: "set by the operator: where objects go, as JSON"},
 		}, sdk.DeliverySettings()...),
@@ -65,31 +34,31 @@ func Hook() sdk.Hook {
 }
 
 type handler struct {
-	formats     []format
+	formats     []report.Format
 	title       string
 	maxFindings int
-	failFrom    severity
+	failFrom    report.Severity
 	urls        map[string]string
 }
 
 func newHandler(env sdk.Env) (sdk.Handler, error) {
-	h := &handler{title: strings.TrimSpace(env.Get("REPORT_TITLE")), failFrom: low}
+	h := &handler{title: strings.TrimSpace(env.Get("REPORT_TITLE")), failFrom: report.Low}
 	if err := h.setFormats(env.Get("REPORT_FORMATS")); err != nil {
 		return nil, err
 	}
 	var err error
-	if h.maxFindings, err = env.Count("REPORT_MAX_FINDINGS", defaultMaxFindings); err != nil {
+	if h.maxFindings, err = env.Count("REPORT_MAX_FINDINGS", report.DefaultMaxFindings); err != nil {
 		return nil, err
 	}
-	if h.maxFindings > mostFindings {
-		return nil, fmt.Errorf("REPORT_MAX_FINDINGS is %d, want %d at most: browsers do not show more with comfort, and the CSV has all", h.maxFindings, mostFindings)
+	if h.maxFindings > report.MostFindings {
+		return nil, fmt.Errorf("REPORT_MAX_FINDINGS is %d, want %d at most: browsers do not show more with comfort, and the CSV has all", h.maxFindings, report.MostFindings)
 	}
 	if text := strings.ToUpper(env.Get("REPORT_JUNIT_SEVERITY")); text != "" {
-		i := slices.Index(severityNames[:], text)
-		if i < 0 {
-			return nil, errors.New("REPORT_JUNIT_SEVERITY is none of " + strings.Join(severityNames[:], ", "))
+		severity, ok := report.ParseSeverity(text)
+		if !ok {
+			return nil, errors.New("REPORT_JUNIT_SEVERITY is none of " + strings.Join(report.SeverityNames(), ", "))
 		}
-		h.failFrom = severity(i)
+		h.failFrom = severity
 	}
 	urls, err := env.Secret("OUTPUT_URLS")
 	if err != nil || urls == "" {
@@ -103,22 +72,22 @@ func newHandler(env sdk.Env) (sdk.Handler, error) {
 
 func (h *handler) setFormats(text string) error {
 	if strings.TrimSpace(text) == "" {
-		h.formats = formats
+		h.formats = report.Formats()
 		return nil
 	}
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
-		i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
+		format, ok := report.FormatNamed(name)
 		switch {
 		case name == "":
-		case i < 0:
-			return fmt.Errorf("REPORT_FORMATS has %q, want some of %s", name, formatNames())
-		case !slices.ContainsFunc(h.formats, func(f format) bool { return f.name == name }):
-			h.formats = append(h.formats, formats[i])
+		case !ok:
+			return fmt.Errorf("REPORT_FORMATS has %q, want some of %s", name, strings.Join(report.FormatNames(), ","))
+		case !slices.ContainsFunc(h.formats, func(f report.Format) bool { return f.Name == name }):
+			h.formats = append(h.formats, format)
 		}
 	}
 	if len(h.formats) == 0 {
-		return errors.New("REPORT_FORMATS names no format, want some of " + formatNames())
+		return errors.New("REPORT_FORMATS names no format, want some of " + strings.Join(report.FormatNames(), ","))
 	}
 	return nil
 }
@@ -126,37 +95,54 @@ func (h *handler) setFormats(text string) error {
 // Handle writes the reports of a Scan.
 func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	for _, f := range h.formats {
-		if h.urls[f.object] == "" {
-			return fmt.Errorf("the operator gave no place for %s: spec.outputs of the hook must list this name, and the operator must know that field (OUTPUT_URLS)", f.object)
+		if h.urls[f.Object] == "" {
+			return fmt.Errorf("the operator gave no place for %s: spec.outputs of the hook must list this name, and the operator must know that field (OUTPUT_URLS)", f.Object)
 		}
 	}
-	comparison, err := s.Compare(ctx)
+	in, err := h.input(ctx, s)
 	if err != nil {
 		return err
 	}
-	r := &report{handler: h, session: s, comparison: comparison}
-	if err := r.readScan(); err != nil {
-		return err
-	}
-	if err := r.survey(ctx); err != nil {
+	r, err := report.New(ctx, in)
+	if err != nil {
 		return err
 	}
 	client := s.Sender(delivery.Options{FarEnd: "the store"})
 	for _, f := range h.formats {
-		if err := put(ctx, client, r, f, h.urls[f.object]); err != nil {
-			return fmt.Errorf("%s: %w", f.object, err)
+		if err := put(ctx, client, r, f, h.urls[f.Object]); err != nil {
+			return fmt.Errorf("%s: %w", f.Object, err)
 		}
 	}
 	return nil
 }
 
-func put(ctx context.Context, client *delivery.Client, r *report, f format, url string) error {
-	body, err := sdk.Stage(ctx, func(ctx context.Context, w io.Writer) error { return f.write(ctx, r, w) })
+// input is what the reports of a Scan are made from.
+func (h *handler) input(ctx context.Context, s *sdk.Session) (report.Input, error) {
+	comparison, err := s.Compare(ctx)
+	if err != nil {
+		return report.Input{}, err
+	}
+	scan, err := report.ScanOf(s.Scan().Raw)
+	if err != nil {
+		return report.Input{}, err
+	}
+	scan.Title = h.title
+	in := report.Input{
+		Findings: s.EachFinding, Scan: scan, MaxFindings: h.maxFindings, FailFrom: h.failFrom, Siblings: h.formats,
+	}
+	if comparison.HasPrevious() {
+		in.Comparison = comparison
+	}
+	return in, nil
+}
+
+func put(ctx context.Context, client *delivery.Client, r *report.Report, f report.Format, url string) error {
+	body, err := sdk.Stage(ctx, func(ctx context.Context, w io.Writer) error { return r.Write(ctx, w, f) })
 	if err != nil {
 		return fmt.Errorf("make it: %w", err)
 	}
 	_, err = client.Do(ctx, &delivery.Request{
-		Method: http.MethodPut, URL: url, Body: body, Header: http.Header{"Content-Type": {f.contentType}},
+		Method: http.MethodPut, URL: url, Body: body, Header: http.Header{"Content-Type": {f.ContentType}},
 	})
 	if status, ok := errors.AsType[*delivery.StatusError](err); ok && status.Status == http.StatusForbidden {
 		return fmt.Errorf("%w (perhaps its URL has run out; URL_EXPIRATION_HOOK of the operator makes it last longer)", err)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scanyard/scanyard/findings/report"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -41,7 +42,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	defer server.Close()
 	urls := fmt.Sprintf(`{"report.html":"%[1]s/html","report.sarif":"%[1]s/sarif","report.junit.xml":"%[1]s/junit","report.csv":"%[1]s/csv","report.md":"%[1]s/md"}`, server.URL)
 	sdktest.Measure(t, server.URL, []string{"OUTPUT_URLS=" + urls}, server.URL+"/raw", server.URL+"/findings.json")
-	inPage := min(count, defaultMaxFindings)
+	inPage := min(count, report.DefaultMaxFindings)
 	if lines["/csv"] != count+1 || lines["/sarif"] != count+1 || lines["/junit"] != count+5 || lines["/html"] < inPage {
 		t.Errorf("lines %v for %d findings", lines, count)
 	}

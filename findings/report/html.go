@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package persistencestaticreport
+package report
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func digest(text string) string {
 
 // pageData is what the script reads, but for the findings, which are written after it.
 type pageData struct {
-	Scan       scanInfo   `json:"scan"`
+	Scan       Scan       `json:"scan"`
 	Total      int        `json:"total"`
 	Severities []int      `json:"severities"`
 	Categories []group    `json:"categories"`
@@ -59,33 +59,33 @@ type pageData struct {
 	Files      [][]string `json:"files"`
 }
 
-func writePage(ctx context.Context, r *report, w io.Writer) error {
+func writePage(ctx context.Context, r *Report, w io.Writer) error {
 	before, after, ok := strings.Cut(pageHTML, "{{data}}")
 	if !ok {
 		return fmt.Errorf("the page has no place for data")
 	}
-	counts := make([]int, severities)
+	counts := make([]int, Severities)
 	var summary strings.Builder
-	for s := range severities {
+	for s := range Severities {
 		counts[s] = r.stats.severities[s].count
-		fmt.Fprintf(&summary, "<li>%s: %d</li>", s.words(), counts[s])
+		fmt.Fprintf(&summary, "<li>%s: %d</li>", s.Words(), counts[s])
 	}
 	files := [][]string{}
-	for _, f := range r.formats {
-		if f.name != "html" {
-			files = append(files, []string{f.name, f.object})
+	for _, f := range r.Siblings {
+		if f.Name != "html" {
+			files = append(files, []string{f.Name, f.Object})
 		}
 	}
 	head, err := json.Marshal(pageData{
-		Scan: r.scan, Total: r.stats.total, Severities: counts,
+		Scan: r.Scan, Total: r.stats.total, Severities: counts,
 		Categories: r.stats.categories.top(topGroups), Locations: r.stats.locations.top(topGroups),
-		Compared: r.comparison.HasPrevious(), New: r.stats.newOnes, Fixed: r.stats.fixed, Files: files,
+		Compared: r.Comparison != nil, New: r.stats.newOnes, Fixed: r.stats.fixed, Files: files,
 	})
 	if err != nil {
 		return fmt.Errorf("encode summary: %w", err)
 	}
 	// What is filled in is not searched for marks again.
-	fill := strings.NewReplacer("{{policy}}", policy(), "{{title}}", html.EscapeString(r.scan.Title),
+	fill := strings.NewReplacer("{{policy}}", policy(), "{{title}}", html.EscapeString(r.Scan.Title),
 		"{{style}}", pageStyle, "{{script}}", pageScript, "{{summary}}", summary.String())
 	head = head[:len(head)-1] // the list of findings is its last member
 	if err := writeAll(w, fill.Replace(before), string(head), `,"findings":[`); err != nil {
@@ -97,16 +97,16 @@ func writePage(ctx context.Context, r *report, w io.Writer) error {
 	return writeAll(w, "]}", fill.Replace(after))
 }
 
-func (r *report) writePageEntries(ctx context.Context, w io.Writer) error {
+func (r *Report) writePageEntries(ctx context.Context, w io.Writer) error {
 	quota := r.quota
 	separator := "\n"
 	var line []byte
-	return r.each(ctx, func(e *entry) error {
+	return r.Each(ctx, func(e *Entry) error {
 		var err error
 		if line, err = appendPageEntry(line[:0], e); err != nil {
 			return err
 		}
-		if !quota[e.severity].room(len(line)) {
+		if !quota[e.Severity].room(len(line)) {
 			return nil
 		}
 		if err := writeAll(w, separator, string(line)); err != nil {
@@ -119,26 +119,26 @@ func (r *report) writePageEntries(ctx context.Context, w io.Writer) error {
 
 // appendPageEntry appends a finding as the script wants it: a list with the same places in each. No character that
 // could end the element it stands in, or that HTML knows, is left as it is.
-func appendPageEntry(dst []byte, e *entry) ([]byte, error) {
-	references := make([]any, 0, 2*min(len(e.references), maxPageReferences))
-	for _, ref := range e.references[:min(len(e.references), maxPageReferences)] {
+func appendPageEntry(dst []byte, e *Entry) ([]byte, error) {
+	references := make([]any, 0, 2*min(len(e.References), maxPageReferences))
+	for _, ref := range e.References[:min(len(e.References), maxPageReferences)] {
 		references = append(references, cut(ref.Type, maxPageName), cut(ref.Value, maxPageName))
 	}
-	var attributes any = e.attributes
-	text, err := finding.AppendValue(nil, e.attributes)
+	var attributes any = e.Attributes
+	text, err := finding.AppendValue(nil, e.Attributes)
 	switch {
 	case err != nil:
 		return dst, fmt.Errorf("attributes: %w", err)
-	case len(e.attributes) == 0:
+	case len(e.Attributes) == 0:
 		attributes = nil
 	case len(text) > maxPageAttributes:
 		attributes = len(text) // the script says that they are too long
 	}
 	start := len(dst)
 	dst, err = finding.AppendValue(dst, []any{
-		int(e.severity), cut(e.name, maxPageName), cut(e.category, maxGroupName), cut(e.location, maxGroupName),
-		cut(e.description, maxPageText), cut(e.mitigation, maxPageText), references, attributes,
-		e.identifiedAt, string(e.state), e.id,
+		int(e.Severity), cut(e.Name, maxPageName), cut(e.Category, maxGroupName), cut(e.Location, maxGroupName),
+		cut(e.Description, maxPageText), cut(e.Mitigation, maxPageText), references, attributes,
+		e.IdentifiedAt, string(e.State), e.ID,
 	})
 	if err != nil {
 		return dst, fmt.Errorf("encode finding: %w", err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package persistencestaticreport
+package report
 
 import (
 	"bytes"
@@ -13,35 +13,35 @@ import (
 
 // writeJUnit writes a test case per finding. Those of a severity that counts fail, the others pass. A Scan without
 // findings has one case that passes, since build servers take a report without cases for an error.
-func writeJUnit(ctx context.Context, r *report, w io.Writer) error {
+func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 	failures := 0
-	for s := high; s <= r.failFrom; s++ {
+	for s := High; s <= r.FailFrom; s++ {
 		failures += r.stats.severities[s].count
 	}
 	suite := fmt.Sprintf(`name=%s tests="%d" failures="%d" errors="0" skipped="0" time="0"`,
-		attribute(r.scan.Title), max(1, r.stats.total), failures)
+		attribute(r.Scan.Title), max(1, r.stats.total), failures)
 	timestamp := ""
-	if r.scan.Finished != "" {
-		timestamp = fmt.Sprintf(` timestamp="%s"`, strings.TrimSuffix(r.scan.Finished, "Z"))
+	if r.Scan.Finished != "" {
+		timestamp = fmt.Sprintf(` timestamp="%s"`, strings.TrimSuffix(r.Scan.Finished, "Z"))
 	}
 	err := writeAll(w, xml.Header, "<testsuites ", strings.Replace(suite, ` skipped="0"`, "", 1), ">\n<testsuite ", suite, timestamp, ">\n")
 	if err != nil {
 		return err
 	}
 	if r.stats.total == 0 {
-		err := writeAll(w, `<testcase name="no findings" classname=`, attribute(r.scan.Type), ` time="0"></testcase>`, "\n")
+		err := writeAll(w, `<testcase name="no findings" classname=`, attribute(r.Scan.Type), ` time="0"></testcase>`, "\n")
 		if err != nil {
 			return err
 		}
 	}
-	err = r.each(ctx, func(e *entry) error {
-		name := e.name
-		if e.location != "" {
-			name += " (" + e.location + ")"
+	err = r.Each(ctx, func(e *Entry) error {
+		name := e.Name
+		if e.Location != "" {
+			name += " (" + e.Location + ")"
 		}
-		text := fmt.Sprintf("<testcase name=%s classname=%s time=\"0\">", attribute(name), attribute(e.category))
-		if e.severity <= r.failFrom {
-			text += fmt.Sprintf("<failure message=%s type=%s>%s</failure>", attribute(e.severity.words()+": "+e.name), attribute(e.severity.String()), character(e.details()))
+		text := fmt.Sprintf("<testcase name=%s classname=%s time=\"0\">", attribute(name), attribute(e.Category))
+		if e.Severity <= r.FailFrom {
+			text += fmt.Sprintf("<failure message=%s type=%s>%s</failure>", attribute(e.Severity.Words()+": "+e.Name), attribute(e.Severity.String()), character(e.details()))
 		} else if details := e.details(); details != "" {
 			text += "<system-out>" + character(details) + "</system-out>"
 		}
@@ -54,18 +54,18 @@ func writeJUnit(ctx context.Context, r *report, w io.Writer) error {
 }
 
 // details are the texts of a finding, for people.
-func (e *entry) details() string {
+func (e *Entry) details() string {
 	var parts []string
-	if e.location != "" {
-		parts = append(parts, "Location: "+e.location)
+	if e.Location != "" {
+		parts = append(parts, "Location: "+e.Location)
 	}
-	if e.description != "" {
-		parts = append(parts, e.description)
+	if e.Description != "" {
+		parts = append(parts, e.Description)
 	}
-	if e.mitigation != "" {
-		parts = append(parts, "Mitigation: "+e.mitigation)
+	if e.Mitigation != "" {
+		parts = append(parts, "Mitigation: "+e.Mitigation)
 	}
-	for _, ref := range e.references {
+	for _, ref := range e.References {
 		parts = append(parts, strings.TrimSpace(ref.Type+" "+ref.Value))
 	}
 	return strings.Join(parts, "\n")

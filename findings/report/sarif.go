@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package persistencestaticreport
+package report
 
 import (
 	"context"
@@ -14,36 +14,37 @@ import (
 	"github.com/scanyard/scanyard/findings/compare"
 )
 
-const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+// SARIFSchema is the address of the schema that OASIS publishes.
+const SARIFSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 // maxRules is how many categories are rules of their own.
 const maxRules = 1000
 
 // levels are SARIF's words for severities.
-var levels = [severities]string{"error", "warning", "note", "note"}
+var levels = [Severities]string{"error", "warning", "note", "note"}
 
 // scores are what code hosts sort by, as CVSS.
-var scores = [severities]string{"8.0", "5.5", "2.0", "0.0"}
+var scores = [Severities]string{"8.0", "5.5", "2.0", "0.0"}
 
 // writeSARIF writes a log of SARIF 2.1.0: a rule per category, a result per finding.
-func writeSARIF(ctx context.Context, r *report, w io.Writer) error {
+func writeSARIF(ctx context.Context, r *Report, w io.Writer) error {
 	rules, places := r.rules()
 	run, err := finding.AppendValue(nil, finding.Object{{Key: "tool", Value: finding.Object{{Key: "driver", Value: finding.Object{
-		{Key: "name", Value: orWord(r.scan.Type, "scan")},
+		{Key: "name", Value: orWord(r.Scan.Type, "scan")},
 		{Key: "informationUri", Value: "https://github.com/scanyard/scanyard"},
 		{Key: "rules", Value: rules},
 	}}}}, {Key: "automationDetails", Value: finding.Object{
-		{Key: "id", Value: r.scan.Namespace + "/" + r.scan.Name},
+		{Key: "id", Value: r.Scan.Namespace + "/" + r.Scan.Name},
 	}}, {Key: "columnKind", Value: "utf16CodeUnits"}})
 	if err != nil {
 		return fmt.Errorf("encode run: %w", err)
 	}
-	err = writeAll(w, `{"$schema":"`+sarifSchema+`","version":"2.1.0","runs":[`, string(run[:len(run)-1]), `,"results":[`)
+	err = writeAll(w, `{"$schema":"`+SARIFSchema+`","version":"2.1.0","runs":[`, string(run[:len(run)-1]), `,"results":[`)
 	if err != nil {
 		return err
 	}
 	line := []byte("\n")
-	err = r.each(ctx, func(e *entry) error {
+	err = r.Each(ctx, func(e *Entry) error {
 		var err error
 		if line, err = finding.AppendValue(line, result(e, places)); err != nil {
 			return fmt.Errorf("encode result: %w", err)
@@ -61,14 +62,14 @@ func writeSARIF(ctx context.Context, r *report, w io.Writer) error {
 }
 
 // rules are the categories, and where each is in the list.
-func (r *report) rules() (rules []any, places map[string]int) {
+func (r *Report) rules() (rules []any, places map[string]int) {
 	places = map[string]int{}
 	rules = []any{}
 	for _, g := range r.stats.categories.top(maxRules) {
 		if g.Name == "" {
 			continue // the sum of the others, which have no rules
 		}
-		worst := high
+		worst := High
 		for g.Counts[worst] == 0 {
 			worst++
 		}
@@ -87,26 +88,26 @@ func (r *report) rules() (rules []any, places map[string]int) {
 
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
 
-func result(e *entry, places map[string]int) finding.Object {
-	rule := cut(e.category, maxGroupName)
+func result(e *Entry, places map[string]int) finding.Object {
+	rule := cut(e.Category, maxGroupName)
 	o := finding.Object{{Key: "ruleId", Value: rule}}
 	if i, ok := places[rule]; ok {
 		o.Set("ruleIndex", i)
 	}
-	text := e.name
-	if e.description != "" {
-		text += "\n\n" + e.description
+	text := e.Name
+	if e.Description != "" {
+		text += "\n\n" + e.Description
 	}
-	o.Set("level", levels[e.severity])
+	o.Set("level", levels[e.Severity])
 	o.Set("message", finding.Object{{Key: "text", Value: text}})
-	if e.location != "" {
+	if e.Location != "" {
 		o.Set("locations", []any{place(e)})
 	}
-	if uuid.MatchString(e.id) {
-		o.Set("guid", e.id)
+	if uuid.MatchString(e.ID) {
+		o.Set("guid", e.ID)
 	}
-	o.Set("partialFingerprints", finding.Object{{Key: "scanyard/v1", Value: orWord(e.fingerprint, e.id)}})
-	switch e.state {
+	o.Set("partialFingerprints", finding.Object{{Key: "scanyard/v1", Value: orWord(e.Fingerprint, e.ID)}})
+	switch e.State {
 	case compare.New:
 		o.Set("baselineState", "new")
 	case compare.Known:
@@ -114,17 +115,17 @@ func result(e *entry, places map[string]int) finding.Object {
 	case compare.Fixed: // not among the findings
 	}
 	properties := finding.Object{
-		{Key: "severity", Value: e.severity.String()}, {Key: "security-severity", Value: scores[e.severity]},
+		{Key: "severity", Value: e.Severity.String()}, {Key: "security-severity", Value: scores[e.Severity]},
 	}
-	if len(e.attributes) > 0 {
-		properties.Set("attributes", e.attributes) // apart: a name among them may mean something to SARIF
+	if len(e.Attributes) > 0 {
+		properties.Set("attributes", e.Attributes) // apart: a name among them may mean something to SARIF
 	}
-	if e.mitigation != "" {
-		properties.Set("mitigation", e.mitigation)
+	if e.Mitigation != "" {
+		properties.Set("mitigation", e.Mitigation)
 	}
-	if len(e.references) > 0 {
+	if len(e.References) > 0 {
 		var references []any
-		for _, ref := range e.references {
+		for _, ref := range e.References {
 			references = append(references, finding.Object{{Key: "type", Value: ref.Type}, {Key: "value", Value: ref.Value}})
 		}
 		properties.Set("references", references)
@@ -134,14 +135,14 @@ func result(e *entry, places map[string]int) finding.Object {
 }
 
 // place is where a result is: an artifact where the location is a URI, else a name.
-func place(e *entry) finding.Object {
-	uri, ok := uriOf(e.location)
+func place(e *Entry) finding.Object {
+	uri, ok := uriOf(e.Location)
 	if !ok {
-		return finding.Object{{Key: "logicalLocations", Value: []any{finding.Object{{Key: "fullyQualifiedName", Value: e.location}}}}}
+		return finding.Object{{Key: "logicalLocations", Value: []any{finding.Object{{Key: "fullyQualifiedName", Value: e.Location}}}}}
 	}
 	physical := finding.Object{{Key: "artifactLocation", Value: finding.Object{{Key: "uri", Value: uri}}}}
 	for _, key := range []string{"line_number", "startLine", "start_line", "line"} {
-		if n, ok := e.attributes.Get(key); ok {
+		if n, ok := e.Attributes.Get(key); ok {
 			if line, ok := n.(float64); ok && line >= 1 && line < 1<<31 && line == float64(int(line)) {
 				physical.Set("region", finding.Object{{Key: "startLine", Value: int(line)}})
 				break

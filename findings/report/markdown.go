@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package persistencestaticreport
+package report
 
 import (
 	"context"
@@ -17,27 +17,27 @@ const (
 )
 
 // brief is what Markdown needs of a finding, so that not more is kept.
-func (e *entry) brief() *entry {
-	return &entry{
-		severity: e.severity, name: cut(e.name, maxMarkdownText), category: cut(e.category, maxMarkdownText),
-		location: cut(e.location, maxMarkdownText), state: e.state,
+func (e *Entry) brief() *Entry {
+	return &Entry{
+		Severity: e.Severity, Name: cut(e.Name, maxMarkdownText), Category: cut(e.Category, maxMarkdownText),
+		Location: cut(e.Location, maxMarkdownText), State: e.State,
 	}
 }
 
-func writeMarkdown(_ context.Context, r *report, w io.Writer) error {
+func writeMarkdown(_ context.Context, r *Report, w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# %s\n\n", plain(cut(r.scan.Title, maxMarkdownText)))
-	fmt.Fprintf(&out, "Scan %s of type %s in namespace %s", plain(r.scan.Name), plain(r.scan.Type), plain(r.scan.Namespace))
-	if r.scan.Finished != "" {
-		fmt.Fprintf(&out, ", finished %s", r.scan.Finished)
+	fmt.Fprintf(&out, "# %s\n\n", Plain(cut(r.Scan.Title, maxMarkdownText)))
+	fmt.Fprintf(&out, "Scan %s of type %s in namespace %s", Plain(r.Scan.Name), Plain(r.Scan.Type), Plain(r.Scan.Namespace))
+	if r.Scan.Finished != "" {
+		fmt.Fprintf(&out, ", finished %s", r.Scan.Finished)
 	}
 	fmt.Fprintf(&out, ": %d findings.\n", r.stats.total)
-	if r.comparison.HasPrevious() {
+	if r.Comparison != nil {
 		fmt.Fprintf(&out, "\nSince the previous run: %d new, %d fixed.\n", r.stats.newOnes, r.stats.fixed)
 	}
 	out.WriteString("\n| Severity | Findings |\n| --- | ---: |\n")
-	for s := range severities {
-		fmt.Fprintf(&out, "| %s | %d |\n", s.words(), r.stats.severities[s].count)
+	for s := range Severities {
+		fmt.Fprintf(&out, "| %s | %d |\n", s.Words(), r.stats.severities[s].count)
 	}
 	if r.stats.total == 0 {
 		return writeAll(w, out.String())
@@ -54,7 +54,7 @@ func writeGroups(out *strings.Builder, title string, all groups) {
 	}
 	fmt.Fprintf(out, "\n| %s | High | Medium | Low | Informational |\n| --- | ---: | ---: | ---: | ---: |\n", title)
 	for _, g := range all.top(topGroups) {
-		name := plain(cut(g.Name, maxMarkdownText))
+		name := Plain(cut(g.Name, maxMarkdownText))
 		if g.Name == "" {
 			name = "others"
 		}
@@ -66,21 +66,21 @@ func writeGroups(out *strings.Builder, title string, all groups) {
 	}
 }
 
-func (r *report) writeWorst(out *strings.Builder) {
+func (r *Report) writeWorst(out *strings.Builder) {
 	out.WriteString("\n| Severity | Name | Category | Location |")
 	line := "\n| --- | --- | --- | --- |"
-	if r.comparison.HasPrevious() {
+	if r.Comparison != nil {
 		out.WriteString(" State |")
 		line += " --- |"
 	}
 	out.WriteString(line + "\n")
 	left := maxMarkdown
-	for s := range severities {
+	for s := range Severities {
 		for _, e := range r.worst[s][:min(left, len(r.worst[s]))] {
 			left--
-			fmt.Fprintf(out, "| %s | %s | %s | %s |", s.words(), plain(e.name), plain(e.category), plain(e.location))
-			if e.state != "" {
-				fmt.Fprintf(out, " %s |", e.state)
+			fmt.Fprintf(out, "| %s | %s | %s | %s |", s.Words(), Plain(e.Name), Plain(e.Category), Plain(e.Location))
+			if e.State != "" {
+				fmt.Fprintf(out, " %s |", e.State)
 			}
 			out.WriteString("\n")
 		}
@@ -90,9 +90,9 @@ func (r *report) writeWorst(out *strings.Builder) {
 	}
 }
 
-// plain is a text in one line without a meaning in Markdown or HTML. Addresses must not become links on their own,
+// Plain is a text in one line without a meaning in Markdown or HTML. Addresses must not become links on their own,
 // since nobody knows where they lead.
-func plain(text string) string {
+func Plain(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return r <= ' ' || r == 0x7f || r == 0x85 || r == 0xa0 || r == 0x2028 || r == 0x2029
 	}), " ")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package persistencestaticreport
+package report
 
 import (
 	"context"
@@ -18,32 +18,34 @@ var columns = []string{
 	"state", "id", "attributes",
 }
 
-// writeCSV writes all findings as RFC 4180 says, with a header.
-func writeCSV(ctx context.Context, r *report, w io.Writer) error {
+func writeCSV(ctx context.Context, r *Report, w io.Writer) error { return r.WriteCSV(ctx, w) }
+
+// WriteCSV writes all findings as RFC 4180 says, with a header. It needs no sums, so it reads the findings once.
+func (in *Input) WriteCSV(ctx context.Context, w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
 	if err := out.Write(columns); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
 	}
-	err := r.each(ctx, func(e *entry) error {
+	err := in.Each(ctx, func(e *Entry) error {
 		var references []string
-		for _, ref := range e.references {
+		for _, ref := range e.References {
 			references = append(references, strings.TrimSpace(ref.Type+" "+ref.Value))
 		}
 		attributes := ""
-		if len(e.attributes) > 0 {
-			text, err := finding.AppendValue(nil, e.attributes)
+		if len(e.Attributes) > 0 {
+			text, err := finding.AppendValue(nil, e.Attributes)
 			if err != nil {
 				return fmt.Errorf("attributes: %w", err)
 			}
 			attributes = string(text)
 		}
 		cells := []string{
-			e.severity.String(), e.name, e.category, e.location, e.description, e.mitigation,
-			strings.Join(references, "\n"), e.identifiedAt, e.osiLayer, string(e.state), e.id, attributes,
+			e.Severity.String(), e.Name, e.Category, e.Location, e.Description, e.Mitigation,
+			strings.Join(references, "\n"), e.IdentifiedAt, e.OSILayer, string(e.State), e.ID, attributes,
 		}
 		for i := range cells {
-			cells[i] = inert(cells[i])
+			cells[i] = Inert(cells[i])
 		}
 		if err := out.Write(cells); err != nil {
 			return fmt.Errorf("write CSV: %w", err)
@@ -60,9 +62,9 @@ func writeCSV(ctx context.Context, r *report, w io.Writer) error {
 	return nil
 }
 
-// inert puts an apostrophe before what a spreadsheet would take for a formula, also after white space, which some
+// Inert puts an apostrophe before what a spreadsheet would take for a formula, also after white space, which some
 // programs drop.
-func inert(cell string) string {
+func Inert(cell string) string {
 	// NUL would end the cell for some programs.
 	cell = strings.ReplaceAll(cell, "\x00", "\uFFFD")
 	trimmed := strings.TrimLeft(cell, " \u00a0\ufeff\u200b")

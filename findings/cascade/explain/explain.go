@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cascading
+package explain
 
 import (
 	"errors"
@@ -8,12 +8,11 @@ import (
 	"io"
 	"slices"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/findings/cascade/child"
 	"github.com/scanyard/scanyard/findings/cascade/plan"
 	"github.com/scanyard/scanyard/findings/cascade/selector"
+	"github.com/scanyard/scanyard/findings/yamltext"
 )
 
 // Question is what Explain is asked about.
@@ -92,7 +91,7 @@ func Explain(q Question) (*Explanation, error) {
 	}
 	outcomes := p.Outcomes()
 	e.Rules = append(outcomes, e.Rules...)
-	if err := sentence(p, outcomes); err != nil {
+	if err := p.Failure(outcomes); err != nil {
 		e.Error = err.Error()
 	}
 	return e, nil
@@ -226,7 +225,7 @@ func encode(e *Explanation, format string) ([]byte, error) {
 	}
 	switch format {
 	case "yaml":
-		text, err := yaml.JSONToYAML(plain)
+		text, err := yamltext.Of(plain)
 		if err != nil {
 			return nil, fmt.Errorf("encode explanation: %w", err)
 		}
@@ -235,4 +234,10 @@ func encode(e *Explanation, format string) ([]byte, error) {
 		return append(plain, '\n'), nil
 	}
 	return nil, fmt.Errorf("there is no format %q; there are yaml and json", format)
+}
+
+func objectAt(o finding.Object, key string) finding.Object {
+	value, _ := o.Get(key)
+	object, _ := value.(finding.Object)
+	return object
 }
