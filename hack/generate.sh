@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Regenerates what is generated: deep copies, CRDs, the API reference.
+# Regenerates what is generated: deep copies, CRDs, the references of API, findings and command line, man pages.
 # Usage: generate.sh CONTROLLER-GEN CRD-REF-DOCS (packages with versions)
 set -euo pipefail
 cd "$(dirname "$0")/../apis"
@@ -9,11 +9,12 @@ export GOWORK=off
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 echo '// SPDX-License-Identifier: Apache-2.0' >"$tmp/header"
-go run "$controller_gen" object:headerFile="$tmp/header" paths=./execution/... paths=./cascading/...
+go run "$controller_gen" object:headerFile="$tmp/header" paths=./execution/... paths=./cascading/... paths=./settings/...
 mkdir "$tmp/crds"
-go run "$controller_gen" crd:generateEmbeddedObjectMeta=true paths=./execution/... paths=./cascading/... output:crd:dir="$tmp/crds"
+go run "$controller_gen" crd:generateEmbeddedObjectMeta=true paths=./execution/... paths=./cascading/... paths=./settings/... output:crd:dir="$tmp/crds"
 go run ./internal/crdtrim "$tmp/crds" ../charts/scanyard/crds
 go -C ../parsers run ./internal/findingsdoc ../docs/reference/findings.md
+go -C ../operator run ./internal/cli/clidoc ../docs/reference
 if [ -f ../docs/reference/config.yaml ]; then
   go run "$crd_ref_docs" --config=../docs/reference/config.yaml --source-path=. --renderer=markdown --output-path=../docs/reference/api.md >"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; exit 1; }
 fi
