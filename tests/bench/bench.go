@@ -37,6 +37,8 @@ type Options struct {
 	JobSyncs int
 	// SimNodes is how many nodes simulate pods.
 	SimNodes int
+	// Limit is how many Scans the cluster runs at a time; 0 for no limit.
+	Limit int
 	// Profile is a file for the operator's heap profile after the last step; empty for none.
 	Profile string
 	// Out gets the report.
@@ -104,6 +106,11 @@ func newRun(ctx context.Context, o Options, cluster *localcluster.Cluster) (*run
 	for i := range namespaces {
 		if err := prepare(ctx, c, namespace(i)); err != nil {
 			return nil, err
+		}
+	}
+	if o.Limit > 0 {
+		if err := c.Create(ctx, clusterLimit(o.Limit)); err != nil {
+			return nil, fmt.Errorf("limit the cluster: %w", err)
 		}
 	}
 	op, err := startOperator(ctx, o, cluster)

@@ -416,14 +416,14 @@ func TestCascadeRuleThatFails(t *testing.T) {
 		return spec
 	}
 	rules(t, ns, map[string]cascadingv1.CascadingRuleSpec{
-		"good":       expression(`finding.category == "Open Port" && finding.attributes.port > ` + strconv.Itoa(web.Port-1) + ` && finding.attributes.state in ["open"]`),
-		"none":       expression(`finding.category == "Open Port" && finding.attributes.port < ` + port),
-		"misspelled": expression(`finding.categry == "Open Port"`),
-		"refused":    refused,
+		"good":      expression(`finding.category == "Open Port" && finding.attributes.port > ` + strconv.Itoa(web.Port-1) + ` && finding.attributes.state in ["open"]`),
+		"none":      expression(`finding.category == "Open Port" && finding.attributes.port < ` + port),
+		"expensive": expression(`lists.range(2000).all(i, lists.range(2000).all(j, finding.name != string(i * j)))`),
+		"refused":   refused,
 	})
 	one := func(c *executionv1.CascadeSpec) { c.MaxDepth = new(int32(1)) }
 	s := cascadingOn(scans.New(ns, "nmap-unlucky", "nmap", "-p", port, web.Host), one)
-	got := errored(t, s, executionv1.ReasonHookFailed, `Hook "cascading-scans"`, "rule misspelled", "categry", "rule refused", "metadata.labels")
+	got := errored(t, s, executionv1.ReasonHookFailed, `Hook "cascading-scans"`, "rule expensive", "costs more", "rule refused", "metadata.labels")
 	if strings.Contains(scans.Ready(got).Message, "rule good") || strings.Contains(scans.Ready(got).Message, "rule none") {
 		t.Errorf("rules without mistakes are named: %s", scans.Ready(got).Message)
 	}

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -71,7 +72,8 @@ var scannerCharts = map[string]scannerChart{
 }
 
 // everyChart lists the charts of the repository but the operator's, which all tests
-// use.
+// use, and those of auto-discovery, which install no kinds of ours and have tests of
+// their own.
 func everyChart(t *testing.T) []string {
 	t.Helper()
 	all, err := w.helm.Charts()
@@ -83,7 +85,7 @@ func everyChart(t *testing.T) []string {
 			t.Errorf("there is no chart %s", name)
 		}
 	}
-	return slices.DeleteFunc(all, func(name string) bool { return name == "scanyard" })
+	return slices.DeleteFunc(all, func(name string) bool { return name == "scanyard" || strings.HasPrefix(name, "auto-discovery") })
 }
 
 // objects are those of one namespace, or of the cluster.
@@ -179,13 +181,14 @@ func clusterCharts(t *testing.T) {
 	}
 }
 
-// installTogether installs releases for the whole cluster, some at a time.
+// installTogether installs releases, some at a time; those without a namespace for the
+// whole cluster.
 func installTogether(ctx context.Context, releases []install.Release) error {
 	const together = 4
 	var g errgroup.Group
 	g.SetLimit(together)
 	for _, r := range releases {
-		r.Namespace = clusterNamespace
+		r.Namespace = cmp.Or(r.Namespace, clusterNamespace)
 		g.Go(func() error { return w.helm.Install(ctx, r) })
 	}
 	return g.Wait()

@@ -172,6 +172,7 @@ func (w *world) installOperator(ctx context.Context, c *localcluster.Cluster) (e
 		Store: c.ObjectStore,
 		Values: map[string]any{
 			"presignedUrlExpirationTimes": map[string]any{"scanners": uploadURLs, "parsers": "1h", "hooks": "1h"},
+			"scanPolicy":                  policyValues(),
 		},
 		Args: []string{"--missing-kind-grace=5s"},
 	})

@@ -52,6 +52,7 @@ type rig struct {
 	admin    client.WithWatch
 	proxy    *s3fault.Proxy
 	operator *install.Process
+	helm     *install.Helm
 	store    *minio.Client
 	scans    *follow.Objects[*executionv1.Scan]
 	ran      ledger.Ledger
@@ -130,15 +131,15 @@ func (r *rig) install(p install.Programs) {
 	r.t.Helper()
 	cfg, err := r.cluster.RESTConfig()
 	r.must(err)
-	helm, err := install.NewHelm(r.ctx, p, r.cluster.Kubeconfig, r.t.TempDir())
+	r.helm, err = install.NewHelm(r.ctx, p, r.cluster.Kubeconfig, r.t.TempDir())
 	r.must(err)
 	store := r.cluster.ObjectStore
 	store.Endpoint = r.proxy.Endpoint()
-	_, err = helm.InstallOperator(r.ctx, cfg, install.OperatorOptions{Store: store, Values: map[string]any{"replicas": 0}})
+	_, err = r.helm.InstallOperator(r.ctx, cfg, install.OperatorOptions{Store: store, Values: map[string]any{"replicas": 0}})
 	r.must(err)
 	for i := range namespaces {
 		ns := namespace(i)
-		r.must(helm.Install(r.ctx, install.Release{Chart: "test-scan", Namespace: ns}))
+		r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Namespace: ns}))
 		r.must(r.admin.Create(r.ctx, &executionv1.ScanCompletionHook{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reads"},
 			Spec:       executionv1.ScanCompletionHookSpec{Type: executionv1.ReadOnly, Image: "docker.io/fault/ok"},

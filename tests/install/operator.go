@@ -54,7 +54,7 @@ type OperatorOptions struct {
 
 // InstallOperator installs the chart scanyard and waits until the operator is ready.
 func (h *Helm) InstallOperator(ctx context.Context, cfg *rest.Config, o OperatorOptions) (*Operator, error) {
-	free, err := ports.Free(3)
+	free, err := ports.Free(4)
 	if err != nil {
 		return nil, fmt.Errorf("install the operator: %w", err)
 	}
@@ -66,7 +66,7 @@ func (h *Helm) InstallOperator(ctx context.Context, cfg *rest.Config, o Operator
 	if err := op.writeKeys(ctx, o.Store); err != nil {
 		return nil, fmt.Errorf("install the operator: %w", err)
 	}
-	values, err := op.values(o, free[1])
+	values, err := op.values(o, free[1], free[3])
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (op *Operator) writeKeys(ctx context.Context, s localcluster.ObjectStore) e
 
 // values are those that anybody with an object storage of their own sets, and the
 // addresses, which have to differ from the defaults where pods share a network.
-func (op *Operator) values(o OperatorOptions, health int) (map[string]any, error) {
+func (op *Operator) values(o OperatorOptions, health, webhook int) (map[string]any, error) {
 	host, port, err := net.SplitHostPort(o.Store.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("install the operator: %w", err)
@@ -113,6 +113,8 @@ func (op *Operator) values(o OperatorOptions, health int) (map[string]any, error
 			"enabled": true, "tls": map[string]any{"enabled": false}, "endpoint": host, "port": port, "bucket": o.Store.Bucket,
 			"region": o.Store.Region, "pathStyle": true, "keySecret": keysSecret,
 		},
+		// The API server goes through a Service, which loopback addresses cannot stand behind.
+		"webhook":        map[string]any{"port": webhook},
 		"uploadEndpoint": map[string]any{"url": "https://" + op.Upload},
 		"probes":         map[string]any{"liveness": liveness, "readiness": probe("/readyz")},
 		"extraArgs": append([]string{

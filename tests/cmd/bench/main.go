@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures the operator with Scans whose pods end at once.
+// Command bench measures the operator with Scans whose pods end at once: what it uses, and
+// how fair it is between namespaces.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -17,12 +19,18 @@ import (
 	"github.com/scanyard/scanyard/tests/bench"
 )
 
-const usage = `bench lets Scans run whose pods end at once, and prints what the operator did and used.
+const usage = `bench [flags]
+bench fairness [flags]
+
+bench lets Scans run whose pods end at once, and prints what the operator did and used.
 
 Columns: finished Scans after the step, Scans added by it, Scans finished per second,
 writes of the operator to the API server per Scan, its CPU time per Scan, its memory
 now and at its peak, and how long it took from the end of a scanner Job, as a watch
 shows it, until the parser Job was there.
+
+bench fairness lets one namespace flood the queue, and compares how long others take
+for a few Scans beside it and on an idle cluster.
 
 Flags:
 `
@@ -37,8 +45,20 @@ func main() {
 	flag.IntVar(&o.JobSyncs, "job-syncs", 10, "Jobs that the Job controller handles at a time; 10 is Kubernetes' default")
 	flag.IntVar(&o.SimNodes, "sim-nodes", 10, "nodes that simulate pods")
 	flag.StringVar(&o.Profile, "profile", "", "`file` for the operator's heap profile after the last step (go tool pprof)")
+	var f bench.Fairness
+	flag.IntVar(&f.Tenants, "tenants", 99, "fairness: small namespaces")
+	flag.IntVar(&f.Each, "each", 10, "fairness: Scans of each")
+	flag.IntVar(&f.Flood, "flood", 9000, "fairness: Scans of the namespace with many")
+	flag.IntVar(&o.Limit, "limit", 0, "Scans that the cluster runs at a time; 0 for no limit, for fairness 50")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
-	flag.Parse()
+	args := os.Args[1:]
+	fairness := len(args) > 0 && args[0] == "fairness"
+	if fairness {
+		args = args[1:]
+	}
+	if err := flag.CommandLine.Parse(args); err != nil {
+		os.Exit(2) // never: the flag set exits by itself
+	}
 	for text := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || len(o.Sizes) > 0 && n <= o.Sizes[len(o.Sizes)-1] {
@@ -49,7 +69,13 @@ func main() {
 	}
 	o.Bin, o.CRDs, o.Out = filepath.Join(*root, "bin"), filepath.Join(*root, "charts", "scanyard", "crds"), os.Stdout
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := bench.Run(ctx, o)
+	var err error
+	if fairness {
+		f.Limit = cmp.Or(o.Limit, 50)
+		err = bench.PrintFairness(ctx, o, f)
+	} else {
+		err = bench.Run(ctx, o)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -13,14 +13,10 @@ import (
 	"sync"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/tests/follow"
 	"github.com/scanyard/scanyard/tests/gitrepo"
 	"github.com/scanyard/scanyard/tests/install"
-	"github.com/scanyard/scanyard/tests/scans"
 	"github.com/scanyard/scanyard/tests/target"
+	"github.com/scanyard/scanyard/tests/terminal"
 	"github.com/scanyard/scanyard/tests/webhook"
 )
 
@@ -30,12 +26,14 @@ var errNotAsExpected = errors.New("a step did not give the expected result")
 // stage is everything that the steps stand on.
 type stage struct {
 	*yard
-	// alice is a developer of team-a; the admin is the cluster's.
-	alice  client.Client
-	target *target.Target
-	repo   *gitrepo.Repository
-	hooks  *webhook.Receiver
-	scans  *follow.Objects[*executionv1.Scan]
+	// alice is a developer of team-a, root the cluster's admin: the command line as each
+	// of them types it.
+	alice, root terminal.Program
+	clock       *clock
+	files       string
+	target      *target.Target
+	repo        *gitrepo.Repository
+	hooks       *webhook.Receiver
 }
 
 // Namespaces of the demo.
@@ -79,18 +77,15 @@ func demo(ctx context.Context, out io.Writer, s settings) (err error) {
 
 // play installs, runs the steps and reports.
 func (st *stage) play(ctx context.Context, c *clock, kept bool) error {
-	alice, err := st.team(ctx, teamA, "alice")
-	if err != nil {
+	if err := st.team(ctx, teamA, "alice"); err != nil {
 		return err
 	}
-	st.alice = alice
+	st.clock, st.root = c, st.commandLine()
+	st.alice = st.root.With("--as", "alice")
 	if err := st.installAll(ctx, c.say, st.releases()); err != nil {
 		return err
 	}
 	c.say("the operator is ready\n")
-	st.scans = follow.Start[*executionv1.Scan](ctx, st.admin, &executionv1.ScanList{}, progress(c))
-	defer st.scans.Stop()
-
 	steps := st.steps()
 	results := make([]result, len(steps))
 	var wait sync.WaitGroup
@@ -98,7 +93,7 @@ func (st *stage) play(ctx context.Context, c *clock, kept bool) error {
 		wait.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 			defer cancel()
-			results[i].rows, results[i].err = step.run(ctx)
+			results[i].findings, results[i].err = step.run(ctx)
 		})
 	}
 	wait.Wait()
@@ -142,7 +137,7 @@ func serve(ctx context.Context, dir string) (*stage, error) {
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	return &stage{target: t, repo: repo, hooks: webhook.Start()}, nil
+	return &stage{files: dir, target: t, repo: repo, hooks: webhook.Start()}, nil
 }
 
 func (st *stage) close(dir string) error {
@@ -170,26 +165,5 @@ func (st *stage) releases() []install.Release {
 			Name: "generic-webhook", Chart: "generic-webhook", Namespace: security,
 			Values: webhookTo("/security", map[string]any{"clusterWide": true, "executionNamespace": security}),
 		},
-	}
-}
-
-// progress prints a line whenever a Scan says something new.
-func progress(c *clock) func(*executionv1.Scan, bool) {
-	said := map[string]string{}
-	return func(s *executionv1.Scan, there bool) {
-		ready := scans.Ready(s)
-		if !there || ready.Reason == "" {
-			return
-		}
-		state := string(s.Status.State)
-		if state == "" {
-			state = "waiting"
-		}
-		key, line := s.Namespace+"/"+s.Name, fmt.Sprintf("%-15s %s", state, ready.Message)
-		if said[key] == line {
-			return
-		}
-		said[key] = line
-		c.say("%-26s %s", key, line)
 	}
 }

@@ -53,31 +53,27 @@ func up(ctx context.Context, out io.Writer, s settings) (err error) {
 		return fmt.Errorf("read the API server's address: %w", err)
 	}
 	kubectl := s.programs.Path("localcluster") + " kubectl --data-dir " + y.cluster.DataDir
-	fmt.Fprintf(out, instructions, y.cluster.Kubeconfig, kubectl, api.Port(), teamA, os.Args[0])
+	fmt.Fprintf(out, instructions, y.cluster.Kubeconfig, kubectl, api.Port(), teamA, os.Args[0], s.programs.Path("scanyard"))
 	return nil
 }
 
-// instructions take the kubeconfig, a kubectl, a port to scan, the team's namespace
-// and this program.
+// instructions take the kubeconfig, a kubectl, a port to scan, the team's namespace,
+// this program, and the command line.
 const instructions = `Your cluster:
 
   export KUBECONFIG=%[1]s
+  alias scanyard="%[6]s -n %[4]s"
   alias kubectl="%[2]s"     # unless you have one
 
 Scan something; the cluster's own API server will do:
 
-  kubectl apply -f - <<EOF
-  apiVersion: execution.securecodebox.io/v1
-  kind: Scan
-  metadata: {name: first, namespace: %[4]s}
-  spec: {scanType: nmap, parameters: [-p, "%[3]s", 127.0.0.1]}
-  EOF
-  kubectl -n %[4]s get scans -w
-  kubectl -n %[4]s describe scan first
-  curl -s "$(kubectl -n %[4]s get scan first -o jsonpath='{.status.findingDownloadLink}')"
+  scanyard scan nmap --wait -- -p %[3]s 127.0.0.1
+  scanyard findings nmap
+  scanyard describe nmap
+  scanyard --help
 
 Installed for namespace %[4]s are nmap, gitleaks and test-scan; nmap is also there for
-all namespaces (spec.resourceMode: clusterWide). When you are done: %[5]s down
+all namespaces (--cluster-wide). When you are done: %[5]s down
 `
 
 // down removes the cluster of up, also one that has died.

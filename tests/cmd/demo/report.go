@@ -2,30 +2,26 @@
 
 package main
 
-import (
-	"fmt"
-	"text/tabwriter"
-)
+import "fmt"
 
 // result is how a step ended.
 type result struct {
-	rows []row
-	err  error
+	// findings is what the command findings prints of its scan.
+	findings typed
+	err      error
 }
+
+// typed is a command, and what it has printed.
+type typed struct{ command, said string }
 
 // report prints the findings and a verdict per step, and says whether all are good.
 func report(c *clock, steps []step, results []result) bool {
-	fmt.Fprint(c.out, "\nFindings, read back from S3 through the links in the Scans' status:\n\n")
-	w := tabwriter.NewWriter(c.out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "  SCAN\tSEVERITY\tCATEGORY\tFINDING\tWHERE")
+	fmt.Fprintln(c.out)
 	for _, r := range results {
-		for _, f := range r.rows {
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", f.scan, f.severity, f.category, f.name, f.where)
+		if r.findings.command != "" {
+			fmt.Fprintf(c.out, "$ %s\n%s\n", r.findings.command, r.findings.said)
 		}
 	}
-	// The writer below is the terminal; if that is gone there is nobody to tell.
-	_ = w.Flush()
-	fmt.Fprintln(c.out)
 	ok := true
 	for i, s := range steps {
 		verdict := "PASS"

@@ -4,90 +4,106 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/terminal"
 )
 
 const (
 	// stepTimeout bounds a step on a busy machine.
 	stepTimeout = 2 * time.Minute
-	// seconds is how soon trouble has to show in a condition.
+	// seconds is how soon trouble has to show.
 	seconds = 15 * time.Second
 )
 
 // step is one of the five things that the demo shows.
 type step struct {
 	title string
-	run   func(context.Context) ([]row, error)
+	run   func(context.Context) (typed, error)
 }
-
-// row is a line of the table of findings.
-type row struct{ scan, severity, category, name, where string }
 
 func (st *stage) steps() []step {
 	return []step{
 		{"team scan: nmap finds the open ports and their services", st.openPorts},
 		{"team scan: gitleaks finds the credential in the history of a repository", st.leakedSecret},
 		{"cluster admin's scan in another namespace, with the cluster's own hook", st.clusterWide},
-		{"a scan type that is not installed: the condition says what to install", st.notInstalled},
-		{"an image that does not exist: the condition says so within seconds", st.noImage},
+		{"a scan type that is not installed: the command says what to install", st.notInstalled},
+		{"an image that does not exist: it is said within seconds, and the scan cancelled", st.noImage},
 	}
 }
 
-// start applies a Scan and returns it once the condition holds.
-func (st *stage) start(ctx context.Context, c client.Client, s *executionv1.Scan, cond func(*executionv1.Scan) bool) (*executionv1.Scan, error) {
-	if err := c.Create(ctx, s); err != nil {
-		return nil, fmt.Errorf("apply Scan %s/%s: %w", s.Namespace, s.Name, err)
+// outcome is what the command line tells of a scan that is Done.
+type outcome struct {
+	uid      types.UID
+	findings []finding.Finding
+	table    typed
+}
+
+// said tells a line of progress of a scan, with the demo's own time at its beginning.
+func (st *stage) said(namespace, line string) {
+	_, rest, _ := strings.Cut(strings.TrimSpace(line), "  ")
+	if name, what, ok := strings.Cut(rest, "  "); ok {
+		st.clock.say("%-26s %s", namespace+"/"+name, what)
 	}
-	got, err := st.scans.Until(ctx, s.Namespace, s.Name, func(s *executionv1.Scan, there bool) bool { return there && cond(s) })
+}
+
+// scan starts a scan as its user types it, and tells how it gets on.
+func (st *stage) scan(ctx context.Context, who terminal.Program, namespace string, each func(string) bool, args ...string) (terminal.Result, error) {
+	args = append([]string{"-n", namespace, "scan"}, args...)
+	st.clock.say("$ scanyard %s", strings.Join(append(who.Args, args...), " "))
+	return who.Watch(ctx, func(line string) bool {
+		st.said(namespace, line)
+		return each == nil || each(line)
+	}, args...)
+}
+
+// finish runs a scan to its end, which has to be good, and reads its findings.
+func (st *stage) finish(ctx context.Context, who terminal.Program, namespace, name string, args ...string) (outcome, error) {
+	var o outcome
+	r, err := st.scan(ctx, who, namespace, nil, args...)
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("it ended with %s", r.Said())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("waited too long (%w); it says: %s", err, scans.Ready(got).Message)
+		return o, err
 	}
-	return got, nil
-}
-
-// finish runs a Scan to its end, which has to be good, and returns its findings
-// as its status links to them.
-func (st *stage) finish(ctx context.Context, c client.Client, s *executionv1.Scan) ([]finding.Finding, error) {
-	got, err := st.start(ctx, c, s, (*executionv1.Scan).Settled)
-	if err != nil {
-		return nil, err
-	}
-	if got.Status.State != executionv1.ScanStateDone {
-		return nil, fmt.Errorf("it ended %s: %s", got.Status.State, got.Status.ErrorDescription)
-	}
-	findings, err := scans.Findings(ctx, got)
-	if err == nil && int64(len(findings)) != scans.Count(got) {
-		err = fmt.Errorf("status counts %d findings, storage has %d", scans.Count(got), len(findings))
-	}
-	return findings, err
-}
-
-// rows makes lines of the table.
-func rows(s *executionv1.Scan, findings []finding.Finding) []row {
-	var out []row
-	for i := range findings {
-		f := &findings[i]
-		where := f.Location.Or("")
-		if file, ok := f.Attributes.Text("file").Get(); ok {
-			where = file
-			if commit, ok := f.Attributes.Text("commit").Get(); ok && len(commit) > 10 {
-				where += " in commit " + commit[:10]
-			}
+	ask := func(args ...string) string {
+		var r terminal.Result
+		if err == nil {
+			r, err = who.Run(ctx, append([]string{"-n", namespace}, args...)...)
 		}
-		out = append(out, row{s.Namespace + "/" + s.Name, f.Severity.String(), f.Category.String(), f.Name.String(), where})
+		if err == nil && r.Code != 0 {
+			err = fmt.Errorf("scanyard %s: %s", args[0], r.Said())
+		}
+		return r.Out
 	}
-	return out
+	o.uid = types.UID(ask("get", name, "-o", "jsonpath={.metadata.uid}"))
+	count := ask("get", name, "-o", "jsonpath={.status.findings.count}")
+	stored := ask("findings", name, "-o", "json")
+	o.table = typed{strings.Join(append(append([]string{"scanyard"}, who.Args...), "-n", namespace, "findings", name), " "), ask("findings", name)}
+	if err != nil {
+		return o, err
+	}
+	if err := json.Unmarshal([]byte(stored), &o.findings); err != nil {
+		return o, fmt.Errorf("read the findings of %s: %w", name, err)
+	}
+	if strconv.Itoa(len(o.findings)) != count {
+		return o, fmt.Errorf("status counts %s findings, storage has %d", count, len(o.findings))
+	}
+	return o, nil
 }
 
 // hasServices says which of the target's services are not among the findings.
@@ -109,20 +125,19 @@ func (st *stage) hasServices(findings []finding.Finding) error {
 }
 
 // openPorts is step 1.
-func (st *stage) openPorts(ctx context.Context) ([]row, error) {
-	s := scans.New(teamA, "open-ports", "nmap", "-sV", "-p", st.target.Ports(), st.target.Host)
-	findings, err := st.finish(ctx, st.alice, s)
+func (st *stage) openPorts(ctx context.Context) (typed, error) {
+	o, err := st.finish(ctx, st.alice, teamA, "open-ports", "nmap", "--name", "open-ports", "--wait", "--", "-sV", "-p", st.target.Ports(), st.target.Host)
 	if err != nil {
-		return nil, err
+		return o.table, err
 	}
-	return rows(s, findings), errors.Join(st.hasServices(findings), st.delivered("/team-a", s))
+	return o.table, errors.Join(st.hasServices(o.findings), st.delivered("/team-a", o.uid))
 }
 
 // delivered says whether a hook has posted a Scan, with its findings, once.
-func (st *stage) delivered(path string, s *executionv1.Scan) error {
+func (st *stage) delivered(path string, scan types.UID) error {
 	count, findings := 0, 0
 	for _, d := range st.hooks.At(path) {
-		if d.Scan.UID == s.UID {
+		if d.Scan.UID == scan {
 			count++
 			findings = len(d.Findings)
 		}
@@ -133,73 +148,96 @@ func (st *stage) delivered(path string, s *executionv1.Scan) error {
 	return nil
 }
 
-// leakedSecret is step 2: the repository is cloned by an init container into a
-// volume that the scanner reads.
-func (st *stage) leakedSecret(ctx context.Context) ([]row, error) {
-	s := scans.New(teamA, "leaked-secrets", "gitleaks", "--source", "/repo")
-	mount := corev1.VolumeMount{Name: "repo", MountPath: "/repo"}
-	s.Spec.Volumes = []corev1.Volume{{Name: "repo", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-	s.Spec.VolumeMounts = []corev1.VolumeMount{mount}
-	s.Spec.InitContainers = []corev1.Container{{
-		Name: "clone", Image: "docker.io/alpine/git:latest", Command: []string{"git", "clone", "--quiet", st.repo.URL, "/repo"},
-		VolumeMounts: []corev1.VolumeMount{mount},
-	}}
-	findings, err := st.finish(ctx, st.alice, s)
-	if err != nil {
-		return nil, err
+// leaked is a scan that needs more than flags say: the repository is cloned by an init
+// container into a volume that the scanner reads.
+const leaked = `apiVersion: execution.securecodebox.io/v1
+kind: Scan
+metadata: {name: leaked-secrets}
+spec:
+  scanType: gitleaks
+  parameters: [--source, /repo]
+  volumes: [{name: repo, emptyDir: {}}]
+  volumeMounts: [{name: repo, mountPath: /repo}]
+  initContainers:
+    - name: clone
+      image: docker.io/alpine/git:latest
+      command: [git, clone, --quiet, %q, /repo]
+      volumeMounts: [{name: repo, mountPath: /repo}]
+`
+
+// leakedSecret is step 2.
+func (st *stage) leakedSecret(ctx context.Context) (typed, error) {
+	file := filepath.Join(st.files, "leaked-secrets.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, leaked, st.repo.URL), 0o600); err != nil {
+		return typed{}, fmt.Errorf("write the scan: %w", err)
 	}
-	for i := range findings {
-		a := findings[i].Attributes
+	o, err := st.finish(ctx, st.alice, teamA, "leaked-secrets", "--from", file, "--wait")
+	if err != nil {
+		return o.table, err
+	}
+	for i := range o.findings {
+		a := o.findings[i].Attributes
 		if a.Text("offender").String() == st.repo.Secret && a.Text("file").String() == st.repo.File {
-			return rows(s, findings), st.delivered("/team-a", s)
+			return o.table, st.delivered("/team-a", o.uid)
 		}
 	}
-	return rows(s, findings), fmt.Errorf("the planted credential in %s is not among the %d findings", st.repo.File, len(findings))
+	return o.table, fmt.Errorf("the planted credential in %s is not among the %d findings", st.repo.File, len(o.findings))
 }
 
 // clusterWide is step 3. The hook of team-b must not run for it.
-func (st *stage) clusterWide(ctx context.Context) ([]row, error) {
-	s := scans.NewClusterWide(teamB, "security-check", "nmap", "-sV", "-p", st.target.Ports(), st.target.Host)
-	findings, err := st.finish(ctx, st.admin, s)
+func (st *stage) clusterWide(ctx context.Context) (typed, error) {
+	o, err := st.finish(ctx, st.root, teamB, "security-check", "nmap", "--cluster-wide", "--name", "security-check", "--wait", "--", "-sV", "-p", st.target.Ports(), st.target.Host)
 	if err != nil {
-		return nil, err
+		return o.table, err
 	}
-	errs := []error{st.hasServices(findings), st.delivered("/security", s)}
+	errs := []error{st.hasServices(o.findings), st.delivered("/security", o.uid)}
 	if n := len(st.hooks.At("/team-b")); n > 0 {
 		errs = append(errs, fmt.Errorf("the team's own hook ran %d times for the cluster admin's scan", n))
 	}
 	var jobs batchv1.JobList
-	errs = append(errs, st.admin.List(ctx, &jobs, client.HasLabels{executionv1.LabelHookName}, client.MatchingLabels{executionv1.LabelScanUID: string(s.UID)}))
+	errs = append(errs, st.admin.List(ctx, &jobs, client.HasLabels{executionv1.LabelHookName}, client.MatchingLabels{executionv1.LabelScanUID: string(o.uid)}))
 	if len(jobs.Items) != 1 || jobs.Items[0].Namespace != security {
 		errs = append(errs, fmt.Errorf("found %d hook Jobs, want one in namespace %s", len(jobs.Items), security))
 	}
-	return rows(s, findings), errors.Join(errs...)
+	return o.table, errors.Join(errs...)
 }
 
-// troubled runs a Scan until its condition has a reason, which has to be soon.
-func (st *stage) troubled(ctx context.Context, c client.Client, s *executionv1.Scan, reason string, says ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, seconds)
-	defer cancel()
-	got, err := st.start(ctx, c, s, func(s *executionv1.Scan) bool { return scans.Ready(s).Reason == reason })
+// says makes sure that a call has ended with a code and has said certain things.
+func says(r terminal.Result, err error, code int, parts ...string) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range says {
-		if !strings.Contains(scans.Ready(got).Message, part) {
-			return fmt.Errorf("the condition does not say %q: %s", part, scans.Ready(got).Message)
+	if r.Code != code {
+		return fmt.Errorf("want exit code %d, got %s", code, r.Said())
+	}
+	for _, part := range parts {
+		if !strings.Contains(r.Out+r.ErrOut, part) {
+			return fmt.Errorf("it does not say %q: %s", part, r.Said())
 		}
 	}
 	return nil
 }
 
 // notInstalled is step 4.
-func (st *stage) notInstalled(ctx context.Context) ([]row, error) {
-	s := scans.New(teamA, "not-installed", "nikto", "-h", st.target.Host)
-	return nil, st.troubled(ctx, st.alice, s, executionv1.ReasonScanTypeNotFound, `"nikto"`, "helm install nikto")
+func (st *stage) notInstalled(ctx context.Context) (typed, error) {
+	r, err := st.scan(ctx, st.alice, teamA, nil, "nikto", "--", "-h", st.target.Host)
+	if err == nil {
+		st.clock.say("%s: %s", teamA, strings.TrimSpace(r.ErrOut))
+	}
+	return typed{}, says(r, err, 1, `"nikto"`, "helm install nikto")
 }
 
-// noImage is step 5.
-func (st *stage) noImage(ctx context.Context) ([]row, error) {
-	s := scans.New(teamC, "no-image", "nmap", st.target.Host)
-	return nil, st.troubled(ctx, st.admin, s, executionv1.ReasonImagePull, "docker.io/securecodebox/scaner-nmap", "cannot be pulled")
+// noImage is step 5. Ctrl-C ends the watching only, so the scan is cancelled then.
+func (st *stage) noImage(ctx context.Context) (typed, error) {
+	soon, cancel := context.WithTimeout(ctx, seconds)
+	defer cancel()
+	const trouble = "cannot be pulled"
+	watching := func(line string) bool { return !strings.Contains(line, trouble) }
+	r, err := st.scan(soon, st.root, teamC, watching, "nmap", "--name", "no-image", "--wait", "--", st.target.Host)
+	if err := says(r, err, 130, "docker.io/securecodebox/scaner-nmap", trouble, "the scan goes on"); err != nil {
+		return typed{}, err
+	}
+	st.clock.say("$ scanyard -n %s cancel no-image", teamC)
+	r, err = st.root.Run(ctx, "-n", teamC, "cancel", "no-image")
+	return typed{}, says(r, err, 0, "cancelled")
 }

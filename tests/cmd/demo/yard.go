@@ -24,16 +24,18 @@ import (
 	"github.com/scanyard/scanyard/tests/install"
 	"github.com/scanyard/scanyard/tests/localcluster"
 	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/terminal"
 )
 
 // yard is a running cluster with the operator installed.
 type yard struct {
-	dir     string
-	cluster *localcluster.Cluster
-	config  *rest.Config
-	admin   client.WithWatch
-	helm    *install.Helm
-	op      *install.Operator
+	dir      string
+	programs install.Programs
+	cluster  *localcluster.Cluster
+	config   *rest.Config
+	admin    client.WithWatch
+	helm     *install.Helm
+	op       *install.Operator
 }
 
 // Files of the demo beside the cluster's own.
@@ -41,6 +43,7 @@ const (
 	clusterDir = "cluster"
 	helmDir    = "helm"
 	imagesMap  = "images.yaml"
+	cacheDir   = "kube-cache"
 )
 
 // Bounds of the waits; a machine that is busy takes several times as long as usual.
@@ -58,7 +61,7 @@ func startCluster(ctx context.Context, p install.Programs, dir string, detached 
 	if err := install.WriteImagesMap(images, p.Images()); err != nil {
 		return nil, err
 	}
-	y := &yard{dir: dir}
+	y := &yard{dir: dir, programs: p}
 	var err error
 	if detached {
 		y.cluster, err = startDetached(ctx, p, filepath.Join(dir, clusterDir), images)
@@ -107,6 +110,7 @@ func removeFiles(dir string) error {
 		localcluster.Remove(localcluster.Layout(filepath.Join(dir, clusterDir))),
 		os.RemoveAll(filepath.Join(dir, helmDir)),
 		os.RemoveAll(filepath.Join(dir, imagesMap)),
+		os.RemoveAll(filepath.Join(dir, cacheDir)),
 	}
 	if left, err := os.ReadDir(dir); err == nil && len(left) == 0 {
 		errs = append(errs, os.Remove(dir))
@@ -152,9 +156,17 @@ func describe(r install.Release) string {
 	return fmt.Sprintf("helm install %-22s %s", r.Chart, what)
 }
 
+// commandLine is scanyard as the cluster's admin types it.
+func (y *yard) commandLine() terminal.Program {
+	return terminal.Program{
+		Path: y.programs.Path("scanyard"),
+		Env:  []string{"KUBECONFIG=" + y.cluster.Kubeconfig, "KUBECACHEDIR=" + filepath.Join(y.dir, cacheDir)},
+	}
+}
+
 // team makes a namespace and a user who may edit in it, as teams have it on real
-// clusters, and returns that user's client.
-func (y *yard) team(ctx context.Context, namespace, user string) (client.WithWatch, error) {
+// clusters.
+func (y *yard) team(ctx context.Context, namespace, user string) error {
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user + "-edits"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
@@ -162,10 +174,10 @@ func (y *yard) team(ctx context.Context, namespace, user string) (client.WithWat
 	}
 	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, binding} {
 		if err := y.admin.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
-			return nil, fmt.Errorf("make namespace %s: %w", namespace, err)
+			return fmt.Errorf("make namespace %s: %w", namespace, err)
 		}
 	}
-	return scans.Connect(scans.As(y.config, user))
+	return nil
 }
 
 // clock prints lines with the seconds since the start.

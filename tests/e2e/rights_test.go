@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/tests/install"
+	"github.com/scanyard/scanyard/tests/scans"
+)
+
+// who is somebody whose rights are measured.
+type who struct {
+	title  string
+	user   string
+	groups []string
+	// names are objects that are asked about, by resource, where a right may hold for one
+	// only. Without a name, all objects of the resource are asked about.
+	names map[string]string
+}
+
+func person(title, user string, groups ...string) who {
+	return who{title: title, user: user, groups: append(groups, "system:authenticated")}
+}
+
+func podAccount(title, ns, name string) who {
+	return who{title: title, user: "system:serviceaccount:" + ns + ":" + name, groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + ns, "system:authenticated"}}
+}
+
+// thing is what rights are about.
+type thing struct {
+	group, name, subresource string
+	cluster                  bool
+}
+
+func (r thing) String() string {
+	name := r.name
+	if r.subresource != "" {
+		name += "/" + r.subresource
+	}
+	return name
+}
+
+const (
+	ourGroup       = "execution.securecodebox.io"
+	rulesGroup     = "cascading.securecodebox.io"
+	settingsGroup  = "settings.scanyard.io"
+	admissionGroup = "admissionregistration.k8s.io"
+)
+
+// things are ours, and those of Kubernetes by which somebody could get at ours.
+var things = []thing{
+	{group: ourGroup, name: "scans"},
+	{group: ourGroup, name: "scans", subresource: "status"},
+	{group: ourGroup, name: "scheduledscans"},
+	{group: ourGroup, name: "scheduledscans", subresource: "status"},
+	{group: ourGroup, name: "scantypes"},
+	{group: ourGroup, name: "parsedefinitions"},
+	{group: ourGroup, name: "scancompletionhooks"},
+	{group: rulesGroup, name: "cascadingrules"},
+	{group: settingsGroup, name: "scansettings"},
+	{group: settingsGroup, name: "scansettings", subresource: "status"},
+	{group: ourGroup, name: "clusterscantypes", cluster: true},
+	{group: ourGroup, name: "clusterparsedefinitions", cluster: true},
+	{group: ourGroup, name: "clusterscancompletionhooks", cluster: true},
+	{group: rulesGroup, name: "clustercascadingrules", cluster: true},
+	{group: settingsGroup, name: "clusterscansettings", cluster: true},
+	{group: settingsGroup, name: "clusterscansettings", subresource: "status", cluster: true},
+	{name: "pods"},
+	{name: "pods", subresource: "exec"},
+	{name: "pods", subresource: "log"},
+	{group: "batch", name: "jobs"},
+	{name: "secrets"},
+	{name: "configmaps"},
+	{name: "events"},
+	{name: "serviceaccounts"},
+	{name: "serviceaccounts", subresource: "token"},
+	{group: "rbac.authorization.k8s.io", name: "roles"},
+	{group: "rbac.authorization.k8s.io", name: "rolebindings"},
+	{group: "rbac.authorization.k8s.io", name: "clusterroles", cluster: true},
+	{group: "rbac.authorization.k8s.io", name: "clusterrolebindings", cluster: true},
+	{name: "namespaces", cluster: true},
+	{name: "nodes", cluster: true},
+	{name: "services"},
+	{group: "networking.k8s.io", name: "ingresses"},
+	{group: "gateway.networking.k8s.io", name: "gateways"},
+	{group: "gateway.networking.k8s.io", name: "httproutes"},
+	{group: "authentication.k8s.io", name: "tokenreviews", cluster: true},
+	{group: "coordination.k8s.io", name: "leases"},
+	{group: admissionGroup, name: "validatingwebhookconfigurations", cluster: true},
+}
+
+// The verbs that are asked about. Those of kinds is what most cells say in one word.
+var (
+	readVerbs  = []string{"get", "list", "watch"}
+	writeVerbs = []string{"create", "update", "patch", "delete"}
+	moreVerbs  = []string{"deletecollection", "bind", "escalate", "impersonate"}
+)
+
+// cell asks the API server what somebody may do with a resource, and says it in a word.
+func (r thing) cell(t *testing.T, a who, ns string) (string, error) {
+	t.Helper()
+	var may []string
+	for _, verb := range slices.Concat(readVerbs, writeVerbs, moreVerbs) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: a.user, Groups: a.groups,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: ns, Verb: verb, Group: r.group, Version: "*", Resource: r.name, Subresource: r.subresource, Name: a.names[r.name],
+			},
+		}}
+		if r.cluster {
+			review.Spec.ResourceAttributes.Namespace = ""
+		}
+		got, err := w.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil {
+			return "", err
+		}
+		if got.Status.Allowed {
+			may = append(may, verb)
+		}
+	}
+	return inWords(may), nil
+}
+
+// inWords shortens a list of verbs.
+func inWords(may []string) string {
+	if len(may) == len(readVerbs)+len(writeVerbs)+len(moreVerbs) {
+		return "all"
+	}
+	var words []string
+	has := func(verbs []string) bool {
+		return !slices.ContainsFunc(verbs, func(v string) bool { return !slices.Contains(may, v) })
+	}
+	for _, set := range []struct {
+		word  string
+		verbs []string
+	}{{"read", readVerbs}, {"write", writeVerbs}} {
+		if has(set.verbs) {
+			words = append(words, set.word)
+			may = slices.DeleteFunc(may, func(v string) bool { return slices.Contains(set.verbs, v) })
+		}
+	}
+	// Deleting many at once is deleting.
+	may = slices.DeleteFunc(may, func(v string) bool { return v == "deletecollection" && slices.Contains(words, "write") })
+	if words = append(words, may...); len(words) == 0 {
+		return "–"
+	}
+	return strings.Join(words, ", ")
+}
+
+// measure asks for a whole table. Rows in which nobody may do anything are left out.
+func measure(t *testing.T, ns string, everybody []who) [][]string {
+	t.Helper()
+	cells := make([][]string, len(things))
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i, r := range things {
+		cells[i] = make([]string, len(everybody)+1)
+		cells[i][0] = "`" + r.String() + "`"
+		for j, a := range everybody {
+			g.Go(func() (err error) {
+				cells[i][j+1], err = r.cell(t, a, ns)
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	head := []string{""}
+	for _, a := range everybody {
+		head = append(head, a.title)
+	}
+	cells = slices.DeleteFunc(cells, func(row []string) bool {
+		return !slices.ContainsFunc(row[1:], func(c string) bool { return c != "–" })
+	})
+	return append([][]string{head}, cells...)
+}
+
+// team makes a namespace with somebody in each role.
+func team(t *testing.T) (ns string, members []who) {
+	t.Helper()
+	ns = namespace(t)
+	for _, role := range []string{"view", "edit", "admin"} {
+		user := ns + "-" + role
+		create(t, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		})
+		members = append(members, person("`"+role+"`", user))
+	}
+	return ns, members
+}
+
+// TestRightsOfPeople measures what the roles of a team may do, in the team's namespace and
+// in another, with the chart's RBAC.
+func TestRightsOfPeople(t *testing.T) {
+	t.Parallel()
+	ns, members := team(t)
+	aggregated(t, members)
+	nobody, admin := person("logged in", "somebody"), person("cluster admin", "root", "system:masters")
+	everybody := append(append([]who{nobody}, members...), admin)
+	wantDocumented(t, "rights-people", markdownTable(measure(t, ns, everybody)))
+
+	// Elsewhere a member of a team is somebody who is logged in.
+	elsewhere := namespace(t)
+	want := measure(t, elsewhere, []who{nobody, nobody, nobody})
+	got := measure(t, elsewhere, members)
+	if want, got := fmt.Sprint(want[1:]), fmt.Sprint(got[1:]); want != got {
+		t.Errorf("in another namespace members of the team may do\n%s\nwant only what everybody may\n%s", got, want)
+	}
+}
+
+// aggregated waits until view, edit and admin have taken in the chart's roles.
+func aggregated(t *testing.T, members []who) {
+	t.Helper()
+	for _, m := range members {
+		wantAccess(t, m.user, &authorizationv1.ResourceAttributes{
+			Namespace: strings.TrimSuffix(m.user, "-"+strings.Trim(m.title, "`")), Verb: "list", Group: settingsGroup, Version: "v1alpha1", Resource: "scansettings",
+		}, true)
+	}
+}
+
+// TestRightsOfServiceAccounts measures the accounts that the operator and the charts make.
+// Those of charts are installed into the namespace for it.
+func TestRightsOfServiceAccounts(t *testing.T) {
+	t.Parallel()
+	clusterCascades(t)
+	ns := prepared(t)
+	chart(t, cascadingHook, ns, nil)
+	release(t, install.Release{Chart: "trivy", Namespace: ns, Values: map[string]any{"createAutoDiscoveryScanType": true}})
+	s, account, _ := heldScan(t, ns, "mine")
+	ownScan, otherScan := podAccount("a Scan's account, on its Scan", ns, account), podAccount("… on all others", ns, account)
+	ownScan.names = map[string]string{"scans": s.Name, "parsedefinitions": "test-txt"}
+	otherScan.names = map[string]string{"scans": "other", "parsedefinitions": "other"}
+	lurker := podAccount("`lurker`", ns, executionv1.ServiceAccountLurker)
+
+	pods := []who{
+		lurker, ownScan, otherScan, podAccount("`cascading-scans`", ns, cascadingHook),
+		podAccount("`cascading-scans`, cluster-wide", clusterCascadingNamespace, cascadingHook),
+		podAccount("`trivy-k8s`", ns, "trivy-k8s"), podAccount("`trivy-autodiscovery`", ns, "trivy-autodiscovery"),
+	}
+	wantDocumented(t, "rights-pods", markdownTable(measure(t, ns, pods)))
+
+	operator := podAccount("any namespace", install.Namespace, "securecodebox-operator")
+	home, named := operator, operator
+	home.title, named.title = "its own namespace", "… the objects of its release"
+	named.names = map[string]string{"secrets": "scanyard-upload-tls", "leases": "e341d981.securecodebox.io", "validatingwebhookconfigurations": "scanyard-" + install.Namespace}
+	wantDocumented(t, "rights-operator", markdownTable(sideBySide(
+		measure(t, ns, []who{operator}), measure(t, install.Namespace, []who{home}), measure(t, install.Namespace, []who{named}))))
+
+	// None of them reaches another namespace, but those that are for the whole cluster.
+	elsewhere := namespace(t)
+	nobody := podAccount("", elsewhere, "nobody")
+	for _, a := range pods {
+		want := measure(t, elsewhere, []who{nobody})
+		if got := measure(t, elsewhere, []who{a}); !strings.Contains(a.title, "cluster-wide") && fmt.Sprint(want[1:]) != fmt.Sprint(got[1:]) {
+			t.Errorf("%s may do in another namespace\n%v\nwant\n%v", a.title, got[1:], want[1:])
+		}
+	}
+}
+
+// sideBySide joins tables of one column each.
+func sideBySide(tables ...[][]string) [][]string {
+	rows := [][]string{{""}}
+	for _, table := range tables {
+		rows[0] = append(rows[0], table[0][1])
+	}
+	for _, r := range things {
+		row := []string{"`" + r.String() + "`"}
+		for _, table := range tables {
+			cell := "–"
+			for _, have := range table {
+				if have[0] == row[0] {
+					cell = have[1]
+				}
+			}
+			row = append(row, cell)
+		}
+		if slices.ContainsFunc(row[1:], func(c string) bool { return c != "–" }) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// TestRightsOfDiscovery measures the accounts of what finds something to scan, by the
+// charts' values as they are, and with all that can be switched on.
+func TestRightsOfDiscovery(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	on := map[string]any{"enabled": true}
+	for name, values := range map[string]map[string]any{
+		"kubernetes":     {},
+		"kubernetes-all": {"config": map[string]any{"containerAutoDiscovery": on, "ingressAutoDiscovery": on, "gatewayAutoDiscovery": on}},
+		"cloud-aws":      {"config": map[string]any{"aws": map[string]any{"queueUrl": "https://sqs.eu-central-1.amazonaws.com/123456789012/events"}}},
+	} {
+		values["fullnameOverride"], values["replicas"] = name, 0 // only what they may do is of interest
+		release(t, install.Release{Chart: "auto-discovery-" + strings.TrimSuffix(name, "-all"), Name: name, Namespace: ns, Values: values})
+	}
+	elsewhere := namespace(t)
+	var tables [][][]string
+	for _, name := range []string{"kubernetes", "kubernetes-all", "cloud-aws"} {
+		a := podAccount("`"+name+"`, its namespace", ns, name)
+		b := podAccount("… in others", ns, name)
+		tables = append(tables, measure(t, ns, []who{a}), measure(t, elsewhere, []who{b}))
+	}
+	wantDocumented(t, "rights-discovery", markdownTable(sideBySide(tables...)))
+}
+
+// measuredCharts are those whose ServiceAccounts stand in a table.
+var measuredCharts = []string{"scanyard", "cascading-scans", "trivy", "auto-discovery-kubernetes", "auto-discovery-cloud-aws"}
+
+// TestAllAccountsOfChartsAreMeasured: a chart that makes a ServiceAccount has to be in one
+// of the tables.
+func TestAllAccountsOfChartsAreMeasured(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../charts/golden/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no rendered charts: %v", err)
+	}
+	found := map[string]bool{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(b), "\nkind: ServiceAccount\n") {
+			continue
+		}
+		chart := slices.IndexFunc(measuredCharts, func(name string) bool { return strings.HasPrefix(filepath.Base(file), name) })
+		if chart < 0 {
+			t.Errorf("charts/golden/%s has a ServiceAccount that is in no table of docs/security.md: measure it here", filepath.Base(file))
+			continue
+		}
+		found[measuredCharts[chart]] = true
+	}
+	if len(found) != len(measuredCharts) {
+		t.Errorf("only %v have a ServiceAccount, want %v", found, measuredCharts)
+	}
+}
+
+// TestRightsAreTried tries what the tables say, by impersonation, where it matters most:
+// settings and kinds of the cluster.
+func TestRightsAreTried(t *testing.T) {
+	t.Parallel()
+	ns, members := team(t)
+	aggregated(t, members)
+	kind := func() *executionv1.ClusterScanType {
+		return &executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: shellSpec("test-txt")}
+	}
+	createGlobal(t, kind())
+	for _, m := range members {
+		c := as(t, m.user)
+		wantAllowed(t, m.user, attempt{"list ClusterScanTypes", func(ctx context.Context) error { return c.List(ctx, &executionv1.ClusterScanTypeList{}) }})
+		other := kind()
+		other.Name += "-" + strings.Trim(m.title, "`")
+		wantForbidden(t, m.user,
+			attempt{"create a ClusterScanType", func(ctx context.Context) error { return c.Create(ctx, other) }},
+			attempt{"delete a ClusterScanType", func(ctx context.Context) error { return c.Delete(ctx, kind()) }})
+		starting := attempt{"create a Scan", func(ctx context.Context) error { return c.Create(ctx, scans.New(ns, m.user, "none")) }}
+		if m.title == "`view`" {
+			wantForbidden(t, m.user, starting)
+			continue
+		}
+		wantAllowed(t, m.user, starting)
+	}
+}
