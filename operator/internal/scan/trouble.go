@@ -41,23 +41,27 @@ func podTrouble(pod *corev1.Pod) *trouble {
 			continue
 		}
 		if reason, known := waitingReasons[s.State.Waiting.Reason]; known {
-			return &trouble{reason, waitingMessage(reason, images[s.Name], s)}
+			return &trouble{reason, waitingMessage(reason, images[s.Name], pod, s)}
 		}
 	}
 	// A container that runs again after it has failed may fail for the last time: the Job
 	// controller removes the pod then, and nothing else would tell why.
 	for _, s := range containerStatuses(pod) {
-		if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && lastFailure(s) != nil {
-			return &trouble{executionv1.ReasonContainerFailing, waitingMessage(executionv1.ReasonContainerFailing, images[s.Name], s)}
+		if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && lastFailure(pod, s) != nil {
+			return &trouble{executionv1.ReasonContainerFailing, waitingMessage(executionv1.ReasonContainerFailing, images[s.Name], pod, s)}
 		}
 	}
 	return nil
 }
 
 // lastFailure is how a container has failed that is or will be restarted; nil where it
-// has not.
-func lastFailure(s corev1.ContainerStatus) *corev1.ContainerStateTerminated {
-	for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+// has not. How it ends once its pod is being removed tells nothing: it was made to.
+func lastFailure(pod *corev1.Pod, s corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	ends := []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated}
+	if !pod.DeletionTimestamp.IsZero() {
+		ends = ends[1:]
+	}
+	for _, t := range ends {
 		if t != nil && t.ExitCode != 0 {
 			return t
 		}
@@ -67,12 +71,12 @@ func lastFailure(s corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 
 // waitingMessage is stable while the trouble stays the same: kubelet's own message
 // changes between a pull and the pause before the next one.
-func waitingMessage(reason, image string, s corev1.ContainerStatus) string {
+func waitingMessage(reason, image string, pod *corev1.Pod, s corev1.ContainerStatus) string {
 	switch reason {
 	case executionv1.ReasonImagePull:
 		return fmt.Sprintf("The image %q of container %q cannot be pulled. Check its name and tag, and that the cluster may pull it (imagePullSecrets).", image, s.Name)
 	case executionv1.ReasonContainerFailing:
-		if t := lastFailure(s); t != nil {
+		if t := lastFailure(pod, s); t != nil {
 			return fmt.Sprintf("Container %q fails and is restarted: %s", s.Name, terminated(t))
 		}
 		return fmt.Sprintf("Container %q fails and is restarted.", s.Name)

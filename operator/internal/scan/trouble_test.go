@@ -39,6 +39,9 @@ func TestPodTrouble(t *testing.T) {
 		Name: "nmap", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 7, Reason: "Error"}},
 	}
+	removed := again.DeepCopy()
+	removed.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	removed.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "context canceled"}}
 	init := waitingPod("PodInitializing", "")
 	init.Spec.InitContainers = []corev1.Container{{Name: "clone", Image: "registry/git:1"}}
 	init.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "clone", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}}
@@ -55,6 +58,7 @@ func TestPodTrouble(t *testing.T) {
 		"Unschedulable":  {"the scheduler's message", unschedulable, executionv1.ReasonUnschedulable, "0/3 nodes"},
 		"Crashing":       {"exit code and last words", crashing, executionv1.ReasonContainerFailing, "exited with code 2: bad flag"},
 		"RunsAgain":      {"how it failed before is kept: the next failure may be the last", again, executionv1.ReasonContainerFailing, "exited with code 7"},
+		"Removed":        {"how it ends when its pod is removed is not why it failed", removed, executionv1.ReasonContainerFailing, "exited with code 7"},
 		"NeverRestarted": {"a pod that is not restarted ends; its Job tells", ended, "", ""},
 		"InitContainer":  {"init containers are looked at as well", init, executionv1.ReasonImagePull, "registry/git:1"},
 	}
