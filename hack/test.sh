@@ -24,8 +24,10 @@ failed=0
 run() {
   echo "== $1"
   shift
-  "$@" 2>&1 | tee -a "$log" | grep --line-buffered -vE 'no test files' || true
-  [ "${PIPESTATUS[0]}" = 0 ] || failed=1
+  # With pipefail the command's own failure is that of the pipe; grep's, which finds nothing, is none.
+  if ! "$@" 2>&1 | tee -a "$log" | { grep --line-buffered -vE 'no test files' || true; }; then
+    failed=1
+  fi
 }
 
 only=${1:-all}
