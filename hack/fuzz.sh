@@ -10,6 +10,9 @@ one() { # package target duration
   local out
   if out=$(go test "./$1" -run '^$' -fuzz "^$2\$" -fuzztime "$3" -parallel 1 2>&1 </dev/null); then
     echo "ok   fuzz $1 $2: $(grep -oE 'execs: [0-9]+' <<<"$out" | tail -1)"
+  elif grep -q 'context deadline exceeded' <<<"$out" && ! grep -qE 'Failing input|panic|hung or terminated' <<<"$out"; then
+    # A race in Go's coordinator when time is up, mended in Go 1.27 (https://go.dev/issue/75804). A real failure names its input.
+    echo "ok   fuzz $1 $2: $(grep -oE 'execs: [0-9]+' <<<"$out" | tail -1), time was up"
   else
     printf 'FAIL fuzz %s %s\n%s\n' "$1" "$2" "$out"
     return 1
