@@ -193,7 +193,7 @@ func (g *Gate) goOn(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if rec := g.records[uid]; rec != nil && rec.granted && !g.free {
-		g.wakeUp(rec, endedPriority)
+		g.wakeUp(rec, admittedPriority)
 	}
 }
 
@@ -375,7 +375,7 @@ func (g *Gate) list(uid types.UID, rec *record) {
 	case before && !rec.scan.Running:
 		g.decide()
 	case !g.free && g.consider(uid, rec):
-		g.wakeUp(rec, endedPriority)
+		g.wakeUp(rec, admittedPriority)
 	}
 }
 
@@ -387,7 +387,7 @@ func (g *Gate) decide() {
 	for _, start := range slices.Clone(g.state.Decide(g.clock.Now())) {
 		rec := g.records[types.UID(start.UID)]
 		g.grant(rec, start.OutOfTurn)
-		g.wakeUp(rec, endedPriority)
+		g.wakeUp(rec, admittedPriority)
 	}
 }
 

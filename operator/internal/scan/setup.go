@@ -226,6 +226,10 @@ type jobHandler struct{}
 // that are to be started: under load, what has begun is brought to its end first.
 const endedPriority = 100
 
+// admittedPriority is that of Scans that the Gate lets begin: before those that only come
+// to be looked at, and after what has begun.
+const admittedPriority = 50
+
 // Create is for Jobs that this operator has not made, or made before it was started.
 func (jobHandler) Create(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	enqueue(ctx, e.Object, 0, q)
