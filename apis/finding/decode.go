@@ -266,7 +266,7 @@ func (d *decoder) object(depth int, wanted map[string]bool) (Object, error) {
 // key is the text of a key, the same one every time if it can be remembered.
 func (d *decoder) key(raw []byte, asItIs bool) string {
 	if !asItIs || len(raw) > maxKeyLength {
-		return text(raw, asItIs)
+		return textOf(raw, asItIs)
 	}
 	if key, ok := d.keys[string(raw)]; ok {
 		return key
@@ -539,10 +539,10 @@ func (d *decoder) str() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return text(raw, asItIs), nil
+	return textOf(raw, asItIs), nil
 }
 
-func text(raw []byte, asItIs bool) string {
+func textOf(raw []byte, asItIs bool) string {
 	if asItIs {
 		return string(raw)
 	}

@@ -16,7 +16,7 @@
 //   - Numbers are IEEE doubles and print as ECMAScript prints them, since every other implementation of this
 //     format is written in JavaScript.
 //   - Strings print as UTF-8. Invalid bytes become U+FFFD. A lone surrogate, which JSON can write as an escape
-//     but UTF-8 can not hold, is kept in a Go string as its three-byte generalized UTF-8 form and prints as the
+//     but UTF-8 cannot hold, is kept in a Go string as its three-byte generalized UTF-8 form and prints as the
 //     escape again.
 //   - The id of a finding is derived from its content, see [ID].
 //   - Nobody holds more than one element in memory, and no element beyond [Limits] is read.

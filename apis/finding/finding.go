@@ -121,7 +121,7 @@ type Finding struct {
 	OSILayer Text
 	// Scan names the Scan. Nil is absent.
 	Scan *ScanInfo
-	// Extra holds every other key, and known keys whose value has a type the fields above can not hold
+	// Extra holds every other key, and known keys whose value has a type the fields above cannot hold
 	// (then the field is left zero).
 	Extra Object
 }
@@ -191,7 +191,7 @@ func (o *Object) Delete(key string) bool {
 }
 
 // AppendJSON appends the finding as one compact JSON object. It fails only on an attribute value of a type that
-// can not be written.
+// cannot be written.
 func (f *Finding) AppendJSON(dst []byte) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, '{')

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/scanyard/scanyard/apis/text"
 )
 
 // Bounds of what a Scan's status holds about categories, so that no scanner's output can make the object too large
@@ -24,7 +25,7 @@ const (
 	MissingCategory = "undefined"
 )
 
-// ErrNoSeverity says that a finding has no severity, or one that is no string, so that it can not be counted.
+// ErrNoSeverity says that a finding has no severity, or one that is not a string, so that it cannot be counted.
 var ErrNoSeverity = errors.New("finding has no severity")
 
 // Stats counts findings for the Scan's status. The zero Stats is ready to use.
@@ -56,7 +57,7 @@ func (s *Stats) Add(f *Finding) error {
 	return nil
 }
 
-// AddRaw counts one element of findings.json. It fails on an element that is no JSON object, and with ErrNoSeverity.
+// AddRaw counts one element of findings.json. It fails on an element that is not a JSON object, and with ErrNoSeverity.
 func (s *Stats) AddRaw(element []byte) error {
 	var severity, category any
 	hasCategory := false
@@ -67,7 +68,7 @@ func (s *Stats) AddRaw(element []byte) error {
 	}
 	err := d.members(0, func(key []byte, asItIs bool) error {
 		var err error
-		switch text(key, asItIs) {
+		switch textOf(key, asItIs) {
 		case "severity":
 			severity, err = d.value(1)
 		case "category":
@@ -115,22 +116,11 @@ func (s *Stats) add(severity, category string) {
 		s.Categories[category] = n + 1
 		return
 	}
-	category = cut(category)
+	category = text.Cut(category, MaxCategoryLength)
 	if _, ok := s.Categories[category]; !ok && len(s.Categories) >= MaxCategories {
 		category = OtherCategory
 	}
 	s.Categories[category]++
-}
-
-func cut(name string) string {
-	if len(name) <= MaxCategoryLength {
-		return name
-	}
-	end := MaxCategoryLength - len("…")
-	for end > 0 && !utf8.RuneStart(name[end]) {
-		end--
-	}
-	return name[:end] + "…"
 }
 
 // StatusPatch returns the JSON merge patch for the Scan's status: the count, all four severities, the categories,

@@ -44,7 +44,7 @@ var (
 	ErrTrailingData = errors.New("data after the end of the array")
 )
 
-// NotArrayError says that the input is no array at all.
+// NotArrayError says that the input is not an array at all.
 type NotArrayError struct {
 	// Found is what is there instead: NothingFound, NullFound, or words for people.
 	Found string
@@ -290,7 +290,7 @@ func (r *Reader) element() ([]byte, error) {
 		}
 		if err := r.fill(); err != nil {
 			if errors.Is(err, io.EOF) && s.scalar && !r.began {
-				break // only a document that is no array ends so
+				break // only a document that is not an array ends so
 			}
 			return nil, truncated(err)
 		}

@@ -57,6 +57,23 @@ const (
 	// "hook/notify@2026-11-21T10:00:00Z". The same annotation on a Job is the value that
 	// the Job was made for.
 	AnnotationRerun = "scanyard.io/rerun"
+	// AnnotationRawResultFile and AnnotationRawResultType on the Jobs of a Scan say how its raw
+	// result is called in storage and of which type it is. The operator writes them when it
+	// makes the scanner Job: the ScanType may change later, and pods may write the status.
+	AnnotationRawResultFile = "scanyard.io/raw-result-file"
+	// AnnotationRawResultType is described with AnnotationRawResultFile.
+	AnnotationRawResultType = "scanyard.io/raw-result-type"
+	// AnnotationScanAccess on the Job of a parser or hook is the spec.scanAccess that it was
+	// made with, where that is not API.
+	AnnotationScanAccess = "scanyard.io/scan-access"
+	// AnnotationHooks on a parser Job names the hooks that ran on success when it was made, with
+	// commas between them: an operator that is started sees by them that all have run.
+	AnnotationHooks = "scanyard.io/hooks"
+	// AnnotationRecord on a Scan is what its Jobs do not show, or not for ever, of what has
+	// happened to it, as JSON. The operator writes it when it takes the Scan up, and where a Job
+	// goes by its TTL: pods cannot write annotations, and what they write into the status is
+	// not believed.
+	AnnotationRecord = "scanyard.io/record"
 	// LabelKueueQueue on a Scan names the queue of Kueue that its Jobs wait in. Where Kueue is
 	// installed, the operator's own queue lets such a Scan pass.
 	LabelKueueQueue = "kueue.x-k8s.io/queue-name"
@@ -96,4 +113,7 @@ const (
 	ResultsDir = "/home/securecodebox/"
 	// FindingsFile is the object name of a Scan's findings.
 	FindingsFile = "findings.json"
+	// ScannerLogFile is the object name of the end of the scanner's log. An addition to
+	// the contract: only our lurker stores it.
+	ScannerLogFile = "scanyard-scanner.log"
 )

@@ -18,6 +18,19 @@ const (
 	ContentTypeBinary ContentType = "Binary"
 )
 
+// ScanAccess says how the image of a parser or hook learns of the Scan that it works for, and
+// tells what it has done.
+type ScanAccess string
+
+const (
+	// ScanAccessAPI means that the image reads the Scan by the Kubernetes API and writes the
+	// counts of findings into its status, as images of secureCodeBox do. It is the default.
+	ScanAccessAPI ScanAccess = "API"
+	// ScanAccessHandover means that the Scan is handed over in the environment, and that the
+	// operator reads the outcome from the container's termination message.
+	ScanAccessHandover ScanAccess = "Handover"
+)
+
 // ParseDefinitionSpec says how the parser of one result type runs. The name of the
 // object is the result type.
 type ParseDefinitionSpec struct {
@@ -37,6 +50,18 @@ type ParseDefinitionSpec struct {
 	// imagePullPolicy is when to pull the image; the cluster's default where absent.
 	// +optional
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// scanAccess is how the image learns of its Scan and tells what it has done. API: it
+	// reads the Scan by the Kubernetes API and writes the counts into its status, with an
+	// account that the operator makes for each Scan; images of secureCodeBox and of other
+	// people do so. Handover: it finds the Scan in the environment variable SCAN_OBJECT and
+	// leaves an outcome as its termination message; its pod has no account and no token.
+	// Scanyard's own image knows both. Absent is API.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['API', 'Handover']",message="must be API or Handover"
+	// +kubebuilder:validation:MaxLength=64
+	ScanAccess ScanAccess `json:"scanAccess,omitempty"`
 
 	// ttlSecondsAfterFinished removes the parser Job this long after its end.
 	// +optional

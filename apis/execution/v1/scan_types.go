@@ -18,16 +18,22 @@ const (
 	ClusterWide ResourceMode = "clusterWide"
 )
 
-// ScanSpec says what to scan, with which scanner, and how its pods run.
+// ScanSpec says what to scan, with which scanner, and how its pods run. It may have 256 KiB in all.
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || self.parameters.map(p, size(p)).sum() <= 131072",message="parameters may have 128 KiB together: put large inputs into a ConfigMap or Secret and mount it"
+// +kubebuilder:validation:XValidation:rule="!has(self.env) || self.env.map(e, has(e.value) ? size(e.value) : 0).sum() <= 65536",message="values of env may have 64 KiB together: put large inputs into a ConfigMap or Secret and mount it"
+// +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || self.initContainers.map(c, (has(c.command) ? c.command.map(p, size(p)).sum() : 0) + (has(c.args) ? c.args.map(p, size(p)).sum() : 0) + (has(c.env) ? c.env.map(e, has(e.value) ? size(e.value) : 0).sum() : 0)).sum() <= 131072",message="command, args and values of env of initContainers may have 128 KiB together: put large inputs into a ConfigMap or Secret and mount it"
 type ScanSpec struct {
 	// scanType is the name of the ScanType, or of the ClusterScanType where
 	// resourceMode is clusterWide. Example: "nmap".
 	// +required
+	// +kubebuilder:validation:MaxLength=253
 	ScanType string `json:"scanType"`
 
 	// parameters are appended to the command of the scanner, one element per
 	// argument; no shell is involved. May be empty.
 	// +required
+	// +kubebuilder:validation:MaxItems=8192
+	// +kubebuilder:validation:items:MaxLength=65536
 	Parameters []string `json:"parameters"`
 
 	// resourceMode chooses the family of ScanType, ParseDefinition and hooks:
@@ -45,23 +51,28 @@ type ScanSpec struct {
 
 	// env is appended to the environment of the scanner container.
 	// +optional
+	// +kubebuilder:validation:MaxItems=512
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
 	// volumes are appended to the volumes of the scanner pod.
 	// +optional
+	// +kubebuilder:validation:MaxItems=128
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
 
 	// volumeMounts are appended to the mounts of the scanner container.
 	// +optional
+	// +kubebuilder:validation:MaxItems=256
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
 
 	// initContainers are appended to the init containers of the scanner pod.
 	// +optional
+	// +kubebuilder:validation:MaxItems=32
 	InitContainers []corev1.Container `json:"initContainers,omitempty"`
 
 	// nodeSelector is merged into the node selector of all pods of the Scan; where
 	// both have a key, this one wins.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=128
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
 	// affinity replaces the affinity of all pods of the Scan. An empty object clears it.
@@ -70,6 +81,7 @@ type ScanSpec struct {
 
 	// tolerations replace the tolerations of all pods of the Scan. An empty list clears them.
 	// +optional
+	// +kubebuilder:validation:MaxItems=128
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// cascades lets findings of this Scan start further Scans. Absent: they do not.
@@ -224,7 +236,8 @@ type CascadeSpec struct {
 
 	// maxScans is how many Scans there may be below the first Scan of a chain, at all
 	// depths together. Those that would be more are not started; the hook's log says which.
-	// Absent: no bound.
+	// Absent: no bound on the chain, and the hook's on what one Scan starts, which is 1000
+	// unless its CASCADE_MAX_CHILDREN says otherwise.
 	// An addition to the secureCodeBox contract.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -338,6 +351,13 @@ const (
 	// ConditionRerun tells of the annotation scanyard.io/rerun: True when what it asks
 	// for was started or done, False when it was refused.
 	ConditionRerun = "Rerun"
+	// ConditionCascadingRulesMatched is False where hooks that write findings may have taken
+	// away what cascading rules need. The hook cascading-scans tells it, where it has to.
+	ConditionCascadingRulesMatched = "CascadingRulesMatched"
+	// ConditionTargetReached is True when the scanner reached at least one of its targets,
+	// False when it reached none, so that no finding means nothing, and Unknown when its
+	// result does not tell. Scans whose parser does not say it have none.
+	ConditionTargetReached = "TargetReached"
 )
 
 // Reasons of the conditions of a Scan.
@@ -418,7 +438,7 @@ const (
 	// fresh download links and the status has them.
 	ReasonLinksWritten = "LinksWritten"
 	// ReasonRerunRefused means that the annotation scanyard.io/rerun asks for what this
-	// Scan can not do.
+	// Scan cannot do.
 	ReasonRerunRefused = "RerunRefused"
 	// ReasonJobLost is set when a Job was removed before its outcome was seen and no
 	// stored result shows that it had ended well.
@@ -426,7 +446,7 @@ const (
 	// ReasonNotAllowed is set when a Scan, or a kind of its namespace that it uses, asks for what
 	// the settings do not allow; the message names the field and what is allowed.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonPatchFailed is set when an entry of jobPatches of the settings can not be applied to a
+	// ReasonPatchFailed is set when an entry of jobPatches of the settings cannot be applied to a
 	// Job; the message names the entry and its line. Correct it, then start the Scan again.
 	ReasonPatchFailed = "PatchFailed"
 	// ReasonNameConflict is set when a Job of the needed name exists and belongs to
@@ -434,6 +454,14 @@ const (
 	ReasonNameConflict = "NameConflict"
 	// ReasonDeadlineExceeded is set when a phase passed its deadline; the message names it.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonTargetReached is set when the scanner reached at least one of its targets.
+	ReasonTargetReached = "Reached"
+	// ReasonNothingReached is set when the scanner reached none of its targets; the message
+	// says what it tried. Check the name of the target and the way to it.
+	ReasonNothingReached = "NothingReached"
+	// ReasonReachUnknown is set when the result of the scanner does not tell whether it
+	// reached its target.
+	ReasonReachUnknown = "NotTold"
 	// ReasonStorageUnavailable is set while the operator cannot use object storage; it
 	// tries again until it can.
 	ReasonStorageUnavailable = "StorageUnavailable"
@@ -459,6 +487,7 @@ const (
 type HookStatus struct {
 	// hookName is the name of the ScanCompletionHook or ClusterScanCompletionHook.
 	// +required
+	// +kubebuilder:validation:MaxLength=1024
 	HookName string `json:"hookName"`
 
 	// state is one of Pending, InProgress, Completed, Cancelled, Failed.
@@ -467,6 +496,7 @@ type HookStatus struct {
 
 	// jobName is the name of the hook's Job, once there is one.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	JobName string `json:"jobName,omitempty"`
 
 	// priority is the hook's spec.priority when it was selected.
@@ -487,11 +517,37 @@ type HookStatus struct {
 	// +optional
 	AfterFailure bool `json:"afterFailure,omitempty"`
 
+	// message says why the hook failed or did not run. It is for people.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+
 	// attempt numbers the run of the hook, where the Scan or the hook was run again; all
 	// re-runs of a Scan are counted together.
 	// An addition to the secureCodeBox contract.
 	// +optional
 	Attempt int `json:"attempt,omitempty"`
+}
+
+// QueuePlace is where a Scan stood in the queue when it was last told. The condition Admitted says
+// since when it waits, and for what.
+type QueuePlace struct {
+	// position counts from 1, the Scan that starts next.
+	// +required
+	Position int `json:"position"`
+
+	// of is how many Scans wait in the cluster.
+	// +required
+	Of int `json:"of"`
+
+	// namespacePosition is the position among the Scans of the same namespace.
+	// +required
+	NamespacePosition int `json:"namespacePosition"`
+
+	// namespaceOf is how many Scans wait in the same namespace.
+	// +required
+	NamespaceOf int `json:"namespaceOf"`
 }
 
 // PhaseAttempts number the re-runs of scanner and parser. All re-runs of a Scan are
@@ -522,7 +578,8 @@ type FindingSeverities struct {
 	High *int64 `json:"high,omitempty"`
 }
 
-// FindingStats counts the findings of a Scan. Parsers and ReadAndWrite hooks write it.
+// FindingStats counts the findings of a Scan. Parsers and ReadAndWrite hooks write it, or the
+// operator does for those that tell it what they have done.
 type FindingStats struct {
 	// count is the number of findings.
 	// +optional
@@ -532,9 +589,21 @@ type FindingStats struct {
 	// +optional
 	FindingSeverities FindingSeverities `json:"severities,omitempty"`
 
-	// categories counts findings by category.
+	// categories counts findings by category. A Scan without findings has an empty object here, not none: hooks of
+	// others look into it without asking.
 	// +optional
-	FindingCategories map[string]int64 `json:"categories,omitempty"`
+	FindingCategories map[string]int64 `json:"categories,omitzero"`
+}
+
+// StoredObject says which bytes an object in storage has.
+type StoredObject struct {
+	// size is their number.
+	// +required
+	Size int64 `json:"size"`
+
+	// sha256 is their SHA-256 in hexadecimal digits.
+	// +required
+	SHA256 string `json:"sha256"`
 }
 
 // ScanStatus is where a Scan stands. The operator writes it, but for findings,
@@ -552,36 +621,59 @@ type ScanStatus struct {
 
 	// errorDescription says in one sentence why the Scan is Errored.
 	// +optional
+	// +kubebuilder:validation:MaxLength=32768
 	ErrorDescription string `json:"errorDescription,omitempty"`
 
 	// rawResultType is the ScanType's extractResults.type; it is also the name of the
 	// ParseDefinition.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	RawResultType string `json:"rawResultType,omitempty"`
 
 	// rawResultFile is the file name of the raw result in storage.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[^/\\\x00-\x1f\x7f]*$`
+	// +kubebuilder:validation:XValidation:rule="self != '.' && self != '..'",message="must be a file name"
 	RawResultFile string `json:"rawResultFile,omitempty"`
 
 	// findingDownloadLink is a presigned URL to download the findings, valid for seven days.
 	// +optional
+	// +kubebuilder:validation:MaxLength=16384
 	FindingDownloadLink string `json:"findingDownloadLink,omitempty"`
 
 	// rawResultDownloadLink is a presigned URL to download the raw result, valid for seven days.
 	// +optional
+	// +kubebuilder:validation:MaxLength=16384
 	RawResultDownloadLink string `json:"rawResultDownloadLink,omitempty"`
 
 	// findingHeadLink is a presigned URL for an HTTP HEAD of the findings.
 	// +optional
+	// +kubebuilder:validation:MaxLength=16384
 	FindingHeadLink string `json:"findingHeadLink,omitempty"`
 
 	// rawResultHeadLink is a presigned URL for an HTTP HEAD of the raw result.
 	// +optional
+	// +kubebuilder:validation:MaxLength=16384
 	RawResultHeadLink string `json:"rawResultHeadLink,omitempty"`
+
+	// scannerLogDownloadLink is a presigned URL to download the end of the scanner's log,
+	// valid for seven days. Lurkers of others store none: then there is nothing behind it,
+	// and links that are written anew leave it out. An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16384
+	ScannerLogDownloadLink string `json:"scannerLogDownloadLink,omitempty"`
 
 	// findings counts the findings.
 	// +optional
 	Findings FindingStats `json:"findings,omitempty"`
+
+	// storedFindings says which bytes findings.json has, as the parser or the last hook that
+	// changes findings has stored them. Hooks and the command line refuse others. Absent
+	// where the image that has stored them does not say it.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	StoredFindings *StoredObject `json:"storedFindings,omitempty"`
 
 	// readAndWriteHookStatus was written by old versions of secureCodeBox; it is only read.
 	// +optional
@@ -590,6 +682,7 @@ type ScanStatus struct {
 	// orderedHookStatuses are the selected hooks: groups in the order in which they
 	// run, and the hooks of a group, which run at the same time.
 	// +optional
+	// +kubebuilder:validation:MaxItems=256
 	OrderedHookStatuses [][]HookStatus `json:"orderedHookStatuses,omitempty"`
 
 	// conditions say for each phase and for the whole (type Ready) how it stands and why.
@@ -597,6 +690,7 @@ type ScanStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// observedGeneration is the metadata.generation that this status speaks of.
@@ -607,6 +701,7 @@ type ScanStatus struct {
 	// lastRerun is the value of the annotation scanyard.io/rerun that was acted upon last.
 	// An addition to the secureCodeBox contract.
 	// +optional
+	// +kubebuilder:validation:MaxLength=4096
 	LastRerun string `json:"lastRerun,omitempty"`
 
 	// attempts number the runs of scanner and parser, where there was more than one. The
@@ -614,6 +709,11 @@ type ScanStatus struct {
 	// An addition to the secureCodeBox contract.
 	// +optional
 	Attempts *PhaseAttempts `json:"attempts,omitempty"`
+
+	// queue says where the Scan stands while it waits for its turn.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Queue *QueuePlace `json:"queue,omitempty"`
 
 	// startedAt is when the scanner Job was created.
 	// An addition to the secureCodeBox contract.
@@ -632,6 +732,7 @@ type ScanStatus struct {
 // +kubebuilder:printcolumn:name="Findings",type=string,JSONPath=`.status.findings.count`,description="Total Finding Count"
 // +kubebuilder:printcolumn:name="Parameters",type=string,JSONPath=`.spec.parameters`,description="Arguments passed to the Scanner",priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why the Scan is where it is",priority=1
+// +kubebuilder:printcolumn:name="Reached",type=string,JSONPath=`.status.conditions[?(@.type=="TargetReached")].status`,description="Whether the scanner reached its target",priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Scan struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -83,6 +83,7 @@ type ScanCompletionHookSpec struct {
 	// +kubebuilder:validation:items:MaxLength=100
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]*$`
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name != 'findings.json')",message="findings.json is the name of the findings in storage"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name != 'scanyard-scanner.log')",message="scanyard-scanner.log is the name of the scanner's log in storage"
 	Outputs []string `json:"outputs,omitempty"`
 
 	// image is the hook's container image.
@@ -96,6 +97,18 @@ type ScanCompletionHookSpec struct {
 	// imagePullPolicy is when to pull the image; the cluster's default where absent.
 	// +optional
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// scanAccess is how the image learns of its Scan and tells what it has done. API: it
+	// reads the Scan by the Kubernetes API and writes counts into its status, as images of
+	// secureCodeBox and of other people do. Handover: it finds the Scan in the environment
+	// variable SCAN_OBJECT and leaves an outcome as its termination message; its pod has no
+	// token, unless serviceAccountName gives it an account for something else. Scanyard's own
+	// image knows both. Absent is API.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['API', 'Handover']",message="must be API or Handover"
+	// +kubebuilder:validation:MaxLength=64
+	ScanAccess ScanAccess `json:"scanAccess,omitempty"`
 
 	// env is added to the environment of the hook.
 	// +optional
@@ -122,8 +135,9 @@ type ScanCompletionHookSpec struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// serviceAccountName is the ServiceAccount of the hook pod, in the namespace where
-	// it runs. It needs get on scans and get and patch on scans/status. Absent: one
-	// that the operator makes, which reaches the Scan that the hook works for only.
+	// it runs. It needs get on scans and get and patch on scans/status, unless scanAccess
+	// is Handover. Absent: one that the operator makes, which reaches the Scan that the
+	// hook works for only; with Handover none.
 	// +optional
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 

@@ -31,8 +31,10 @@ type ExtractResults struct {
 	// folder that the scanner shares with the uploading container.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
-	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || (self.startsWith('/home/securecodebox/') && !self.endsWith('/') && !self.contains('/../') && !self.endsWith('/..'))",message="must be a file below /home/securecodebox/, such as /home/securecodebox/nmap-results.xml: only that folder is shared with the container that uploads the result"
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || (self.startsWith('/home/securecodebox/') && !self.endsWith('/') && !self.contains('/../') && !self.endsWith('/..') && !self.endsWith('/.'))",message="must be a file below /home/securecodebox/, such as /home/securecodebox/nmap-results.xml: only that folder is shared with the container that uploads the result"
+	// +kubebuilder:validation:Pattern=`^[^\\\x00-\x1f\x7f]*$`
 	// +kubebuilder:validation:XValidation:rule="!self.endsWith('/findings.json')",message="must not be called findings.json: that name is taken by the findings in storage"
+	// +kubebuilder:validation:XValidation:rule="!self.endsWith('/scanyard-scanner.log')",message="must not be called scanyard-scanner.log: that name is taken by the scanner's log in storage"
 	Location string `json:"location,omitempty"`
 }
 

@@ -23,11 +23,13 @@ const (
 // ScheduledScanSpec says what to scan and when. One of interval and schedule is needed.
 // +kubebuilder:validation:XValidation:rule="(has(self.schedule) && size(self.schedule) > 0) || (has(self.interval) && self.interval.matches('[1-9]'))",message="one of spec.interval (a duration such as 12h) and spec.schedule (a cron expression such as \"0 3 * * *\") must be set"
 type ScheduledScanSpec struct {
-	// interval is the time between two runs as a Go duration, such as "12h" or "30m".
-	// "0s" and "" mean unset. It is ignored where schedule is set.
+	// interval is the time between two runs as a Go duration, such as "12h" or "30m", at
+	// least 1s. Where it is less than the cluster's schedules.minIntervalSeconds, which is 10
+	// unless set, that counts. "0s" and "" mean unset. It is ignored where schedule is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self == '0' || self.matches('^([0-9]+([.][0-9]*)?(ns|us|µs|ms|s|m|h))+$')",message="must be a duration of numbers with units, such as 12h, 30m or 1h30m; days are written in hours"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[1-9]') || !self.matches('^([0-9]+([.][0-9]*)?(ns|us|µs|ms|s|m|h))+$') || duration(self) >= duration('1s')",message="must be at least 1s; the cluster's settings may ask for more"
 	Interval string `json:"interval,omitempty"`
 
 	// schedule is a cron expression of five fields (minute, hour, day of month, month,
@@ -77,12 +79,14 @@ type ScheduledScanSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Windows []BlackoutWindow `json:"windows,omitempty"`
 
-	// successfulJobsHistoryLimit is how many Done Scans are kept; 3 where absent.
+	// successfulJobsHistoryLimit is how many Done Scans are kept; 3 where absent, and at most
+	// the cluster's schedules.maxHistory, which is 1000 unless set.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
 
-	// failedJobsHistoryLimit is how many Errored Scans are kept; 3 where absent.
+	// failedJobsHistoryLimit is how many Errored Scans are kept; 3 where absent, and at most
+	// the cluster's schedules.maxHistory, which is 1000 unless set.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
@@ -185,10 +189,10 @@ const (
 	ReasonInBlackoutWindow = "InBlackoutWindow"
 	// ReasonNoScheduleOrInterval is set when neither schedule nor interval is; set one.
 	ReasonNoScheduleOrInterval = "NoScheduleOrInterval"
-	// ReasonScheduleParseError is set when schedule is no cron expression; the message
+	// ReasonScheduleParseError is set when schedule is not a cron expression; the message
 	// says what is wrong with it.
 	ReasonScheduleParseError = "ScheduleParseError"
-	// ReasonUnknownTimeZone is set when there is no zone called like timeZone; correct it.
+	// ReasonUnknownTimeZone is set when there means no zone called like timeZone; correct it.
 	ReasonUnknownTimeZone = "UnknownTimeZone"
 	// ReasonScheduleNeverFires is set when no run can ever start: the schedule names a
 	// date that does not exist, or the windows leave no time. Correct what the message names.

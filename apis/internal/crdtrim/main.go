@@ -5,6 +5,9 @@
 // fields Kubernetes defines (pod specs, volumes, affinities), which kubectl explain
 // shows for Pods and Jobs anyway.
 //
+// It also bounds the lists below the fields of a Scan that are Kubernetes' own: rules that
+// sum up what they hold may cost only so much, and nobody's Scan has more.
+//
 // Client-side apply stores the whole object in an annotation, and annotations may
 // take 262144 bytes in all; crdtrim fails when a CRD is larger than that.
 //
@@ -105,6 +108,11 @@ func walkObject(v map[string]any, inside bool) {
 		delete(v, "description")
 	}
 	properties, _ := v["properties"].(map[string]any)
+	if isScanSpec(properties) {
+		for _, name := range []string{"affinity", "env", "initContainers", "volumes"} {
+			bound(properties[name])
+		}
+	}
 	for name, schema := range properties {
 		if !inside && foreign[name] {
 			trimBelow(schema)
@@ -115,6 +123,31 @@ func walkObject(v map[string]any, inside bool) {
 	for key, child := range v {
 		if key != "properties" {
 			walk(child, inside)
+		}
+	}
+}
+
+// mostItems is how many items the lists below a Scan's pod fields may have.
+const mostItems = 512
+
+// isScanSpec recognises the spec of a Scan, wherever it is embedded.
+func isScanSpec(properties map[string]any) bool {
+	return properties["scanType"] != nil && properties["parameters"] != nil && properties["initContainers"] != nil
+}
+
+// bound gives each list that has no bound one.
+func bound(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			bound(e)
+		}
+	case map[string]any:
+		if _, bounded := v["maxItems"]; v["type"] == "array" && !bounded {
+			v["maxItems"] = mostItems
+		}
+		for _, child := range v {
+			bound(child)
 		}
 	}
 }

@@ -35,6 +35,25 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+func TestTrimBoundsTheListsOfScans(t *testing.T) {
+	const lists = `
+          initContainers:
+            maxItems: 32
+            type: array
+            items: {properties: {args: {type: array, items: {type: string}}}}`
+	out, err := trim([]byte("spec:\n  properties:\n    scanSpec:\n        properties:\n          scanType: {type: string}\n          parameters: {type: array}" + lists))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(out); strings.Count(got, "maxItems: 512") != 1 || strings.Count(got, "maxItems: 32\n") != 1 {
+		t.Errorf("want args bounded and initContainers as they were:\n%s", got)
+	}
+	out, err = trim([]byte("spec:\n  properties:\n    podSpec:\n        properties:" + lists))
+	if err != nil || strings.Contains(string(out), "512") {
+		t.Errorf("no Scan (%v):\n%s", err, out)
+	}
+}
+
 func TestTrimRefusesWhatApplyCannotStore(t *testing.T) {
 	_, err := trim([]byte("description: " + strings.Repeat("x", maxBytes)))
 	if err == nil || !strings.Contains(err.Error(), "client-side apply") {

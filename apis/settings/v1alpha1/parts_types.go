@@ -181,6 +181,24 @@ type Deadlines struct {
 	HookSeconds *int64 `json:"hookSeconds,omitempty"`
 }
 
+// Schedules bound what ScheduledScans may ask for. One that asks for more is not refused: it gets
+// the bound, and its condition Ready says so.
+type Schedules struct {
+	// minIntervalSeconds is the least time between two planned runs of a ScheduledScan; 10 where
+	// absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
+	MinIntervalSeconds *int32 `json:"minIntervalSeconds,omitempty"`
+
+	// maxHistory is how many Done and how many Errored Scans a ScheduledScan may keep; 1000
+	// where absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	MaxHistory *int32 `json:"maxHistory,omitempty"`
+}
+
 // Phases are defaults for each phase. What a namespace sets for a phase replaces, field by
 // field, what the cluster sets.
 type Phases struct {
@@ -202,7 +220,7 @@ type PhaseDefaults struct {
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
 	// securityContext of the container. For scanners, fields hold where the ScanType does not
-	// set them. Parsers and hooks can not set one: there the fields replace those of the
+	// set them. Parsers and hooks cannot set one: there the fields replace those of the
 	// restricted Pod Security level that the operator sets.
 	// +optional
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
@@ -376,7 +394,7 @@ const (
 )
 
 // JobPatch changes Jobs in what no field of ours is for. What the contract or isolation depends
-// on can not be changed: names, owner, our labels, command and arguments, the lurker, the
+// on cannot be changed: names, owner, our labels, command and arguments, the lurker, the
 // ServiceAccount, API tokens, restart policy, and volumes that the operator brings.
 type JobPatch struct {
 	// target selects Jobs; all that is given has to hold. Absent: all Jobs.

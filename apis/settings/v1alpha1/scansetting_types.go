@@ -85,6 +85,10 @@ type ClusterScanSettingSpec struct {
 	// +optional
 	Deadlines *Deadlines `json:"deadlines,omitempty"`
 
+	// schedules bound what ScheduledScans may ask for.
+	// +optional
+	Schedules *Schedules `json:"schedules,omitempty"`
+
 	// phases are defaults for the containers and pods of each phase.
 	// +optional
 	Phases *Phases `json:"phases,omitempty"`
@@ -119,15 +123,15 @@ const (
 const (
 	// ReasonAccepted is set when the spec is in force.
 	ReasonAccepted = "Accepted"
-	// ReasonInvalid is set when a field can not work; the message names it and the remedy.
+	// ReasonInvalid is set when a field cannot work; the message names it and the remedy.
 	ReasonInvalid = "Invalid"
 	// ReasonOutOfBounds is set when a namespace asks for more than the cluster allows. Lower
 	// the field that the message names, or ask the cluster admin.
 	ReasonOutOfBounds = "OutOfBounds"
-	// ReasonPatchMatchesNothing is set when an entry of jobPatches can not fit any Job, as when
+	// ReasonPatchMatchesNothing is set when an entry of jobPatches cannot fit any Job, as when
 	// it names a ScanType that is not installed. Correct its target.
 	ReasonPatchMatchesNothing = "PatchMatchesNothing"
-	// ReasonStorageUnavailable is set when spec.storage can not be used: its Secret is missing
+	// ReasonStorageUnavailable is set when spec.storage cannot be used: its Secret is missing
 	// or may not be read by the operator, or the bucket does not take its credentials. The
 	// spec is in force nevertheless: results are never written elsewhere in silence.
 	ReasonStorageUnavailable = "StorageUnavailable"

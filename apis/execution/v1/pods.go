@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+// Names of what the operator puts into the pods of a Scan. Settings may not change these.
+const (
+	// ContainerLurker is the container beside the scanner that uploads the result.
+	ContainerLurker = "lurker"
+
+	// VolumeResults is what scanner and lurker share.
+	VolumeResults = "scan-results"
+	// VolumeCACertificate holds the certificate that containers have to trust.
+	VolumeCACertificate = "ca-certificate"
+	// VolumeLurkerToken holds the token with which the lurker watches its own pod.
+	VolumeLurkerToken = "lurker-token" //nolint:gosec // G101: the name of a volume
+	// VolumeUploadToken holds the token with which the lurker asks for a fresh upload URL.
+	VolumeUploadToken = "lurker-upload-token" //nolint:gosec // G101: the name of a volume
+	// VolumeNoToken is the empty volume that hides the token of the pod from the scanner.
+	VolumeNoToken = "scanyard-no-token" //nolint:gosec // G101: the name of a volume
+
+	// EnvNamespace and EnvScanName tell the image of a parser or hook its Scan.
+	EnvNamespace = "NAMESPACE"
+	// EnvScanName is described with EnvNamespace.
+	EnvScanName = "SCAN_NAME"
+	// EnvHookName tells two hooks that run the same image from each other.
+	EnvHookName = "HOOK_NAME"
+	// EnvPreviousFindings lets a hook tell what is new.
+	EnvPreviousFindings = "PREVIOUS_FINDINGS_URL"
+	// EnvOutputs is where a hook may write what its spec.outputs name.
+	EnvOutputs = "OUTPUT_URLS"
+)
