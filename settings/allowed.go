@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+)
+
+// Allowed says what pods may use; nil is everything.
+type Allowed struct {
+	volumeTypes, serviceAccounts *[]string
+	// hostPath says that the cluster's list has it by name: no list says nothing about nodes.
+	hostPath bool
+}
+
+func allowed(cluster, own *settingsv1alpha1.Allowed) Allowed {
+	c, n := ptr.Deref(cluster, settingsv1alpha1.Allowed{}), ptr.Deref(own, settingsv1alpha1.Allowed{})
+	return Allowed{
+		volumeTypes:     both(texts(c.VolumeTypes), texts(n.VolumeTypes)),
+		serviceAccounts: both(c.ServiceAccounts, n.ServiceAccounts),
+		hostPath:        c.VolumeTypes != nil && slices.Contains(*c.VolumeTypes, "hostPath"),
+	}
+}
+
+func texts(types *[]settingsv1alpha1.VolumeType) *[]string {
+	if types == nil {
+		return nil
+	}
+	out := []string{}
+	for _, t := range *types {
+		out = append(out, string(t))
+	}
+	return &out
+}
+
+// both is what is on both lists.
+func both(a, b *[]string) *[]string {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	out := []string{}
+	for _, v := range *a {
+		if slices.Contains(*b, v) {
+			out = append(out, v)
+		}
+	}
+	return &out
+}
+
+// Volumes says which of some volumes is not allowed, and what to do; "" where all are. Path is
+// where they stand, such as spec.volumes.
+func (a Allowed) Volumes(path string, volumes []corev1.Volume) string {
+	for i := range volumes {
+		if kind := VolumeType(&volumes[i]); a.volumeTypes != nil && !slices.Contains(*a.volumeTypes, kind) {
+			return fmt.Sprintf("%s[%d]: volume %q is of type %s, which the settings do not allow; they allow %s (spec.allowed.volumeTypes of ScanSetting and ClusterScanSetting): use one of those, or ask the cluster admin",
+				path, i, volumes[i].Name, kind, list(*a.volumeTypes))
+		}
+	}
+	return ""
+}
+
+// ServiceAccount says that one that pods are to run as is not allowed, and what to do; "" where
+// it is, or where none is named.
+func (a Allowed) ServiceAccount(path, name string) string {
+	if name == "" || a.serviceAccounts == nil || slices.Contains(*a.serviceAccounts, name) {
+		return ""
+	}
+	return fmt.Sprintf("%s: ServiceAccount %q is not allowed by the settings; they allow %s (spec.allowed.serviceAccounts of ScanSetting and ClusterScanSetting): leave it out, use one of those, or ask the cluster admin",
+		path, name, list(*a.serviceAccounts))
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// VolumeType is the type of a volume as its field in a pod is called. One without a source is
+// an emptyDir, as the API server makes it.
+func VolumeType(v *corev1.Volume) string {
+	s := reflect.ValueOf(v.VolumeSource)
+	for i := range s.NumField() {
+		if f := s.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+			name, _, _ := strings.Cut(s.Type().Field(i).Tag.Get("json"), ",")
+			return name
+		}
+	}
+	return "emptyDir"
+}
+
+// volumeTypes are all there are.
+func volumeTypes() []string {
+	var all []string
+	for f := range reflect.TypeFor[corev1.VolumeSource]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"testing"
+
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+)
+
+const tolerate = "spec: {template: {spec: {tolerations: [{key: scans, operator: Exists}]}}}"
+
+// BenchmarkPatch is what every Job pays for one merge patch.
+func BenchmarkPatch(b *testing.B) {
+	e, job := effective(tolerate), scannerJob(b)
+	for b.Loop() {
+		if _, err := e.Patch(job, Traits{Phase: settingsv1alpha1.PhaseScanner}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkValidate is what admission pays for one patch for all phases.
+func BenchmarkValidate(b *testing.B) {
+	c := clusterSetting(clusterSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: tolerate}}})
+	for b.Loop() {
+		if errs := ValidateClusterScanSetting(c); len(errs) > 0 {
+			b.Fatal(errs)
+		}
+	}
+}
