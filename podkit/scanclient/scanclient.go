@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scanclient gives a program in a scan's pod its Scan, and takes what the program has to tell.
+//
+//	operator hands the Scan over:  environment ──► [Handover.Scan]    [Handover.Words] ──► last words, which the operator reads
+//	operator hands nothing over:   [Client.Get] ──► the Scan          [Client.PatchStatus] ──► the Scan's status
+//
+// What it decides:
+//
+//   - With a Scan that was handed over nothing is asked of the Kubernetes API. Under an operator that hands nothing over, as
+//     that of secureCodeBox, the program reads and patches one Scan.
+//   - What a running cluster heals is waited out: an API server that is away or overloaded, conflicts, and for some seconds
+//     tokens and roles that were made a moment ago and are not known everywhere yet.
+package scanclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/scanyard/scanyard/apis/handover"
+	"github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/podkit/kubeapi"
+	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/transfer"
+)
+
+// Handover is a Scan that the operator has handed over in the environment.
+type Handover struct {
+	// Scan is the Scan as the operator has seen it, as JSON.
+	Scan []byte
+	// categories is where the counts by category are stored that do not fit into last words.
+	categories transfer.URL
+}
+
+// FromEnvironment returns what the environment hands over; nil where it hands over nothing.
+func FromEnvironment(env func(name string) string) *Handover {
+	scan := handover.Join(env)
+	if scan == nil {
+		return nil
+	}
+	return &Handover{Scan: scan, categories: transfer.URL(env(handover.EnvCategoriesURL))}
+}
+
+// Words are the last words that tell the operator of an outcome. Categories that do not fit into them are stored before.
+func (h *Handover) Words(ctx context.Context, store *transfer.Client, o *outcome.Outcome) ([]byte, error) {
+	words, err := o.Encode()
+	if !errors.Is(err, outcome.ErrTooLarge) {
+		return words, err
+	}
+	spilt, err := o.Spill()
+	if err != nil {
+		return nil, fmt.Errorf("count categories: %w", err)
+	}
+	if spilt != nil {
+		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(spilt)), nil }
+		if err := store.Upload(ctx, h.categories, int64(len(spilt)), open, nil); err != nil {
+			return nil, fmt.Errorf("store the counts by category: %w", err)
+		}
+	}
+	return o.Encode()
+}
+
+// Client reads and patches one Scan.
+type Client struct {
+	api  *kubeapi.Client
+	scan process.Scan
+}
+
+// New returns a Client of one Scan.
+func New(api *kubeapi.Client, scan process.Scan) *Client { return &Client{api, scan} }
+
+// Get returns the Scan as the API server gives it.
+func (c *Client) Get(ctx context.Context) ([]byte, error) {
+	scan, err := c.api.Do(ctx, c.path(), kubeapi.Request{Again: again})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", c, c.explain(err))
+	}
+	return scan, nil
+}
+
+// PatchStatus applies a JSON merge patch to the Scan's status and returns the Scan as it is then.
+func (c *Client) PatchStatus(ctx context.Context, patch []byte) ([]byte, error) {
+	scan, err := c.api.Do(ctx, c.path().Join("status"), kubeapi.Request{
+		Method: http.MethodPatch, ContentType: string(types.MergePatchType), Body: patch, Again: again,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write the status of %s: %w", c, c.explain(err))
+	}
+	return scan, nil
+}
+
+// String names the Scan.
+func (c *Client) String() string { return "Scan " + c.scan.Namespace + "/" + c.scan.Name }
+
+func (c *Client) path() kubeapi.Path {
+	return kubeapi.Path{"apis", "execution.securecodebox.io", "v1", "namespaces", c.scan.Namespace, "scans", c.scan.Name}
+}
+
+// fewAttempts bounds the attempts at what is refused: rights that are still missing after some seconds will not come.
+const fewAttempts = 5
+
+// again tells what a running cluster heals beside outages. A merge patch has no precondition, so that a conflict is the API
+// server's own.
+func again(err error, attempts int) bool {
+	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
+		return attempts < fewAttempts
+	}
+	return apierrors.IsConflict(err)
+}
+
+// explain adds what to look at.
+func (c *Client) explain(err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w (it was deleted, or the custom resource definitions are not installed)", err)
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w (check the RoleBinding of the pod's ServiceAccount in namespace %s)", err, c.scan.Namespace)
+	}
+	return err
+}
