@@ -137,7 +137,11 @@ func (b *builder) spec(scanType string) finding.Object {
 	p, r, on := b.parent, b.rule, b.parent.flags
 	parameters := make([]any, len(r.parameters))
 	for i, t := range r.parameters {
-		parameters[i] = b.render(t)
+		value := b.render(t)
+		if b.err == nil && !r.options && t.becomesOption(value) {
+			b.err = &OptionError{Parameter: i, Template: t.source}
+		}
+		parameters[i] = value
 	}
 	spec := finding.Object{
 		{Key: "hookSelector", Value: hookSelector(objectAt(p.spec, "hookSelector"), objectAt(r.spec, "hookSelector"), on.hookSelector)},

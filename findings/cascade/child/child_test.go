@@ -3,6 +3,8 @@
 package child
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,7 +22,7 @@ func decode(tb testing.TB, text string) finding.Object {
 	}
 	o, ok := v.(finding.Object)
 	if !ok {
-		tb.Fatalf("%s is no object", text)
+		tb.Fatalf("%s is not an object", text)
 	}
 	return o
 }
@@ -211,7 +213,7 @@ func TestRulesWithMistakes(t *testing.T) {
 		"NoName":           {`{"spec":{}}`, "it has no metadata.name", ""},
 		"ScopeAnnotation":  {`{"metadata":{"name":"r"},"spec":{"scanAnnotations":{"scope.cascading.securecodebox.io/":"x"}}}`, "scanAnnotations has scope.cascading.securecodebox.io/: no rule may change what bounds the scope", ""},
 		"UnclosedTag":      {`{"metadata":{"name":"r"},"spec":{"scanSpec":{"parameters":["ok","{{x"]}}}`, "", `scanSpec, scanLabels or scanAnnotations: parameters[1]: template "{{x": `},
-		"ParameterNumber":  {`{"metadata":{"name":"r"},"spec":{"scanSpec":{"parameters":[443]}}}`, "", "scanSpec, scanLabels or scanAnnotations: parameters[0]: is no text"},
+		"ParameterNumber":  {`{"metadata":{"name":"r"},"spec":{"scanSpec":{"parameters":[443]}}}`, "", "scanSpec, scanLabels or scanAnnotations: parameters[0]: is not text"},
 		"CommandUnclosed":  {`{"metadata":{"name":"r"},"spec":{"scanSpec":{"initContainers":[{"command":["{{#a}}"]}]}}}`, "", "scanSpec, scanLabels or scanAnnotations: initContainers[0].command[0]: template"},
 		"EnvValueUnclosed": {`{"metadata":{"name":"r"},"spec":{"scanSpec":{"env":[{"name":"a","value":"{{/a}}"}]}}}`, "", "scanSpec, scanLabels or scanAnnotations: env[0].value: template"},
 	}
@@ -271,5 +273,50 @@ func TestWhatIsOnlyTheParents(t *testing.T) {
 	want := map[string]bool{"team": true, annotationHook: true, annotationParent: true, annotationChain: true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
+// TestFindingsChooseNoOptions: what a scanned host has sent is no option of the child's scanner, unless the rule says so.
+func TestFindingsChooseNoOptions(t *testing.T) {
+	object := func(text string) finding.Object { return decode(t, text) }
+	parent, err := NewParent(object(`{"metadata":{"name":"nmap","uid":"u"},"spec":{"scanType":"nmap","cascades":{}}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hostile := object(`{"id":"1","location":"-iL /etc/passwd","attributes":{"hostname":"-oN /tmp/x","port":"--script=evil","empty":"","on":true,"space":" -x"}}`)
+	for name, c := range map[string]struct {
+		parameter, annotations string
+		refused                bool
+	}{
+		"Whole":           {"{{$.hostOrIP}}", "", true},
+		"Unescaped":       {"{{{$.hostOrIP}}}", "", true},
+		"Location":        {"{{location}}", "", true},
+		"WithSpaceBefore": {" {{location}}", "", true},
+		"ValueWithSpace":  {"{{attributes.space}}", "", true},
+		"Beginning":       {"{{$.hostOrIP}}:{{attributes.port}}", "", true},
+		"AfterNothing":    {"{{attributes.empty}}{{location}}", "", true},
+		"Section":         {"{{#attributes.on}}{{location}}{{/attributes.on}}", "", true},
+		"Comment":         {"{{! host }}{{location}}", "", true},
+		"BehindText":      {"http://{{$.hostOrIP}}", "", false},
+		"BehindOption":    {"--port={{attributes.port}}", "", false},
+		"StuckOption":     {"-p{{attributes.port}}", "", false},
+		"OwnInSection":    {"{{#attributes.on}}--tls{{/attributes.on}}", "", false},
+		"Literal":         {"-sV", "", false},
+		"Allowed":         {"{{location}}", `,"annotations":{"cascading.scanyard.io/allow-options":"true"}`, false},
+		"NotQuiteAllowed": {"{{location}}", `,"annotations":{"cascading.scanyard.io/allow-options":"yes"}`, true},
+	} {
+		encoded, err := json.Marshal(c.parameter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := NewRule(object(`{"metadata":{"name":"r"` + c.annotations + `},"spec":{"matches":{"anyOf":[{}]},"scanSpec":{"scanType":"x","parameters":["-v",` + string(encoded) + `]}}}`))
+		_, err = parent.Build(rule, hostile)
+		option, refused := errors.AsType[*OptionError](err)
+		if refused != c.refused || !refused && err != nil || refused && option.Parameter != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := parent.Build(rule, object(`{"attributes":{"hostname":"h.example.com","port":80,"space":"x","empty":"","on":false},"location":"tcp://h"}`)); err != nil {
+			t.Errorf("%s: a finding like others: %v", name, err)
+		}
 	}
 }

@@ -26,6 +26,8 @@ type Rule struct {
 	annotations []member
 
 	refused, broken error
+	// options says that findings may choose options of the scanner.
+	options bool
 }
 
 // member is a key with a rendered value.
@@ -51,6 +53,8 @@ type containerTemplate struct {
 func NewRule(object finding.Object) *Rule {
 	r := &Rule{}
 	r.name, _ = objectAt(object, "metadata").Text("name").Get()
+	allowed, _ := objectAt(objectAt(object, "metadata"), "annotations").Text(AnnotationOptions).Get()
+	r.options = allowed == "true"
 	spec := objectAt(object, "spec")
 	r.spec = objectAt(spec, "scanSpec")
 	r.refused = r.readMatches(spec)
@@ -87,11 +91,11 @@ func (r *Rule) readMatches(spec finding.Object) error {
 	if value, ok := matches.Get("anyOf"); ok && value != nil {
 		list, ok := value.([]any)
 		if !ok {
-			return errors.New("matches.anyOf is no list")
+			return errors.New("matches.anyOf is not a list")
 		}
 		for i, entry := range list {
 			if _, ok := entry.(finding.Object); !ok {
-				return fmt.Errorf("matches.anyOf[%d] is no object", i)
+				return fmt.Errorf("matches.anyOf[%d] is not an object", i)
 			}
 		}
 		r.anyOf, r.hasAnyOf = list, true

@@ -19,7 +19,7 @@ type text struct {
 func newText(value any) (text, error) {
 	source, ok := value.(string)
 	if !ok {
-		return text{}, fmt.Errorf("is no text")
+		return text{}, fmt.Errorf("is not text")
 	}
 	if !strings.Contains(source, "{{") {
 		return text{source: source}, nil
@@ -36,4 +36,39 @@ func (t text) render(view finding.Object) (string, error) {
 		return t.source, nil
 	}
 	return t.template.Render(view)
+}
+
+// OptionError says that a parameter would be an option of the scanner that the finding has chosen.
+type OptionError struct {
+	// Parameter is its place, from 0.
+	Parameter int
+	// Template is what the rule has there.
+	Template string
+}
+
+// Error names the parameter and the remedy.
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("parameters[%d]: %q would begin with '-', so the finding would choose an option of the scanner; write what it begins with into the rule, or annotate the rule with %s: \"true\"", e.Parameter, e.Template, AnnotationOptions)
+}
+
+// AnnotationOptions on a rule, with the value "true", lets findings choose options of the scanner.
+const AnnotationOptions = "cascading.scanyard.io/allow-options"
+
+// becomesOption says whether a parameter begins with '-' though the rule does not say so: its text begins with a
+// template, and what a scanned host has sent stands there. Text of the rule's own inside a section may.
+func (t text) becomesOption(value string) bool {
+	if value = strings.TrimSpace(value); t.template == nil || !strings.HasPrefix(value, "-") || !strings.HasPrefix(strings.TrimSpace(t.source), "{{") {
+		return false
+	}
+	for rest := t.source; ; {
+		_, after, found := strings.Cut(rest, "}}")
+		if !found {
+			return true
+		}
+		rest = after
+		own, _, _ := strings.Cut(after, "{{")
+		if own = strings.TrimSpace(own); len(own) > 1 && own[0] == '-' && strings.HasPrefix(value, own) {
+			return false
+		}
+	}
 }

@@ -60,7 +60,7 @@ func Explain(q Question) (*Explanation, error) {
 		e.Notes = append(e.Notes, "the Scan has no spec.cascades, so it starts nothing")
 		return e, nil
 	}
-	in := plan.Input{Scan: q.Scan, ParseDefinition: q.ParseDefinition, Diagnose: true}
+	in := plan.Input{Scan: q.Scan, ParseDefinition: q.ParseDefinition, Diagnose: true, MaxChildren: plan.DefaultMaxChildren}
 	if err := e.choose(q, spec, namespace, &in); err != nil {
 		return e.fails(err)
 	}

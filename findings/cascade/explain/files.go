@@ -95,7 +95,7 @@ func readObjects(path string) ([]finding.Object, error) {
 		}
 		object, ok := value.(finding.Object)
 		if !ok {
-			return nil, fmt.Errorf("%s: a document is no object", path)
+			return nil, fmt.Errorf("%s: a document is not an object", path)
 		}
 		all = append(all, flatten(object)...)
 	}

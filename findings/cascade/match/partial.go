@@ -27,7 +27,7 @@ func topLevel(value, wanted any, wild bool) bool {
 	return ok && members(object, condition, wild)
 }
 
-// keyless says whether a condition that is no object, or an empty one, names nothing. A list or a text names its elements,
+// keyless says whether a condition that is not an object, or an empty one, names nothing. A list or a text names its elements,
 // which no finding has.
 func keyless(wanted any) bool {
 	switch w := wanted.(type) {

@@ -80,7 +80,7 @@ func object(tb testing.TB, text string) finding.Object {
 	}
 	o, ok := v.(finding.Object)
 	if !ok {
-		tb.Fatalf("%s is no object", text)
+		tb.Fatalf("%s is not an object", text)
 	}
 	return o
 }

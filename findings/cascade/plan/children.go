@@ -30,8 +30,10 @@ const (
 	Started Result = iota
 	// Duplicate means the chain has an equal one.
 	Duplicate
-	// Held means maxScans leaves no room for it.
+	// Held means maxScans, or the bound where nothing is said, leaves no room for it.
 	Held
+	// Refused means that a finding would choose an option of the scanner.
+	Refused
 	// Failed means it could not be created.
 	Failed
 )
@@ -69,12 +71,21 @@ func (p *Plan) Children(again Source, start Start) error {
 
 // one builds one child. The error it returns ends everything; others stay with the rule.
 func (p *Plan) one(r *rule, names *child.Names, raw []byte, start Start) error {
+	if p.maxChildren > 0 && p.started >= p.maxChildren {
+		r.outcome.count(Held)
+		return nil
+	}
 	value, err := finding.DecodeValue(raw, 0)
 	if err != nil {
 		return fmt.Errorf("read a finding again: %w", err)
 	}
 	f, _ := value.(finding.Object)
 	scan, err := p.parent.Build(r.Rule, f)
+	if option, ok := errors.AsType[*child.OptionError](err); ok {
+		r.outcome.count(Refused)
+		r.option = option
+		return nil
+	}
 	if err != nil {
 		r.outcome.count(Failed)
 		r.note(err)
@@ -101,6 +112,9 @@ func (p *Plan) one(r *rule, names *child.Names, raw []byte, start Start) error {
 		}
 		return nil
 	}
+	if result == Started {
+		p.started++
+	}
 	r.outcome.count(result)
 	return nil
 }
@@ -120,6 +134,8 @@ func (o *Outcome) count(result Result) {
 		o.Duplicates++
 	case Held:
 		o.Held++
+	case Refused:
+		o.Refused++
 	case Failed:
 		o.Failed++
 	}

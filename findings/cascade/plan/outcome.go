@@ -22,8 +22,10 @@ type Outcome struct {
 	Started int `json:"started"`
 	// Duplicates counts children that the chain has already.
 	Duplicates int `json:"duplicates,omitempty"`
-	// Held counts children for which maxScans leaves no room.
+	// Held counts children for which maxScans, or the bound where nothing is said, leaves no room.
 	Held int `json:"held,omitempty"`
+	// Refused counts children whose finding would have chosen an option of the scanner.
+	Refused int `json:"refused,omitempty"`
 	// Failed counts children that could not be made.
 	Failed int `json:"failed,omitempty"`
 	// Reason says why it has started nothing, or not everything.
@@ -60,7 +62,13 @@ func (p *Plan) Outcomes() []Outcome {
 				o.Conditions = r.closest.conditions()
 			}
 		}
-		if o.Held > 0 {
+		switch {
+		case o.Held > 0 && p.maxScans == 0:
+			o.Reason = fmt.Sprintf("a Scan starts at most %d others where its spec.cascades.maxScans says nothing", p.maxChildren)
+		case r.option != nil && o.Held == 0:
+			o.Reason = r.option.Error()
+		}
+		if o.Held > 0 && p.maxScans > 0 {
 			o.Reason = fmt.Sprintf("maxScans is %d and the chain has as many", p.maxScans)
 		} else if o.Duplicates > 0 && o.Reason == "" {
 			o.Reason = "the chain has equal Scans already"

@@ -14,6 +14,10 @@ import (
 	"github.com/scanyard/scanyard/findings/cascade/scope"
 )
 
+// DefaultMaxChildren is how many Scans one Scan starts at most where nobody has said anything. A host that has many
+// findings to show starts one for each.
+const DefaultMaxChildren = 1000
+
 // Input is everything but the findings.
 type Input struct {
 	// Scan is the Scan that has the findings.
@@ -24,6 +28,8 @@ type Input struct {
 	ParseDefinition finding.Object
 	// Rules are those that spec.cascades selects, in their order.
 	Rules []finding.Object
+	// MaxChildren is how many children the Scan starts at most where its spec.cascades has no maxScans; 0 means no bound.
+	MaxChildren int
 	// Diagnose has Outcomes tell how close the findings came to rules that none of them matched.
 	Diagnose bool
 }
@@ -45,8 +51,11 @@ type Plan struct {
 	categories map[string]struct{}
 	kept       kept
 	maxScans   int
-	named      map[string]bool // children of this run, where equal ones are one
-	whole      bool            // whether more of a finding is needed than what the rules name
+	// maxChildren holds where maxScans says nothing; started counts against it.
+	maxChildren int
+	started     int
+	named       map[string]bool // children of this run, where equal ones are one
+	whole       bool            // whether more of a finding is needed than what the rules name
 }
 
 // rule is a rule on its way through the findings.
@@ -57,6 +66,7 @@ type rule struct {
 	outcome    Outcome
 	skipped    bool
 	err        error
+	option     *child.OptionError
 	closest    *closest
 }
 
@@ -79,6 +89,9 @@ func New(in Input) (*Plan, error) {
 	}
 	if p.maxScans, err = bound(cascades, "maxScans"); err != nil {
 		return nil, err
+	}
+	if p.maxScans == 0 {
+		p.maxChildren = in.MaxChildren
 	}
 	for _, object := range in.Rules {
 		p.addRule(object, maxDepth, in.Diagnose)
@@ -159,7 +172,7 @@ func aliasesOf(definition finding.Object) finding.Object {
 // Active says whether any rule is left to look at findings for.
 func (p *Plan) Active() bool { return p.active > 0 }
 
-// MaxScans is how many Scans a chain may have below its first; 0 is no bound.
+// MaxScans is how many Scans a chain may have below its first; 0 means no bound.
 func (p *Plan) MaxScans() int { return p.maxScans }
 
 // Deduplicates says whether of equal children of the chain only one is started.
@@ -220,7 +233,7 @@ func (p *Plan) addDecoded(raw []byte, number int) error {
 	}
 	f, ok := value.(finding.Object)
 	if !ok {
-		return nil // what is no object matches nothing
+		return nil // what is not an object matches nothing
 	}
 	category, _ := f.Get("category")
 	p.noteCategory(category)

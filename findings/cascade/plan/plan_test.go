@@ -25,7 +25,7 @@ func decode(tb testing.TB, text string) finding.Object {
 	}
 	o, ok := v.(finding.Object)
 	if !ok {
-		tb.Fatalf("%s is no object", text)
+		tb.Fatalf("%s is not an object", text)
 	}
 	return o
 }
@@ -249,8 +249,8 @@ func TestOutcomes(t *testing.T) {
 		"Expression":        {`{}`, "", `{"expression":"finding.attributes.port > 22"}`, findings, Outcome{Matched: 1, Started: 1}, ""},
 		"AnyOfAndExpresion": {`{}`, "", `{"anyOf":[{"attributes":{"port":22}}],"expression":"finding.attributes.port > 22"}`, findings, Outcome{Reason: "it matches none of 2 findings", Conditions: []Condition{{Met: map[string]int{"attributes.port": 1}}}}, ""},
 		"NotAnObject":       {`{}`, "", `{"anyOf":[{}]}`, []string{`7`, `null`}, Outcome{Reason: "it matches none of 2 findings", Conditions: []Condition{{Met: map[string]int{}}}}, ""},
-		"ConditionNull":     {`{}`, "", `{"anyOf":[null]}`, findings, Outcome{Error: "matches.anyOf[0] is no object"}, "rule r: matches.anyOf[0] is no object"},
-		"AnyOfNoList":       {`{}`, "", `{"anyOf":{}}`, findings, Outcome{Error: "matches.anyOf is no list"}, "rule r: matches.anyOf is no list"},
+		"ConditionNull":     {`{}`, "", `{"anyOf":[null]}`, findings, Outcome{Error: "matches.anyOf[0] is not an object"}, "rule r: matches.anyOf[0] is not an object"},
+		"AnyOfNoList":       {`{}`, "", `{"anyOf":{}}`, findings, Outcome{Error: "matches.anyOf is not a list"}, "rule r: matches.anyOf is not a list"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

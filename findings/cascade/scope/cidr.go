@@ -18,7 +18,7 @@ var (
 
 // parseNetwork reads an address or a network. Bits behind the prefix length do not matter.
 func parseNetwork(text string) (netip.Prefix, error) {
-	bad := fmt.Errorf("%q is no IP address or network", text)
+	bad := fmt.Errorf("%q is not an IP address or network", text)
 	if at := ipv4Suffix.FindStringIndex(text); at != nil || !strings.Contains(text, ":") {
 		address, length := text, "32"
 		if at != nil {

@@ -35,7 +35,7 @@ const (
 func parseDomain(text string) (domain, error) {
 	host, ok := hostOf(text)
 	if !ok {
-		return nil, fmt.Errorf("%q is no domain name", text)
+		return nil, fmt.Errorf("%q is not a domain name", text)
 	}
 	host = strings.TrimSuffix(host, ".")
 	if len(host) > maxDomain {
@@ -44,12 +44,12 @@ func parseDomain(text string) (domain, error) {
 	labels := strings.Split(host, ".")
 	for _, label := range labels {
 		if !isLabel(label) {
-			return nil, fmt.Errorf("%q is no domain name", text)
+			return nil, fmt.Errorf("%q is not a domain name", text)
 		}
 	}
 	top := labels[len(labels)-1]
 	if strings.Trim(top, "0123456789") == "" {
-		return nil, fmt.Errorf("%q is no domain name", text)
+		return nil, fmt.Errorf("%q is not a domain name", text)
 	}
 	if slices.Contains(reserved, top) {
 		return nil, fmt.Errorf("%q ends in a reserved name", text)
@@ -157,7 +157,7 @@ func isPlain(host string) bool {
 }
 
 // manyColons says whether what may be a host has two colons, as a bare IPv6 address has. A user with a password and a
-// port looks the same, and is no host name either.
+// port looks the same, and is not a host name either.
 func manyColons(text string) bool {
 	if i := strings.IndexAny(text, "/?"); i >= 0 {
 		text = text[:i]

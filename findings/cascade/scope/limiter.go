@@ -41,11 +41,11 @@ type group struct {
 // New reads a limiter. Mistakes in single requirements show when these are reached.
 func New(s Settings) (*Limiter, error) {
 	if s.Limiter == nil {
-		return nil, nil //nolint:nilnil // no limiter is a limiter that allows everything
+		return nil, nil // no limiter is a limiter that allows everything
 	}
 	spec, ok := s.Limiter.(finding.Object)
 	if !ok {
-		return nil, errors.New("scopeLimiter is no object")
+		return nil, errors.New("scopeLimiter is not an object")
 	}
 	l := &Limiter{strict: isTrue(spec, "strict"), onMissing: isTrue(spec, "validOnMissingRender")}
 	for _, name := range []string{"allOf", "anyOf", "noneOf"} {
@@ -55,7 +55,7 @@ func New(s Settings) (*Limiter, error) {
 		}
 		list, ok := value.([]any)
 		if !ok {
-			return nil, fmt.Errorf("scopeLimiter.%s is no list", name)
+			return nil, fmt.Errorf("scopeLimiter.%s is not a list", name)
 		}
 		g := group{name: name}
 		for _, entry := range list {

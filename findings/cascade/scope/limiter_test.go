@@ -18,7 +18,7 @@ func decode(tb testing.TB, text string) finding.Object {
 	}
 	o, ok := v.(finding.Object)
 	if !ok {
-		tb.Fatalf("%s is no object", text)
+		tb.Fatalf("%s is not an object", text)
 	}
 	return o
 }
@@ -73,16 +73,16 @@ func TestStrictMode(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	cases := map[string]struct{ limiter, says string }{
-		"NoObject":        {`{"l":[]}`, "scopeLimiter is no object"},
-		"GroupNoList":     {`{"l":{"allOf":{}}}`, "scopeLimiter.allOf is no list"},
-		"NoRequirement":   {`{"l":{"allOf":[7]}}`, "scopeLimiter.allOf: a requirement is no object"},
+		"NoObject":        {`{"l":[]}`, "scopeLimiter is not an object"},
+		"GroupNoList":     {`{"l":{"allOf":{}}}`, "scopeLimiter.allOf is not a list"},
+		"NoRequirement":   {`{"l":{"allOf":[7]}}`, "scopeLimiter.allOf: a requirement is not an object"},
 		"OtherKey":        {`{"l":{"anyOf":[{"key":"a","operator":"In","values":[]}]}}`, `scopeLimiter.anyOf: key "a" does not start with ` + Domain},
 		"NoSuchOperator":  {`{"l":{"anyOf":[{"key":"` + Domain + `x","operator":"constructor","values":["a"]}]}}`, `scopeLimiter.anyOf: there is no operator "constructor"; there are In,`},
 		"NoValues":        {`{"l":{"noneOf":[{"key":"` + Domain + `x","operator":"In"}]}}`, "scopeLimiter.noneOf: operator In: the requirement has no values"},
-		"ValueNoText":     {`{"l":{"noneOf":[{"key":"` + Domain + `x","operator":"In","values":[7]}]}}`, "scopeLimiter.noneOf: operator In: values[0] is no text"},
+		"ValueNoText":     {`{"l":{"noneOf":[{"key":"` + Domain + `x","operator":"In","values":[7]}]}}`, "scopeLimiter.noneOf: operator In: values[0] is not text"},
 		"BadTemplate":     {`{"l":{"noneOf":[{"key":"` + Domain + `x","operator":"In","values":["{{#a}}"]}]}}`, `scopeLimiter.noneOf: operator In: values[0]: template "{{#a}}"`},
 		"NoAnnotation":    {`{"l":{"noneOf":[{"key":"` + Domain + `y","operator":"In","values":["a"]}]}}`, "operator In: the Scan has no annotation " + Domain + "y"},
-		"BadNetwork":      {`{"l":{"allOf":[{"key":"` + Domain + `x","operator":"InCIDR","values":["10.0.0.1"]}]}}`, `annotation ` + Domain + `x: "a" is no IP address or network`},
+		"BadNetwork":      {`{"l":{"allOf":[{"key":"` + Domain + `x","operator":"InCIDR","values":["10.0.0.1"]}]}}`, `annotation ` + Domain + `x: "a" is not an IP address or network`},
 		"LambdaForEver":   {`{"l":{"allOf":[{"key":"` + Domain + `x","operator":"In","values":["{{#split}}{{#asList}}a{{/asList}}{{/split}}"]}]}}`, `asList: the path "a" needs at least 2 levels`},
 		"LaterIsLookedAt": {`{"l":{"allOf":[{"key":"` + Domain + `x","operator":"In","values":["b"]}],"noneOf":[{"key":"a","operator":"In","values":[]}]}}`, `scopeLimiter.noneOf: key "a"`},
 	}

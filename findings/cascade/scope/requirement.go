@@ -36,7 +36,7 @@ func newRequirement(entry any, s Settings, strict bool) *requirement {
 	r := &requirement{strict: strict}
 	spec, ok := entry.(finding.Object)
 	if !ok {
-		r.bad = errors.New("a requirement is no object")
+		r.bad = errors.New("a requirement is not an object")
 		return r
 	}
 	r.key, _ = spec.Text("key").Get()
@@ -68,7 +68,7 @@ func (r *requirement) readValues(spec, aliases finding.Object) error {
 	for i, v := range list {
 		text, ok := v.(string)
 		if !ok {
-			return fmt.Errorf("operator %s: values[%d] is no text", r.operator, i)
+			return fmt.Errorf("operator %s: values[%d] is not text", r.operator, i)
 		}
 		prepared, err := newValue(text, aliases)
 		if err != nil {

@@ -18,7 +18,7 @@ func Text(cascades finding.Object) (string, error) {
 	if value, ok := cascades.Get("matchLabels"); ok && value != nil {
 		matchLabels, ok := value.(finding.Object)
 		if !ok {
-			return "", fmt.Errorf("matchLabels is no object")
+			return "", fmt.Errorf("matchLabels is not an object")
 		}
 		for _, m := range matchLabels {
 			terms = append(terms, m.Key+"="+finding.ToString(m.Value))
@@ -27,7 +27,7 @@ func Text(cascades finding.Object) (string, error) {
 	if value, ok := cascades.Get("matchExpressions"); ok && value != nil {
 		list, ok := value.([]any)
 		if !ok {
-			return "", fmt.Errorf("matchExpressions is no list")
+			return "", fmt.Errorf("matchExpressions is not a list")
 		}
 		for i, entry := range list {
 			term, err := expression(entry)
@@ -43,7 +43,7 @@ func Text(cascades finding.Object) (string, error) {
 func expression(entry any) (string, error) {
 	requirement, ok := entry.(finding.Object)
 	if !ok {
-		return "", fmt.Errorf("is no object")
+		return "", fmt.Errorf("is not an object")
 	}
 	key, _ := requirement.Text("key").Get()
 	if key == "" {

@@ -11,9 +11,9 @@ import (
 
 func TestTextRefuses(t *testing.T) {
 	cases := map[string]struct{ cascades, says string }{
-		"LabelsNoObject":     {`{"matchLabels":[]}`, "matchLabels is no object"},
-		"ExpressionsNoList":  {`{"matchExpressions":{}}`, "matchExpressions is no list"},
-		"ExpressionNoObject": {`{"matchExpressions":[7]}`, "matchExpressions[0]: is no object"},
+		"LabelsNoObject":     {`{"matchLabels":[]}`, "matchLabels is not an object"},
+		"ExpressionsNoList":  {`{"matchExpressions":{}}`, "matchExpressions is not a list"},
+		"ExpressionNoObject": {`{"matchExpressions":[7]}`, "matchExpressions[0]: is not an object"},
 		"NoKey":              {`{"matchExpressions":[{"operator":"Exists"}]}`, "matchExpressions[0]: has no key"},
 		"NoValues":           {`{"matchExpressions":[{"key":"a","operator":"In"}]}`, "matchExpressions[0]: operator In needs values"},
 		"NoSuchOperator":     {`{"matchExpressions":[{"key":"a","operator":"in","values":["b"]}]}`, `matchExpressions[0]: there is no operator "in"; there are In, NotIn, Exists and DoesNotExist`},
