@@ -108,7 +108,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	if _, err := b.text.tick(); err != nil {
 		return 0, err
 	}
-	return b.Builder.Write(p) //nolint:wrapcheck // a Builder has no errors
+	return b.Builder.Write(p) // a Builder has no errors
 }
 
 // printed makes nothing of nothing; text/template would write "<no value>".
@@ -222,15 +222,33 @@ func indent(before string, spaces int, text string) (string, error) {
 }
 
 // toJSON writes & < and > as they are: bodies of requests are no pages for browsers. Sprig's own would also answer with
-// an empty text where there is an error.
+// an empty text where there is an error. The result is valid YAML, too: YAML 1.2 section 5.1 forbids control characters
+// and U+FEFF, which JSON allows, and YAML folds the line break U+0085.
 func toJSON(v any) (string, error) {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		return "", err //nolint:wrapcheck // the template engine says where
+		return "", err // the template engine says where
 	}
-	return strings.TrimSuffix(out.String(), "\n"), nil
+	return unprintable.Replace(strings.TrimSuffix(out.String(), "\n")), nil
+}
+
+// unprintable escapes characters that JSON allows in a string and YAML does not.
+var unprintable = func() *strings.Replacer {
+	var pairs []string
+	for _, r := range append([]rune{0xfeff, 0xfffe, 0xffff}, span(0x7f, 0x9f)...) {
+		pairs = append(pairs, string(r), fmt.Sprintf(`\u%04x`, r))
+	}
+	return strings.NewReplacer(pairs...)
+}()
+
+func span(first, last rune) []rune {
+	var runes []rune
+	for r := first; r <= last; r++ {
+		runes = append(runes, r)
+	}
+	return runes
 }
 
 // formatTime prints a time of a Scan or finding, such as 2026-01-31T12:00:00Z, in a layout of package time, in UTC.
@@ -241,7 +259,7 @@ func formatTime(layout string, value any) (string, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return "", fmt.Errorf("%.40q is no RFC 3339 time", text)
+		return "", fmt.Errorf("%.40q is not an RFC 3339 time", text)
 	}
 	return at.UTC().Format(layout), nil
 }

@@ -28,6 +28,7 @@ func TestText(t *testing.T) {
 		"Numbers":       {`{{range .findings}}{{.attributes.port}} {{end}}{{(index .findings 0).attributes.ratio}}`, "12345678 443 0.5", "as they were written"},
 		"Comparison":    {`{{range .findings}}{{if eq .attributes.port 443}}{{.name}}{{end}}{{end}}`, "x", "whole numbers compare with constants"},
 		"JSON":          {`{"t":{{(index .findings 0).name | toJson}}}`, `{"t":"a \"b\" <c> & d: e"}`, "no HTML escapes in JSON"},
+		"JSONInYAML":    {`{{"a\x7f\u0085\ufeffb" | toJson}}`, `"a\u007f\u0085\ufeffb"`, "characters that YAML refuses"},
 		"BigNumber":     {`{{(index .findings 0).attributes.big | toJson}}`, "12345678901234567000", "beyond 64 bits as in JavaScript"},
 		"Sprig":         {`{{range .findings}}{{.severity | lower | title | trunc 3}} {{end}}`, "Hig Low ", ""},
 		"Repeat":        {`{{repeat 3 "ab"}}{{range until 3}}{{.}}{{end}}{{range untilStep 4 0 -2}}{{.}}{{end}}`, "ababab01242", ""},

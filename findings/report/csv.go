@@ -3,11 +3,12 @@
 package report
 
 import (
+	"bufio"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/scanyard/scanyard/apis/finding"
 )
@@ -22,10 +23,9 @@ func writeCSV(ctx context.Context, r *Report, w io.Writer) error { return r.Writ
 
 // WriteCSV writes all findings as RFC 4180 says, with a header. It needs no sums, so it reads the findings once.
 func (in *Input) WriteCSV(ctx context.Context, w io.Writer) error {
-	out := csv.NewWriter(w)
-	out.UseCRLF = true
-	if err := out.Write(columns); err != nil {
-		return fmt.Errorf("write CSV: %w", err)
+	out := &quoted{to: bufio.NewWriter(w)}
+	if err := out.write(columns); err != nil {
+		return err
 	}
 	err := in.Each(ctx, func(e *Entry) error {
 		var references []string
@@ -47,29 +47,82 @@ func (in *Input) WriteCSV(ctx context.Context, w io.Writer) error {
 		for i := range cells {
 			cells[i] = Inert(cells[i])
 		}
-		if err := out.Write(cells); err != nil {
-			return fmt.Errorf("write CSV: %w", err)
-		}
-		return nil
+		return out.write(cells)
 	})
 	if err != nil {
 		return err
 	}
-	out.Flush()
-	if err := out.Error(); err != nil {
+	if err := out.to.Flush(); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
 	}
 	return nil
 }
 
-// Inert puts an apostrophe before what a spreadsheet would take for a formula, also after white space, which some
-// programs drop.
+// Inert puts an apostrophe before what a spreadsheet would take for a formula, also after white space and what is not
+// seen, which some programs drop, and behind what separates cells and rows where a spreadsheet does not look for commas.
 func Inert(cell string) string {
 	// NUL would end the cell for some programs.
 	cell = strings.ReplaceAll(cell, "\x00", "\uFFFD")
-	trimmed := strings.TrimLeft(cell, " \u00a0\ufeff\u200b")
-	if trimmed != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(trimmed)[0]) {
-		return "'" + cell
+	if !strings.ContainsAny(cell, formulas) && !strings.ContainsAny(cell, separators) {
+		return cell
 	}
-	return cell
+	var out strings.Builder
+	out.Grow(len(cell) + 8)
+	if cell != "" && strings.IndexByte("\t\r\n", cell[0]) >= 0 {
+		out.WriteByte('\'')
+	}
+	for len(cell) > 0 {
+		end := strings.IndexAny(cell, separators) + 1
+		if end == 0 {
+			end = len(cell)
+		}
+		part := cell[:end]
+		cell = cell[end:]
+		if begins := strings.TrimLeftFunc(part, unseen); strings.TrimLeft(begins, formulas) != begins {
+			out.WriteByte('\'')
+		}
+		out.WriteString(part)
+	}
+	return out.String()
+}
+
+const (
+	// formulas begin with one of these.
+	formulas = "=+-@＝＋－＠"
+	// separators of cells and rows are these in other locales, and where quotes are not understood.
+	separators = ";|\t\r\n"
+)
+
+// unseen are spaces of all alphabets, and characters without a shape.
+func unseen(r rune) bool {
+	return unicode.IsSpace(r) || unicode.In(r, unicode.Z, unicode.Cf, unicode.Cc) || r == 0x180e || r == 0x115f || r == 0x1160 || r == 0x3164
+}
+
+// quoted writes rows in which every cell is quoted: one with a semicolon would be two to a spreadsheet that separates by
+// it, and cells look the same in all locales.
+type quoted struct {
+	to  *bufio.Writer
+	err error
+}
+
+func (q *quoted) write(cells []string) error {
+	for i, cell := range cells {
+		if i > 0 {
+			q.put(",")
+		}
+		q.put(`"`)
+		q.put(strings.ReplaceAll(cell, `"`, `""`))
+		q.put(`"`)
+	}
+	q.put("\r\n")
+	if q.err != nil {
+		return fmt.Errorf("write CSV: %w", q.err)
+	}
+	return nil
+}
+
+func (q *quoted) put(text string) {
+	if q.err == nil {
+		_, q.err = q.to.WriteString(text)
+	}
 }

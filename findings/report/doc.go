@@ -9,7 +9,7 @@
 //
 //   - Nothing is held whole: a source is read once by New and once more by each format. The page has the first findings
 //     by severity, up to a number and a size; SARIF, JUnit and CSV have all; Markdown, which is for reading, the worst.
-//   - Everything in findings is hostile. The page holds it as data that is no script, shows it as text only, and its
+//   - Everything in findings is hostile. The page holds it as data, not as script, shows it as text only, and its
 //     policy forbids every script, style and request that is not its own. Cells of CSV that a spreadsheet would calculate
 //     begin with an apostrophe, see [Inert]. What XML and Markdown give a meaning is escaped, see [Plain].
 //   - A filter (Keep) takes effect before anything is counted, so that a report and its sums agree.

@@ -94,7 +94,7 @@ func (d *entries) read(element []byte) (*Entry, error) {
 	}
 	f, ok := value.(finding.Object)
 	if !ok {
-		return nil, errors.New("read finding: it is no object")
+		return nil, errors.New("read finding: it is not an object")
 	}
 	text := func(key string) string {
 		switch v, _ := f.Get(key); v := v.(type) {
@@ -129,12 +129,4 @@ func referencesOf(v any) (references []finding.Reference) {
 		}
 	}
 	return references
-}
-
-// cut shortens a text to a number of bytes without breaking a character.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/text"
 )
 
 // The page, its style and its script. The page has marks where the rest goes.
@@ -86,7 +87,7 @@ func writePage(ctx context.Context, r *Report, w io.Writer) error {
 	}
 	// What is filled in is not searched for marks again.
 	fill := strings.NewReplacer("{{policy}}", policy(), "{{title}}", html.EscapeString(r.Scan.Title),
-		"{{style}}", pageStyle, "{{script}}", pageScript, "{{summary}}", summary.String())
+		"{{reached}}", r.reachedNote(), "{{style}}", pageStyle, "{{script}}", pageScript, "{{summary}}", summary.String())
 	head = head[:len(head)-1] // the list of findings is its last member
 	if err := writeAll(w, fill.Replace(before), string(head), `,"findings":[`); err != nil {
 		return err
@@ -95,6 +96,20 @@ func writePage(ctx context.Context, r *Report, w io.Writer) error {
 		return err
 	}
 	return writeAll(w, "]}", fill.Replace(after))
+}
+
+// reachedNote is the line of a Scan that has reached nothing, or may not have.
+func (r *Report) reachedNote() string {
+	text := r.Scan.unreached()
+	if text != "" {
+		text += ". So this scan says nothing about its targets."
+	} else if doubt := r.Scan.reachDoubt(); doubt != "" && r.stats.total == 0 {
+		text = doubt + "."
+	}
+	if text == "" {
+		return ""
+	}
+	return `<p class="note">` + html.EscapeString(text) + "</p>\n"
 }
 
 func (r *Report) writePageEntries(ctx context.Context, w io.Writer) error {
@@ -122,22 +137,22 @@ func (r *Report) writePageEntries(ctx context.Context, w io.Writer) error {
 func appendPageEntry(dst []byte, e *Entry) ([]byte, error) {
 	references := make([]any, 0, 2*min(len(e.References), maxPageReferences))
 	for _, ref := range e.References[:min(len(e.References), maxPageReferences)] {
-		references = append(references, cut(ref.Type, maxPageName), cut(ref.Value, maxPageName))
+		references = append(references, text.Cut(ref.Type, maxPageName), text.Cut(ref.Value, maxPageName))
 	}
 	var attributes any = e.Attributes
-	text, err := finding.AppendValue(nil, e.Attributes)
+	raw, err := finding.AppendValue(nil, e.Attributes)
 	switch {
 	case err != nil:
 		return dst, fmt.Errorf("attributes: %w", err)
 	case len(e.Attributes) == 0:
 		attributes = nil
-	case len(text) > maxPageAttributes:
-		attributes = len(text) // the script says that they are too long
+	case len(raw) > maxPageAttributes:
+		attributes = len(raw) // the script says that they are too long
 	}
 	start := len(dst)
 	dst, err = finding.AppendValue(dst, []any{
-		int(e.Severity), cut(e.Name, maxPageName), cut(e.Category, maxGroupName), cut(e.Location, maxGroupName),
-		cut(e.Description, maxPageText), cut(e.Mitigation, maxPageText), references, attributes,
+		int(e.Severity), text.Cut(e.Name, maxPageName), text.Cut(e.Category, maxGroupName), text.Cut(e.Location, maxGroupName),
+		text.Cut(e.Description, maxPageText), text.Cut(e.Mitigation, maxPageText), references, attributes,
 		e.IdentifiedAt, string(e.State), e.ID,
 	})
 	if err != nil {

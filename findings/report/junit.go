@@ -12,14 +12,22 @@ import (
 )
 
 // writeJUnit writes a test case per finding. Those of a severity that counts fail, the others pass. A Scan without
-// findings has one case that passes, since build servers take a report without cases for an error.
+// findings has one case that passes, since build servers take a report without cases for an error. A Scan that has
+// reached nothing has one with an error in its place, or before the others, unless that is allowed.
 func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 	failures := 0
 	for s := High; s <= r.FailFrom; s++ {
 		failures += r.stats.severities[s].count
 	}
-	suite := fmt.Sprintf(`name=%s tests="%d" failures="%d" errors="0" skipped="0" time="0"`,
-		attribute(r.Scan.Title), max(1, r.stats.total), failures)
+	unreached, tests, errs := r.Scan.unreached(), max(1, r.stats.total), 0
+	if unreached != "" {
+		tests = r.stats.total + 1
+		if !r.AllowUnreached {
+			errs = 1
+		}
+	}
+	suite := fmt.Sprintf(`name=%s tests="%d" failures="%d" errors="%d" skipped="0" time="0"`,
+		attribute(r.Scan.Title), tests, failures, errs)
 	timestamp := ""
 	if r.Scan.Finished != "" {
 		timestamp = fmt.Sprintf(` timestamp="%s"`, strings.TrimSuffix(r.Scan.Finished, "Z"))
@@ -28,11 +36,14 @@ func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if r.stats.total == 0 {
-		err := writeAll(w, `<testcase name="no findings" classname=`, attribute(r.Scan.Type), ` time="0"></testcase>`, "\n")
-		if err != nil {
-			return err
-		}
+	switch {
+	case unreached != "":
+		err = writeAll(w, `<testcase name="targets were reached" classname=`, attribute(r.Scan.Type), ` time="0">`, unreachedCase(unreached, errs), "</testcase>\n")
+	case r.stats.total == 0:
+		err = writeAll(w, `<testcase name="no findings" classname=`, attribute(r.Scan.Type), ` time="0"></testcase>`, "\n")
+	}
+	if err != nil {
+		return err
 	}
 	err = r.Each(ctx, func(e *Entry) error {
 		name := e.Name
@@ -51,6 +62,14 @@ func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 		return err
 	}
 	return writeAll(w, "</testsuite>\n</testsuites>\n")
+}
+
+// unreachedCase is what the test case of a Scan that has reached nothing holds.
+func unreachedCase(text string, errs int) string {
+	if errs == 0 {
+		return "<system-out>" + character(text) + "</system-out>"
+	}
+	return `<error message=` + attribute(text) + ` type="NothingReached"></error>`
 }
 
 // details are the texts of a finding, for people.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/scanyard/scanyard/apis/text"
 )
 
 const (
@@ -19,19 +21,24 @@ const (
 // brief is what Markdown needs of a finding, so that not more is kept.
 func (e *Entry) brief() *Entry {
 	return &Entry{
-		Severity: e.Severity, Name: cut(e.Name, maxMarkdownText), Category: cut(e.Category, maxMarkdownText),
-		Location: cut(e.Location, maxMarkdownText), State: e.State,
+		Severity: e.Severity, Name: text.Cut(e.Name, maxMarkdownText), Category: text.Cut(e.Category, maxMarkdownText),
+		Location: text.Cut(e.Location, maxMarkdownText), State: e.State,
 	}
 }
 
 func writeMarkdown(_ context.Context, r *Report, w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# %s\n\n", Plain(cut(r.Scan.Title, maxMarkdownText)))
+	fmt.Fprintf(&out, "# %s\n\n", Plain(text.Cut(r.Scan.Title, maxMarkdownText)))
 	fmt.Fprintf(&out, "Scan %s of type %s in namespace %s", Plain(r.Scan.Name), Plain(r.Scan.Type), Plain(r.Scan.Namespace))
 	if r.Scan.Finished != "" {
 		fmt.Fprintf(&out, ", finished %s", r.Scan.Finished)
 	}
 	fmt.Fprintf(&out, ": %d findings.\n", r.stats.total)
+	if text := r.Scan.unreached(); text != "" {
+		fmt.Fprintf(&out, "\n**%s.** So this scan says nothing about its targets.\n", Plain(text))
+	} else if text := r.Scan.reachDoubt(); text != "" && r.stats.total == 0 {
+		fmt.Fprintf(&out, "\n%s.\n", Plain(text))
+	}
 	if r.Comparison != nil {
 		fmt.Fprintf(&out, "\nSince the previous run: %d new, %d fixed.\n", r.stats.newOnes, r.stats.fixed)
 	}
@@ -54,7 +61,7 @@ func writeGroups(out *strings.Builder, title string, all groups) {
 	}
 	fmt.Fprintf(out, "\n| %s | High | Medium | Low | Informational |\n| --- | ---: | ---: | ---: | ---: |\n", title)
 	for _, g := range all.top(topGroups) {
-		name := Plain(cut(g.Name, maxMarkdownText))
+		name := Plain(text.Cut(g.Name, maxMarkdownText))
 		if g.Name == "" {
 			name = "others"
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/findings/compare"
 )
 
@@ -49,6 +50,39 @@ type Scan struct {
 	// Started and Finished are times as RFC 3339 has them, in UTC, or empty.
 	Started  string `json:"started"`
 	Finished string `json:"finished"`
+	// Reached says whether the scanner reached its targets; nil where nobody has told.
+	Reached *Reached `json:"reached,omitempty"`
+}
+
+// Reached is the condition TargetReached of a Scan.
+type Reached struct {
+	// Status is True, False or Unknown.
+	Status string `json:"status"`
+	// Message says it for people.
+	Message string `json:"message"`
+}
+
+// unreached says that the scanner reached nothing; empty where it did, or where nobody knows.
+func (s *Scan) unreached() string {
+	if s.Reached == nil || s.Reached.Status != "False" {
+		return ""
+	}
+	return withReason("Nothing was reached", s.Reached.Message)
+}
+
+// reachDoubt says that it is not known whether the scanner reached anything.
+func (s *Scan) reachDoubt() string {
+	if s.Reached == nil || s.Reached.Status != "Unknown" {
+		return ""
+	}
+	return withReason("Whether anything was reached is not known", s.Reached.Message)
+}
+
+func withReason(what, reason string) string {
+	if reason != "" {
+		what += ": " + text.Cut(reason, maxGroupName)
+	}
+	return what
 }
 
 // Input is what a report is made from.
@@ -65,6 +99,8 @@ type Input struct {
 	MaxFindings int
 	// FailFrom is the least severity that JUnit calls a failure.
 	FailFrom Severity
+	// AllowUnreached is that a Scan which has reached nothing is no error for JUnit.
+	AllowUnreached bool
 	// Siblings are formats that are stored beside the page, which says so.
 	Siblings []Format
 }
@@ -99,6 +135,9 @@ func New(ctx context.Context, in Input) (*Report, error) {
 	return r, nil
 }
 
+// conditionReached is the condition by which the operator tells what was reached.
+const conditionReached = "TargetReached"
+
 // ScanOf reads what reports say of a Scan from the object as the API server gives it.
 func ScanOf(object []byte) (Scan, error) {
 	var o struct {
@@ -113,14 +152,25 @@ func ScanOf(object []byte) (Scan, error) {
 		} `json:"spec"`
 		Status struct {
 			FinishedAt string `json:"finishedAt"`
+			Conditions []struct {
+				Type string `json:"type"`
+				Reached
+			} `json:"conditions"`
 		} `json:"status"`
 	}
 	if err := json.Unmarshal(object, &o); err != nil {
 		return Scan{}, fmt.Errorf("read Scan: %w", err)
 	}
+	var reached *Reached
+	for _, c := range o.Status.Conditions {
+		if c.Type == conditionReached {
+			reached = &c.Reached
+		}
+	}
 	return Scan{
 		Name: o.Metadata.Name, Namespace: o.Metadata.Namespace, Type: o.Spec.ScanType, Parameters: o.Spec.Parameters,
 		Started: instant(o.Metadata.CreationTimestamp), Finished: instant(o.Status.FinishedAt),
+		Reached: reached,
 	}, nil
 }
 
@@ -141,7 +191,7 @@ type stats struct {
 type groups map[string]*[Severities]int
 
 func (g groups) add(name string, s Severity) {
-	name = cut(name, maxGroupName)
+	name = text.Cut(name, maxGroupName)
 	counts := g[name]
 	if counts == nil {
 		if len(g) >= maxGroups {

@@ -82,10 +82,10 @@ func value(t *testing.T, document []byte) (v any) {
 
 func TestCSV(t *testing.T) {
 	got := string(reports(t, inputOf(t, three, ""))["report.csv"])
-	want := "severity,name,category,location,description,mitigation,references,identified_at,osi_layer,state,id,attributes\r\n" +
-		"INFORMATIONAL,Note,(no category),,,,,,,,0b3cd5c1-3a5d-5c43-9a8d-1d8a3d3bb9f3,\r\n" +
-		"HIGH,Injection,Web,https://a/b?q=<1>,d,m,CVE CVE-1,2030-01-01T00:00:00Z,,,i-2,\"{\"\"tags\"\":\"\"t\"\",\"\"line\"\":12}\"\r\n" +
-		"MEDIUM,7,Web,image name,,,,,APPLICATION,,i-3,\r\n"
+	want := `"severity","name","category","location","description","mitigation","references","identified_at","osi_layer","state","id","attributes"` + "\r\n" +
+		`"INFORMATIONAL","Note","(no category)","","","","","","","","0b3cd5c1-3a5d-5c43-9a8d-1d8a3d3bb9f3",""` + "\r\n" +
+		`"HIGH","Injection","Web","https://a/b?q=<1>","d","m","CVE CVE-1","2030-01-01T00:00:00Z","","","i-2","{""tags"":""t"",""line"":12}"` + "\r\n" +
+		`"MEDIUM","7","Web","image name","","","","","APPLICATION","","i-3",""` + "\r\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -100,12 +100,31 @@ func TestCSVIsInert(t *testing.T) {
 		"Formula":    {"=1+1", "'=1+1"},
 		"Plus":       {"+1", "'+1"},
 		"At":         {"@SUM(A1)", "'@SUM(A1)"},
-		"Tab":        {"\t=1", "'\t=1"},
-		"LineBreak":  {"\r\n=1", "'\r\n=1"},
+		"Tab":        {"\t=1", "'\t'=1"},
+		"LineBreak":  {"\r\n=1", "'\r\n'=1"},
 		"AfterSpace": {"  =1", "'  =1"},
 		"AfterMark":  {"\ufeff=1", "'\ufeff=1"},
 		"Wide":       {"＝1", "'＝1"},
 		"Null":       {"a\x00b", "a\ufffdb"},
+		"Semicolon":  {"a;=cmd|' /C calc'!A0", "a;'=cmd|' /C calc'!A0"},
+		"SpaceAfter": {"a; \u00a0-1;b", "a;' \u00a0-1;b"},
+		"Pipe":       {"a|+1", "a|'+1"},
+		"InnerTab":   {"a\t@x", "a\t'@x"},
+		"InnerLine":  {"a\n=x\rb", "a\n'=x\rb"},
+		"Last":       {"a;=", "a;'="},
+		"NoFormula":  {"a;b\tc=d", "a;b\tc=d"},
+		"Ideograph":  {"\u3000=1", "'\u3000=1"},
+		"EnQuad":     {"\u2000\u2009=1", "'\u2000\u2009=1"},
+		"Narrow":     {"\u202f=1", "'\u202f=1"},
+		"Ogham":      {"\u1680=1", "'\u1680=1"},
+		"Mongolian":  {"\u180e=1", "'\u180e=1"},
+		"ZeroWidth":  {"\u200b\u2060=1", "'\u200b\u2060=1"},
+		"SoftHyphen": {"\u00ad=1", "'\u00ad=1"},
+		"NextLine":   {"\u0085=1", "'\u0085=1"},
+		"LineSep":    {"\u2028=1", "'\u2028=1"},
+		"Filler":     {"\u3164=1", "'\u3164=1"},
+		"Direction":  {"\u202e=1", "'\u202e=1"},
+		"Escape":     {"\x1b=1", "'\x1b=1"},
 	}
 	for name, c := range cases {
 		if got := Inert(c.cell); got != c.want {
@@ -122,6 +141,53 @@ func TestCSVIsInert(t *testing.T) {
 			if cell != "" && strings.ContainsRune("=+-@\t\r\n", rune(cell[0])) {
 				t.Errorf("cell %q", cell)
 			}
+		}
+	}
+}
+
+// TestCSVInOtherLocales reads it as a spreadsheet does that separates by semicolons or tabs, and does not know where
+// quotes end: nothing begins a formula.
+func TestCSVInOtherLocales(t *testing.T) {
+	finding := `[{"name":"a;=cmd|' /C calc'!A0","category":"\u3000=1+1","location":"x\t=2","description":"\"\n=3;+4","severity":"HIGH","attributes":{"k":"v;=5"}}]`
+	text := string(reports(t, inputOf(t, finding, ""))["report.csv"])
+	for cell := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";\t\r\n", r) }) {
+		if begins := strings.TrimLeftFunc(strings.TrimLeft(cell, `"`), unseen); begins != "" && strings.ContainsRune("=+-@", rune(begins[0])) {
+			t.Errorf("%q begins a formula in %s", cell, text)
+		}
+	}
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 2 || rows[1][4] != "\"\n'=3;'+4" {
+		t.Errorf("%v, %q", err, rows)
+	}
+}
+
+// TestSARIFLinksNowhereElse: a viewer makes links of artifacts, so they are of http or https, or relative.
+func TestSARIFLinksNowhereElse(t *testing.T) {
+	for location, want := range map[string]string{
+		"https://a/b": "https://a/b", "http://a:8080/b?c=d": "http://a:8080/b?c=d", "HTTPS://a/b": "https://a/b", "src/main.go": "src/main.go", "/etc/passwd": "/etc/passwd", "a/b:c": "a/b:c",
+		"javascript:alert(1)": "", "JaVaScRiPt:alert(1)": "", "\u0001javascript:alert(1)": "", "data:text/html,x": "", "vbscript:x": "", "file:///etc/passwd": "",
+		"tcp://1.2.3.4:80": "", "//evil.example/x": "", `\\\\evil.example\\x`: "", "https:evil": "", "https://user:pass@a/b": "", "C:/x": "", "vscode://x": "", "10.0.0.1:22": "",
+	} {
+		finding, err := json.Marshal([]any{map[string]any{"name": "n", "category": "c", "location": location, "severity": "HIGH"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log struct {
+			Runs []struct {
+				Results []struct {
+					Locations []struct {
+						PhysicalLocation struct{ ArtifactLocation struct{ URI string } }
+						LogicalLocations []struct{ FullyQualifiedName string }
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(reports(t, inputOf(t, string(finding), ""))["report.sarif"], &log); err != nil {
+			t.Fatal(err)
+		}
+		place := log.Runs[0].Results[0].Locations[0]
+		if got := place.PhysicalLocation.ArtifactLocation.URI; got != want || (got == "") != (len(place.LogicalLocations) == 1) {
+			t.Errorf("%q is at %q, want %q", location, got, want)
 		}
 	}
 }
@@ -393,7 +459,7 @@ func TestBrokenSource(t *testing.T) {
 	cases := map[string]struct{ findings, want string }{
 		"NoArray":   {`{"a":1}`, "read findings: "},
 		"Truncated": {`[{"name":"a"},{"na`, "the input ends too early"},
-		"NoObject":  {`[{"name":"a"},7]`, "finding 1: read finding: it is no object"},
+		"NoObject":  {`[{"name":"a"},7]`, "finding 1: read finding: it is not an object"},
 	}
 	for name, c := range cases {
 		in := inputOf(t, c.findings, "")

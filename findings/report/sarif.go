@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/findings/compare"
 )
 
@@ -29,13 +30,17 @@ var scores = [Severities]string{"8.0", "5.5", "2.0", "0.0"}
 // writeSARIF writes a log of SARIF 2.1.0: a rule per category, a result per finding.
 func writeSARIF(ctx context.Context, r *Report, w io.Writer) error {
 	rules, places := r.rules()
-	run, err := finding.AppendValue(nil, finding.Object{{Key: "tool", Value: finding.Object{{Key: "driver", Value: finding.Object{
+	about := finding.Object{{Key: "tool", Value: finding.Object{{Key: "driver", Value: finding.Object{
 		{Key: "name", Value: orWord(r.Scan.Type, "scan")},
 		{Key: "informationUri", Value: "https://github.com/scanyard/scanyard"},
 		{Key: "rules", Value: rules},
 	}}}}, {Key: "automationDetails", Value: finding.Object{
 		{Key: "id", Value: r.Scan.Namespace + "/" + r.Scan.Name},
-	}}, {Key: "columnKind", Value: "utf16CodeUnits"}})
+	}}, {Key: "columnKind", Value: "utf16CodeUnits"}}
+	if invocation := r.Scan.invocation(); invocation != nil {
+		about.Set("invocations", []any{invocation})
+	}
+	run, err := finding.AppendValue(nil, about)
 	if err != nil {
 		return fmt.Errorf("encode run: %w", err)
 	}
@@ -59,6 +64,26 @@ func writeSARIF(ctx context.Context, r *Report, w io.Writer) error {
 		return err
 	}
 	return writeAll(w, "]}]}\n")
+}
+
+// invocation tells of what was not reached, or may not have been; nil where there is nothing to tell. SARIF has no word
+// for a tool that ran well and got to see nothing, so a run without a target was not successful.
+func (s *Scan) invocation() finding.Object {
+	text, level, id := s.unreached(), "error", "NothingReached"
+	if text == "" {
+		text, level, id = s.reachDoubt(), "note", "ReachNotKnown"
+	}
+	if text == "" {
+		return nil
+	}
+	return finding.Object{
+		{Key: "executionSuccessful", Value: level != "error"},
+		{Key: "toolExecutionNotifications", Value: []any{finding.Object{
+			{Key: "level", Value: level},
+			{Key: "message", Value: finding.Object{{Key: "text", Value: text}}},
+			{Key: "descriptor", Value: finding.Object{{Key: "id", Value: id}}},
+		}}},
+	}
 }
 
 // rules are the categories, and where each is in the list.
@@ -89,7 +114,7 @@ func (r *Report) rules() (rules []any, places map[string]int) {
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
 
 func result(e *Entry, places map[string]int) finding.Object {
-	rule := cut(e.Category, maxGroupName)
+	rule := text.Cut(e.Category, maxGroupName)
 	o := finding.Object{{Key: "ruleId", Value: rule}}
 	if i, ok := places[rule]; ok {
 		o.Set("ruleIndex", i)
@@ -152,13 +177,26 @@ func place(e *Entry) finding.Object {
 	return finding.Object{{Key: "physicalLocation", Value: physical}}
 }
 
-// uriOf writes a location as RFC 3986 wants it, if it can be.
+// uriOf writes a location as RFC 3986 wants it, if it can be. Viewers make links of it, so it is of http or https, or
+// relative to what was scanned.
 func uriOf(location string) (string, bool) {
 	if strings.ContainsFunc(location, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return "", false
 	}
 	parsed, err := url.Parse(location)
 	if err != nil || parsed.User != nil { // no credentials in a place that is shown as a link
+		return "", false
+	}
+	switch parsed.Scheme {
+	case "http", "https":
+		if parsed.Host == "" {
+			return "", false
+		}
+	case "":
+		if parsed.Host != "" || strings.HasPrefix(location, `\`) {
+			return "", false
+		}
+	default:
 		return "", false
 	}
 	var query strings.Builder
