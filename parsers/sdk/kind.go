@@ -107,8 +107,13 @@ func TypeOf(v any) Type {
 	return Map
 }
 
+var unreachedKind = func() *Kind { k := UnreachedKind(); return &k }()
+
 // KindOf returns the Kind of findings of a category, or nil.
 func (p *Parser) KindOf(category string) *Kind {
+	if category == CategoryUnreached {
+		return unreachedKind
+	}
 	match := slices.IndexFunc(p.Kinds, func(k Kind) bool { return k.Category == category })
 	if match < 0 {
 		match = slices.IndexFunc(p.Kinds, func(k Kind) bool { return k.Category == AnyCategory })

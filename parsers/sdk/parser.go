@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/outcome"
 )
 
 // Emit takes one finding. The finding may be reused after it returns. An error ends the parsing and must be returned
@@ -23,6 +24,9 @@ type Parser struct {
 	Summary string
 	// Kinds are the kinds of findings it makes.
 	Kinds []Kind
+	// Reach says for people what in the raw result tells whether anything was reached: "hosts that answered". Parsers of
+	// formats that never tell say so: "nothing: …".
+	Reach string
 	// Parse reads in.Source and emits findings. An error means that there are none: whatever was emitted is dropped.
 	Parse func(ctx context.Context, in *Input, emit Emit) error
 }
@@ -37,6 +41,8 @@ type Input struct {
 	Env func(name string) string
 	// Limits bound memory.
 	Limits Limits
+
+	reach outcome.Reached // what the parser has told
 }
 
 // Source is a raw result that can be read from the start as often as wanted.
@@ -73,7 +79,8 @@ func DefaultLimits() Limits {
 	return Limits{MaxElement: 16 << 20, MaxDepth: 256, MaxHeld: 6 << 20}
 }
 
-// Run calls a parser. A crash of the parser comes back as an error.
+// Run calls a parser. A crash of the parser comes back as an error. Without an error, in.Reach tells what the scanner
+// reached.
 func Run(ctx context.Context, p Parser, in *Input, emit Emit) (err error) {
 	defer func() {
 		if crash := recover(); crash != nil {
@@ -81,5 +88,9 @@ func Run(ctx context.Context, p Parser, in *Input, emit Emit) (err error) {
 				p.ResultType, crash, debug.Stack())
 		}
 	}()
-	return p.Parse(ctx, in, emit)
+	in.reach = outcome.Reached{}
+	if err := p.Parse(ctx, in, emit); err != nil {
+		return err
+	}
+	return emitUnreached(in, emit)
 }

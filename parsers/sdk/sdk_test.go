@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/outcome"
 	"github.com/scanyard/scanyard/parsers/sdk"
 )
 
@@ -205,5 +206,72 @@ func TestLocationWithoutLines(t *testing.T) {
 	}
 	if of("a.py:3-5") == of("b.py:3-5") || of("c:a.py") == of("c:b.py") || of("a.py") == of("b.py") {
 		t.Error("the file does not count")
+	}
+}
+
+// TestReach runs parsers that tell what was reached, in every way and in none.
+func TestReach(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for name, tt := range map[string]struct {
+		parse  func(in *sdk.Input) error
+		status outcome.Status
+		want   string
+		count  int
+	}{
+		"Reached":        {func(in *sdk.Input) error { in.Reached("%d of %d hosts", 1, 2); return nil }, outcome.True, "1 of 2 hosts", 0},
+		"NothingReached": {func(in *sdk.Input) error { in.NothingReached("0 of 2"); return nil }, outcome.False, "0 of 2", 1},
+		"Unknown":        {func(in *sdk.Input) error { in.ReachUnknown("no list"); return nil }, outcome.Unknown, "no list", 0},
+		"NotTold":        {func(*sdk.Input) error { return nil }, outcome.Unknown, "the parser does not tell what was reached", 0},
+		"TheLastCounts":  {func(in *sdk.Input) error { in.NothingReached("a"); in.Reached("b"); return nil }, outcome.True, "b", 0},
+		"Failed":         {func(in *sdk.Input) error { in.NothingReached("a"); return errors.New("broken") }, outcome.False, "a", 0},
+		"Inert":          {func(in *sdk.Input) error { in.NothingReached("%s", "a\x1b[31m\n b"); return nil }, outcome.False, "a[31m b", 1},
+		"Long": {
+			func(in *sdk.Input) error { in.ReachUnknown("%s", long); return nil }, outcome.Unknown,
+			long[:outcome.MaxMessage-len("…")] + "…", 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := parser
+			p.Parse = func(_ context.Context, in *sdk.Input, _ sdk.Emit) error { return tt.parse(in) }
+			for _, asked := range []string{"true", "false", ""} {
+				in := &sdk.Input{Env: func(name string) string { return map[string]string{sdk.EnvFindingWhenUnreached: asked}[name] }}
+				var out bytes.Buffer
+				e := sdk.NewEncoder(&out, p, info, time.Unix(0, 0))
+				err := sdk.Run(t.Context(), p, in, e.Emit)
+				if got := in.Reach(); got.Status != tt.status || got.Message != tt.want || (err != nil) != (name == "Failed") {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				want := 0
+				if asked == "true" {
+					want = tt.count
+				}
+				if e.Stats.Count != want || e.Strict() != nil {
+					t.Errorf("%q: got %d findings, want %d: %s (%v)", asked, e.Stats.Count, want, out.String(), e.Strict())
+				}
+				if err := e.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if want == 1 && (e.Stats.Medium != 1 || !strings.Contains(out.String(), `"fingerprint"`)) {
+					t.Errorf("got %s", out.String())
+				}
+			}
+		})
+	}
+}
+
+// TestUnreachedKind holds the finding that a setting asks for to what is said of it, whatever the parser.
+func TestUnreachedKind(t *testing.T) {
+	p := sdk.Parser{ResultType: "x", Kinds: []sdk.Kind{sdk.UnreachedKind()}}
+	if err := p.CheckKinds(); err != nil {
+		t.Error(err)
+	}
+	p = sdk.Parser{ResultType: "x", Kinds: []sdk.Kind{{Category: sdk.AnyCategory}}, Parse: func(_ context.Context, in *sdk.Input, _ sdk.Emit) error {
+		in.NothingReached("0 of 1 hosts answered")
+		return nil
+	}}
+	in := &sdk.Input{Env: func(string) string { return "true" }}
+	err := sdk.Run(t.Context(), p, in, func(f *finding.Finding) error { return p.CheckFinding(f) })
+	if err != nil {
+		t.Error(err)
 	}
 }

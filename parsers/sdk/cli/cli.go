@@ -8,19 +8,19 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/scanyard/scanyard/apis/transfer"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/container"
+	"github.com/scanyard/scanyard/podkit/kubeapi"
+	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/redact"
+	"github.com/scanyard/scanyard/podkit/retry"
+	"github.com/scanyard/scanyard/podkit/scanclient"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 // Program is the binary: what it holds and where it runs.
@@ -32,12 +32,12 @@ type Program struct {
 	// Env looks up an environment variable.
 	Env func(string) string
 	// Clock gives the time.
-	Clock container.Clock
+	Clock retry.Clock
 	// Stdin, Stdout and Stderr are the usual three.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// TerminationLog is the file that takes the last sentence, if it exists.
-	TerminationLog string
+	TerminationLog process.LastWords
 }
 
 const usage = `parser makes findings of the raw results of security scanners.
@@ -56,13 +56,18 @@ Options of parse:
   --bare            findings as the parser makes them, without id, parsed_at and scan
   --strict          fail if a finding breaks the schema
 
-FILE "-" is standard input. Findings are written while they are found: if the exit code is 1, throw them away.
+FILE "-" is standard input. Findings are written while they are found: if the exit code is 1, throw them away. What
+standard error says of what was reached is no error.
 
 Environment of a pod:
   SCAN_NAME, NAMESPACE          the Scan (required)
+  SCAN_OBJECT                   the Scan as JSON, from an operator that hands it over; nothing is then asked of the
+                                API server, and the counts are the last words of the container
+  CATEGORIES_UPLOAD_URL         where counts by category go that do not fit into last words
   CRASH_ON_FAILED_VALIDATION    "true": findings that break the schema are an error, else a warning
+  FINDING_WHEN_UNREACHED        "true": one more finding where the raw result says that nothing was reached
   NODE_EXTRA_CA_CERTS           a PEM file of certificates to trust beside the system's
-  KUBECONFIG                    how to reach the API server outside of a pod
+  KUBECONFIG                    how to reach the API server outside of a pod, without SCAN_OBJECT
 `
 
 // Run does what the arguments say and returns the exit code.
@@ -71,11 +76,10 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	sentence := oneLine(err)
-	fmt.Fprintln(p.Stderr, "parser: "+sentence)
 	if isContainer(args) {
-		p.leave(sentence)
+		return p.TerminationLog.Fail(p.Stderr, "parser", err)
 	}
+	fmt.Fprintln(p.Stderr, "parser: "+process.Sentence(err))
 	return 1
 }
 
@@ -106,7 +110,7 @@ func (p *Program) dispatch(ctx context.Context, args []string) error {
 	if len(args) > 1 {
 		return errors.New(`the first argument is neither a command nor a URL; see "parser help"`)
 	}
-	return fmt.Errorf(`unknown command %q; see "parser help"`, transfer.Redact(args[0]))
+	return fmt.Errorf(`unknown command %q; see "parser help"`, redact.URLs(args[0]))
 }
 
 func (p *Program) list() error {
@@ -140,73 +144,41 @@ func (p *Program) container(ctx context.Context, args []string) error {
 	}
 	store, err := transfer.New(
 		transfer.WithExtraCA(arguments.ExtraCA),
-		transfer.WithClock(p.Clock.Now, p.Clock.Sleep),
+		transfer.WithClock(p.Clock),
 		transfer.WithRetryNotice(func(err error, wait time.Duration) {
-			log.Warn("the object store can not be used, trying again", "error", err, "pause", wait)
+			log.Warn("the object store cannot be used, trying again", "error", err, "pause", wait)
 		}),
 	)
 	if err != nil {
 		return err
 	}
-	config, err := p.cluster()
-	if err != nil {
-		return err
-	}
-	scans, err := container.NewScans(config, arguments.Namespace, arguments.ScanName, container.DefaultPatience, p.Clock, log)
-	if err != nil {
-		return err
-	}
-	return container.Run(ctx, container.Config{
-		Arguments: arguments, Lookup: p.Lookup, Env: p.Env, Scans: scans, Store: store,
+	c := container.Config{
+		Arguments: arguments, Lookup: p.Lookup, Env: p.Env, Store: store,
 		Limits: sdk.DefaultLimits(), BufferLimit: container.DefaultBufferLimit, Now: p.Clock.Now, Log: log,
-	})
-}
-
-// cluster finds the API server: the pod's, else that of KUBECONFIG.
-func (p *Program) cluster() (*rest.Config, error) {
-	config, err := rest.InClusterConfig()
-	if err == nil {
-		return config, nil
+		Leave: p.TerminationLog.Leave,
 	}
-	if file := p.Env("KUBECONFIG"); file != "" {
-		if config, err = clientcmd.BuildConfigFromFlags("", file); err != nil {
-			return nil, fmt.Errorf("read KUBECONFIG: %w", err)
+	if c.Handover = scanclient.FromEnvironment(p.Env); c.Handover == nil {
+		if c.Client, err = p.client(arguments.Scan, log); err != nil {
+			return err
 		}
-		return config, nil
 	}
-	return nil, fmt.Errorf("find the API server: %w", err)
+	return container.Run(ctx, c)
 }
 
-const maxSentence = 1500 // bytes; the kubelet keeps 4096 of a termination log, and conditions should be shorter
-
-// oneLine makes one line of an error. The trace of a crash stays out.
-func oneLine(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\ngoroutine ")
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= maxSentence {
-		return text
-	}
-	end := maxSentence
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
-}
-
-// leave writes the last sentence where the kubelet looks for it. Not having such a file is normal outside of a pod.
-func (p *Program) leave(sentence string) {
-	if p.TerminationLog == "" {
-		return
-	}
-	f, err := os.OpenFile(p.TerminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+// client reaches the Scan by the API, for an operator that hands nothing over.
+func (p *Program) client(scan process.Scan, log *slog.Logger) (*scanclient.Client, error) {
+	config, err := kubeapi.Config(p.Env)
 	if err != nil {
-		return
+		return nil, err
 	}
-	_, err = io.WriteString(f, sentence)
-	if closed := f.Close(); err == nil {
-		err = closed
+	policy := kubeapi.Policy(kubeapi.DefaultPatience)
+	policy.Clock = p.Clock
+	policy.Notice = func(err error, pause time.Duration) {
+		log.Warn("the API server cannot be used, trying again", "error", err, "pause", pause)
 	}
+	api, err := kubeapi.New(config, "scanyard-parser", policy)
 	if err != nil {
-		fmt.Fprintf(p.Stderr, "parser: write %s: %v\n", p.TerminationLog, err)
+		return nil, err
 	}
+	return scanclient.New(api, scan), nil
 }

@@ -13,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scanyard/scanyard/apis/exitcode"
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/parsers"
 	"github.com/scanyard/scanyard/parsers/internal/rawgen"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/cli"
-	"github.com/scanyard/scanyard/parsers/sdk/container"
+	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/retry"
 )
 
 type result struct {
@@ -35,11 +37,11 @@ func run(t *testing.T, stdin io.Reader, env map[string]string, args ...string) r
 	}
 	p := cli.Program{
 		Parsers: parsers.All(), Lookup: parsers.For, Env: func(name string) string { return env[name] },
-		Clock: container.Clock{
+		Clock: retry.Clock{
 			Now:   func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 			Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		},
-		Stdin: stdin, Stdout: &out, Stderr: &errOut, TerminationLog: termination,
+		Stdin: stdin, Stdout: &out, Stderr: &errOut, TerminationLog: process.LastWords(termination),
 	}
 	code := p.Run(t.Context(), args)
 	words, err := os.ReadFile(termination)
@@ -87,6 +89,26 @@ func TestParse(t *testing.T) {
 	bare := run(t, nil, nil, "parse", "--type", "nmap-xml", "--bare", file)
 	if bare.code != 0 || strings.Contains(bare.out, `"id"`) || strings.Contains(bare.out, `"scan"`) || strings.Contains(bare.out, "parsed_at") {
 		t.Errorf("bare: %+v", bare)
+	}
+}
+
+// TestParseSaysWhatWasReached looks at standard error, and at the finding that a setting asks for.
+func TestParseSaysWhatWasReached(t *testing.T) {
+	const nothing = `<nmaprun><runstats><hosts up="0" down="1" total="1"/></runstats></nmaprun>`
+	asked := map[string]string{sdk.EnvFindingWhenUnreached: "true"}
+	for name, tt := range map[string]struct {
+		env                map[string]string
+		typ, raw, out, err string
+	}{
+		"Nothing": {nil, "nmap-xml", nothing, "[]\n", "parser: nothing was reached: 0 of 1 hosts answered\n"},
+		"Asked":   {asked, "nmap-xml", nothing, `"category":"Nothing Reached"`, "parser: nothing was reached: 0 of 1 hosts answered\n"},
+		"Unknown": {asked, "gitleaks-json", "[]", "[]\n", "parser: whether anything was reached is not known: gitleaks has found nothing"},
+		"Reached": {asked, "whatweb-json", `[{"target":"h","request_config":{"headers":{}}}]`, `"WEB APPLICATION"`, ""},
+	} {
+		r := run(t, strings.NewReader(tt.raw), tt.env, "parse", "--type", tt.typ, "--strict", "-")
+		if r.code != 0 || !strings.Contains(r.out, tt.out) || !strings.HasPrefix(r.err, tt.err) || tt.err == "" && r.err != "" {
+			t.Errorf("%s: %+v", name, r)
+		}
 	}
 }
 
@@ -162,7 +184,11 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, nil, tt.env, tt.args...)
-			if r.code != 1 || !strings.Contains(r.err, tt.want) || strings.Count(r.err, "\n") != 1 {
+			code := 1
+			if name == "NoEnvironment" || name == "OneURL" {
+				code = exitcode.Configuration
+			}
+			if r.code != code || !strings.Contains(r.err, tt.want) || strings.Count(r.err, "\n") != 1 {
 				t.Errorf("want one line with %q, got %+v", tt.want, r)
 			}
 			if strings.Contains(r.err+r.lastWords, "c0ffee") {
@@ -181,7 +207,7 @@ func TestACrashIsAFailure(t *testing.T) {
 		Lookup: func(string) (sdk.Parser, error) {
 			return sdk.Parser{ResultType: "boom", Parse: func(context.Context, *sdk.Input, sdk.Emit) error { panic("boom") }}, nil
 		},
-		Env: func(string) string { return "" }, Clock: container.Clock{Now: time.Now}, Stdin: strings.NewReader(""),
+		Env: func(string) string { return "" }, Clock: retry.Clock{Now: time.Now}, Stdin: strings.NewReader(""),
 		Stdout: io.Discard, Stderr: &errOut,
 	}
 	if code := p.Run(t.Context(), []string{"parse", "--type", "boom", "-"}); code != 1 ||

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/scanyard/scanyard/apis/outcome"
 	"github.com/scanyard/scanyard/parsers/sdk"
 )
 
@@ -89,10 +90,22 @@ func (p *Program) parse(ctx context.Context, args []string) error {
 	if _, err := io.WriteString(p.Stdout, "\n"); err != nil {
 		return fmt.Errorf("write the findings: %w", err)
 	}
+	p.tellReach(in.Reach(), encoder.Stats.Count)
 	if o.strict {
 		return encoder.Strict()
 	}
 	return nil
+}
+
+// tellReach says on standard error what findings alone do not say: that the scanner got to look at nothing, or that an
+// empty list does not tell.
+func (p *Program) tellReach(reach outcome.Reached, findings int) {
+	switch {
+	case reach.Status == outcome.False:
+		fmt.Fprintln(p.Stderr, "parser: nothing was reached: "+reach.Message)
+	case reach.Status == outcome.Unknown && findings == 0:
+		fmt.Fprintln(p.Stderr, "parser: whether anything was reached is not known: "+reach.Message)
+	}
 }
 
 // source opens a file as often as wanted. Standard input is spooled to a temporary file while it is read for the
@@ -153,7 +166,7 @@ func (r *spoolReader) Read(p []byte) (n int, err error) {
 		return 0, fmt.Errorf("make a copy of the input: %w", failed)
 	}
 	s.copied += int64(n)
-	return n, err //nolint:wrapcheck // io.EOF has to stay what it is
+	return n, err // io.EOF has to stay what it is
 }
 
 func (s *spool) remove() {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package container runs a parser in the pod of a Scan, as the operator starts it: two presigned URLs as arguments,
-// the Scan's name and namespace in the environment, a token of the service account "parser".
+// Package container runs a parser in the pod of a Scan, as the operator starts it: two presigned URLs as arguments and
+// the Scan in the environment. Operators that do not hand the Scan over, as that of secureCodeBox, give its name and
+// namespace instead, and a token of the service account "parser" to read and patch it.
 //
-//	get Scan ──► pick parser by status.rawResultType ──► parse (count) ──► upload findings ──► patch status
-//	                                                        │ small: kept          ▲
-//	                                                        └ large: ──── parse again, as the upload's source
+//	Scan ──► pick parser by status.rawResultType ──► parse (count) ──► upload findings ──► last words (or patch status)
+//	                                                    │ small: kept          ▲
+//	                                                    └ large: ──── parse again, as the upload's source
 //
 // What it decides:
 //
@@ -15,7 +16,9 @@
 //     all of one run or nothing, so what is stored is whole.
 //   - The findings are stored before the status tells of them, so that a retry never leaves counters without findings.
 //     Counters of categories that a former run had and this one has not are removed.
-//   - Faults of the API server and the store are waited out for minutes. What can not get better ends the run at once,
+//   - With a Scan that was handed over, nothing is asked of the Kubernetes API: the counts, and which bytes were stored,
+//     are the container's last words, which the operator reads from the pod's status (package outcome).
+//   - Faults of the API server and the store are waited out for minutes. What cannot get better ends the run at once,
 //     with one sentence that says what to do.
 //   - No ParseDefinition is read. The only thing it could say is that the raw result is binary, and here every raw
 //     result is a stream of bytes. So the same image works for namespaced and cluster-wide Scans.

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/apis/outcome"
 	"github.com/scanyard/scanyard/parsers/sdk"
+	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 // run is one parser run.
@@ -22,11 +24,13 @@ type run struct {
 	scan     *sdk.Scan
 	parser   sdk.Parser
 	parsedAt time.Time
+	raw      *tracked
 }
 
-// Run parses the raw result of the Scan, stores the findings and writes their counters into the Scan's status.
+// Run parses the raw result of the Scan, stores the findings and tells how many there are: the operator, where that has
+// handed the Scan over, else the Scan's status.
 func Run(ctx context.Context, c Config) error {
-	scan, err := c.Scans.Get(ctx)
+	scan, err := c.readScan(ctx)
 	if err != nil {
 		return err
 	}
@@ -35,18 +39,27 @@ func Run(ctx context.Context, c Config) error {
 	}
 	parser, err := c.Lookup(scan.Status.RawResultType)
 	if err != nil {
-		return err
+		return process.Misconfigured(err)
 	}
 	r := &run{Config: c, scan: scan, parser: parser, parsedAt: c.Now()}
-	size, kept, stats, err := r.measure(ctx)
+	r.raw = &tracked{Source: sdk.SourceFunc(func(ctx context.Context) (io.ReadCloser, error) {
+		raw, _, err := r.Store.Download(ctx, r.Raw)
+		return raw, err
+	})}
+	size, kept, stats, reached, err := r.measure(ctx)
 	if err != nil {
 		return fmt.Errorf("parse %s: %w", parser.ResultType, explain(err))
 	}
-	c.Log.Info("parsed", "resultType", parser.ResultType, "findings", stats.Count, "bytes", size, "kept", kept != nil)
-	if err := c.Store.Upload(ctx, c.Findings, size, r.source(ctx, kept), nil); err != nil {
+	c.Log.Info("parsed", "resultType", parser.ResultType, "findings", stats.Count, "bytes", size, "kept", kept != nil,
+		"reached", reached.Status, "because", reached.Message)
+	sent := &digest{open: r.source(ctx, kept)}
+	if err := c.Store.Upload(ctx, c.Findings, size, sent.Open, nil); err != nil {
 		return fmt.Errorf("store the findings: %w", explain(err))
 	}
-	return r.patch(ctx, stats)
+	if c.Handover == nil {
+		return r.patch(ctx, stats)
+	}
+	return r.tell(ctx, &outcome.Outcome{Findings: outcome.Count(stats, sent.stored()), Reached: &reached})
 }
 
 // explain adds what to do where the answer of the store does not say it.
@@ -58,36 +71,33 @@ func explain(err error) error {
 	return err
 }
 
-// measure parses once, to know the size and the counters. Findings are kept if they are small; kept is nil if not.
-func (r *run) measure(ctx context.Context) (size int64, kept []byte, stats *finding.Stats, err error) {
+// measure parses once, to know the size, the counters and what was reached. Findings are kept if they are small; kept is
+// nil if not.
+func (r *run) measure(ctx context.Context) (
+	size int64, kept []byte, stats *finding.Stats, reached outcome.Reached, err error,
+) {
 	buffer := &boundedBuffer{limit: r.BufferLimit}
-	encoder, err := r.parseTo(ctx, buffer)
+	encoder, reached, err := r.parseTo(ctx, buffer)
 	if err != nil {
-		return 0, nil, nil, err
+		return 0, nil, nil, reached, unreadable(ctx, err, r.raw)
 	}
 	if encoder.Invalid > 0 {
 		err := encoder.Strict()
 		if r.Strict {
-			return 0, nil, nil, fmt.Errorf("%w (%s is true)", err, EnvStrict)
+			return 0, nil, nil, reached, unreadable(ctx, fmt.Errorf("%w (%s is true)", err, EnvStrict), r.raw)
 		}
 		r.Log.Warn("some findings break the schema", "error", err)
 	}
-	return buffer.size, buffer.kept, &encoder.Stats, nil
+	return buffer.size, buffer.kept, &encoder.Stats, reached, nil
 }
 
-func (r *run) parseTo(ctx context.Context, w io.Writer) (*sdk.Encoder, error) {
+func (r *run) parseTo(ctx context.Context, w io.Writer) (*sdk.Encoder, outcome.Reached, error) {
 	encoder := sdk.NewEncoder(w, r.parser, r.scan.Info(), r.parsedAt)
-	in := &sdk.Input{
-		Source: sdk.SourceFunc(func(ctx context.Context) (io.ReadCloser, error) {
-			raw, _, err := r.Store.Download(ctx, r.Raw)
-			return raw, err
-		}),
-		Scan: r.scan, Env: r.Env, Limits: r.Limits,
-	}
+	in := &sdk.Input{Source: r.raw, Scan: r.scan, Env: r.Env, Limits: r.Limits}
 	if err := sdk.Run(ctx, r.parser, in, encoder.Emit); err != nil {
-		return nil, err
+		return nil, outcome.Reached{}, err
 	}
-	return encoder, encoder.Close()
+	return encoder, in.Reach(), encoder.Close()
 }
 
 // source gives the findings for one attempt of the upload: from memory, or by parsing again.
@@ -101,7 +111,7 @@ func (r *run) source(ctx context.Context, kept []byte) func() (io.ReadCloser, er
 		s := &stream{PipeReader: out, cancel: cancel, done: make(chan struct{})}
 		go func() {
 			defer close(s.done)
-			_, err := r.parseTo(ctx, in)
+			_, _, err := r.parseTo(ctx, in)
 			_ = in.CloseWithError(err) // never fails
 		}()
 		return s, nil
@@ -128,7 +138,11 @@ func (s *stream) Close() error {
 func (r *run) patch(ctx context.Context, stats *finding.Stats) error {
 	previous := r.scan.CountedCategories()
 	for range 3 {
-		now, err := r.Scans.PatchStatus(ctx, stats.StatusPatch(previous))
+		answer, err := r.Client.PatchStatus(ctx, stats.StatusPatch(previous))
+		if err != nil {
+			return err
+		}
+		now, err := sdk.DecodeScan(answer)
 		if err != nil {
 			return err
 		}

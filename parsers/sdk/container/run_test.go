@@ -14,10 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanyard/scanyard/apis/exitcode"
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/parsers/internal/rawgen"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/container"
+	"github.com/scanyard/scanyard/podkit/process"
 )
 
 const oneHost = `<nmaprun><host><status state="up"/><address addr="10.0.0.1" addrtype="ipv4"/><ports><port protocol="tcp" portid="80">` +
@@ -170,6 +172,11 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		}
 	}
 	expired := func(rw http.ResponseWriter) { s3Error(rw, 403, "AccessDenied", "Request has expired") }
+	// Where another try cannot help, the exit code says so.
+	codes := map[string]int{
+		"UnknownType": exitcode.Configuration, "BadResult": exitcode.InvalidInput,
+		"ExpiredRaw": exitcode.Refused, "ExpiredFindings": exitcode.Refused,
+	}
 	tests := map[string]struct {
 		raw, resultType string
 		faults          func(http.ResponseWriter, *http.Request, int) bool
@@ -183,7 +190,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		},
 		"Forbidden": {
 			oneHost, "nmap-xml", answer(scanPath, func(rw http.ResponseWriter) { apiError(rw, 403, "no") }),
-			[]string{"403", "RoleBinding of service account parser in namespace team-a"},
+			[]string{"403", "RoleBinding of the pod's ServiceAccount in namespace team-a"},
 			false,
 		},
 		"APIServerAway": {
@@ -212,7 +219,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		},
 		"ScanDeletedMeanwhile": {
 			oneHost, "nmap-xml", answer(scanPath+"/status", func(rw http.ResponseWriter) { apiError(rw, 404, "gone") }),
-			[]string{"write the counters of Scan team-a/nightly", "it was deleted"},
+			[]string{"write the status of Scan team-a/nightly", "it was deleted"},
 			true,
 		},
 		"PatchRefused": {
@@ -233,6 +240,9 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("want %q in %v", want, err)
 				}
+			}
+			if code := process.ExitCode(err); code != max(codes[name], 1) {
+				t.Errorf("exit code %d, want %d", code, max(codes[name], 1))
 			}
 			if w.stored != tt.stored || w.status("findings") != nil {
 				t.Errorf("stored: %t, findings in the status: %v", w.stored, w.status("findings"))
@@ -304,6 +314,35 @@ func TestInvalidFindings(t *testing.T) {
 	if !errors.Is(err, sdk.ErrInvalid) || !strings.Contains(err.Error(), "CRASH_ON_FAILED_VALIDATION") || w.stored || len(w.patches) > 0 {
 		t.Errorf("stored %t, error %v", w.stored, err)
 	}
+	if code := process.ExitCode(err); code != exitcode.InvalidInput {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestWhatBreaksOffIsNoInvalidInput: a parser sees the end of what came, and its words are about that; the result itself may
+// be fine.
+func TestWhatBreaksOffIsNoInvalidInput(t *testing.T) {
+	w := newWorld(t, oneHost, "nmap-xml")
+	w.cut = 60
+	w.faults = func(rw http.ResponseWriter, r *http.Request, n int) bool {
+		away := r.URL.Path == "/bucket/raw" && n > 1
+		if away {
+			s3Error(rw, 503, "SlowDown", "slow")
+		}
+		return away
+	}
+	err := w.run(t, nil)
+	if err == nil || process.ExitCode(err) != 1 {
+		t.Errorf("exit code %d, error %v", process.ExitCode(err), err)
+	}
+}
+
+// TestExitCodes of errors that no parser has a part in.
+func TestExitCodes(t *testing.T) {
+	_, err := container.ParseArguments([]string{"http://store/raw"}, func(string) string { return "" })
+	if code := process.ExitCode(err); code != exitcode.Configuration {
+		t.Errorf("exit code %d, error %v", code, err)
+	}
 }
 
 func TestNoFindings(t *testing.T) {
@@ -328,7 +367,7 @@ func TestParseArguments(t *testing.T) {
 	}
 	urls := []string{"http://a/raw?" + secret, "http://a/findings?" + secret}
 	got, err := container.ParseArguments(urls, without(""))
-	want := container.Arguments{Raw: "http://a/raw?" + secret, Findings: "http://a/findings?" + secret, ScanName: "s", Namespace: "n", Strict: true, ExtraCA: "/ca"}
+	want := container.Arguments{Raw: "http://a/raw?" + secret, Findings: "http://a/findings?" + secret, Scan: process.Scan{Namespace: "n", Name: "s"}, Strict: true, ExtraCA: "/ca"}
 	if err != nil || got != want {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -19,10 +19,13 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/scanyard/scanyard/apis/transfer"
 	"github.com/scanyard/scanyard/parsers"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/container"
+	"github.com/scanyard/scanyard/podkit/kubeapi"
+	"github.com/scanyard/scanyard/podkit/retry"
+	"github.com/scanyard/scanyard/podkit/scanclient"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 const (
@@ -36,8 +39,10 @@ type world struct {
 
 	raw      []byte
 	findings []byte
-	stored   bool
-	scan     map[string]any
+	// categories are the counts that were stored beside the findings.
+	categories []byte
+	stored     bool
+	scan       map[string]any
 
 	requests []string // method and path, in order
 	puts     []http.Header
@@ -100,6 +105,8 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.get(rw, r)
 	case r.URL.Path == "/bucket/findings.json" && r.Method == http.MethodPut:
 		w.put(rw, r)
+	case r.URL.Path == "/bucket/categories" && r.Method == http.MethodPut:
+		w.putCategories(rw, r)
 	default:
 		s3Error(rw, http.StatusNotFound, "NoSuchKey", "The specified key does not exist.")
 	}
@@ -201,10 +208,21 @@ func (w *world) put(rw http.ResponseWriter, r *http.Request) {
 	w.lengths = append(w.lengths, r.ContentLength)
 }
 
+func (w *world) putCategories(rw http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		rw.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.categories = body
+}
+
 // run runs the container mode against the world, with a clock that never really sleeps.
 func (w *world) run(t testing.TB, change func(*container.Config)) error {
 	t.Helper()
-	clock := container.Clock{
+	clock := retry.Clock{
 		Now: func() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return w.time },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			w.mu.Lock()
@@ -215,7 +233,7 @@ func (w *world) run(t testing.TB, change func(*container.Config)) error {
 		},
 	}
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
-	store, err := transfer.New(transfer.WithClock(clock.Now, clock.Sleep))
+	store, err := transfer.New(transfer.WithClock(clock))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,13 +244,14 @@ func (w *world) run(t testing.TB, change func(*container.Config)) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scans, err := container.NewScans(&rest.Config{Host: w.server.URL}, arguments.Namespace, arguments.ScanName,
-		container.DefaultPatience, clock, log)
+	policy := kubeapi.Policy(kubeapi.DefaultPatience)
+	policy.Clock = clock
+	api, err := kubeapi.New(&rest.Config{Host: w.server.URL}, "test", policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := container.Config{
-		Arguments: arguments, Lookup: parsers.For, Env: func(string) string { return "" }, Scans: scans, Store: store,
+		Arguments: arguments, Lookup: parsers.For, Env: func(string) string { return "" }, Client: scanclient.New(api, arguments.Scan), Store: store,
 		Limits: sdk.DefaultLimits(), BufferLimit: container.DefaultBufferLimit, Now: clock.Now, Log: log,
 	}
 	if change != nil {

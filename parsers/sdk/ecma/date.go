@@ -15,7 +15,7 @@ const maxTime = 8.64e15
 
 // Date is new Date(v).toISOString() of a decoded value where local time is UTC. It takes all that V8 takes: the
 // format of ECMAScript and, of texts that are not in it, whatever looks like a date. ok is false where V8 throws. A
-// missing value, undefined, is no date; the caller has to tell it from null, which is 1970.
+// missing value, undefined, is not a date; the caller has to tell it from null, which is 1970.
 func Date(v any) (iso string, ok bool) {
 	var ms float64
 	switch v := v.(type) {
@@ -54,7 +54,7 @@ func formatDate(ms int64) string {
 	return string(t.AppendFormat(buf, finding.TimeFormat))
 }
 
-// parseDate is Date.parse(s): milliseconds since 1970, NaN where s is no date.
+// parseDate is Date.parse(s): milliseconds since 1970, NaN where s is not a date.
 func parseDate(s string) float64 {
 	p := dateParser{in: dateTokens{s: s}, zone: newZone()}
 	p.in.scan()
@@ -188,7 +188,7 @@ func (p *dateParser) offset(sign dateToken) bool {
 }
 
 // iso reads ±YYYYYY-MM-DDTHH:mm:ss.sssZ and its shorter forms. It returns the first token that does not fit, for the
-// other rules, or the end. A text that has come to the T and breaks after it is no date at all: ok is false.
+// other rules, or the end. A text that has come to the T and breaks after it is not a date at all: ok is false.
 func (p *dateParser) iso() (left dateToken, ok bool) {
 	switch {
 	case p.in.peek.isSign():
@@ -372,7 +372,7 @@ func (c *clockParts) milliseconds() (int64, bool) {
 const unset = -1
 
 type zoneParts struct {
-	sign         int // 0 is no zone
+	sign         int // 0 means no zone
 	hour, minute int
 }
 

@@ -9,7 +9,7 @@
 //
 //   - A byte order mark at the start is dropped. Invalid UTF-8 is taken; package finding turns it into U+FFFD.
 //   - What is decoded whole is bounded by [finding.Limits]; what is skipped is bounded by its longest string.
-//   - A key that appears twice in an object that is walked is an error: what was made of the first value can not be
+//   - A key that appears twice in an object that is walked is an error: what was made of the first value cannot be
 //     taken back. In a value that is decoded whole the last one counts, as in ECMAScript.
 //   - Errors say the byte, and where in the document it is as a JSON pointer (RFC 6901).
 //

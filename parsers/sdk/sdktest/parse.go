@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/outcome"
 	"github.com/scanyard/scanyard/parsers/sdk"
 )
 
@@ -69,6 +70,14 @@ func Parse(t testing.TB, p sdk.Parser, c Case) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// Reach parses and returns what the parser tells of what was reached.
+func Reach(t testing.TB, p sdk.Parser, c Case) (outcome.Reached, error) {
+	t.Helper()
+	in := c.input()
+	err := sdk.Run(t.Context(), p, in, func(*finding.Finding) error { return nil })
+	return in.Reach(), err
+}
+
 // Count parses and counts, without keeping anything.
 func Count(t testing.TB, p sdk.Parser, c Case) (int, error) {
 	t.Helper()
@@ -100,7 +109,7 @@ func Fuzz(t *testing.T, p sdk.Parser, raw []byte) {
 	for err == nil {
 		_, err = reader.Next()
 		if err != nil && err != io.EOF { //nolint:errorlint // io.EOF is never wrapped here
-			t.Errorf("the output is no JSON array: %v", err)
+			t.Errorf("the output is not a JSON array: %v", err)
 		}
 	}
 }
@@ -110,7 +119,7 @@ func crashing(p sdk.Parser) sdk.Parser {
 	inner := p.Parse
 	p.Parse = func(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		done := make(chan error, 1)
-		go func() { done <- inner(ctx, in, emit) }() // sdk.Run can not recover for another goroutine
+		go func() { done <- inner(ctx, in, emit) }() // sdk.Run cannot recover for another goroutine
 		return <-done
 	}
 	return p

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package container_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/handover"
+	"github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/parsers/internal/rawgen"
+	"github.com/scanyard/scanyard/parsers/sdk"
+	"github.com/scanyard/scanyard/parsers/sdk/container"
+	"github.com/scanyard/scanyard/podkit/scanclient"
+)
+
+// handOver runs the container with the Scan in its environment, and returns its last words.
+func (w *world) handOver(t *testing.T, change func(*container.Config)) (words []byte, err error) {
+	t.Helper()
+	scan, err := json.Marshal(w.scan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{handover.EnvCategoriesURL: w.server.URL + "/bucket/categories?" + secret}
+	variables, err := handover.Split(scan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range variables {
+		env[v.Name] = v.Value
+	}
+	err = w.run(t, func(c *container.Config) {
+		c.Client = nil
+		c.Handover = scanclient.FromEnvironment(func(name string) string { return env[name] })
+		c.Leave = func(text []byte) error {
+			words = text
+			return nil
+		}
+		if change != nil {
+			change(c)
+		}
+	})
+	return words, err
+}
+
+// TestHandover holds that a container with a Scan that was handed over asks nothing of the API server, and tells which bytes
+// it has stored.
+func TestHandover(t *testing.T) {
+	for name, limit := range map[string]int{"Kept": 16 << 20, "Streamed": 10} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, oneHost, "nmap-xml")
+			puts := 0
+			w.faults = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+				if r.Method != http.MethodPut || puts > 0 {
+					return false
+				}
+				puts++
+				rw.WriteHeader(http.StatusServiceUnavailable)
+				return true
+			}
+			words, err := w.handOver(t, func(c *container.Config) { c.BufferLimit = limit })
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := outcome.Decode(words)
+			if err != nil {
+				t.Fatalf("%v: %s", err, words)
+			}
+			want := &outcome.Outcome{Version: outcome.Version, Findings: &outcome.Findings{
+				Stored: outcome.StoredBytes(w.findings), Count: 2, Severities: outcome.Severities{Informational: 2},
+				Categories: map[string]int64{"Open Port": 1, "Host": 1},
+			}, Reached: &outcome.Reached{Status: outcome.True, Message: "1 of 1 hosts answered"}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			for _, r := range w.requests {
+				if strings.Contains(r, "/apis/") {
+					t.Errorf("the API server was asked: %s", r)
+				}
+			}
+		})
+	}
+}
+
+// TestHandoverOfNothingReached holds that what was reached is told beside the findings, of which there are none.
+func TestHandoverOfNothingReached(t *testing.T) {
+	w := newWorld(t, `<nmaprun><runstats><hosts up="0" down="1" total="1"/></runstats></nmaprun>`, "nmap-xml")
+	words, err := w.handOver(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := outcome.Decode(words)
+	want := outcome.Reached{Status: outcome.False, Message: "0 of 1 hosts answered"}
+	if err != nil || got.Reached == nil || *got.Reached != want || string(w.findings) != "[]" {
+		t.Errorf("told %s, %v, of %s", words, err, w.findings)
+	}
+}
+
+// TestHandoverOfWhatChanges is a parser that writes other bytes each time, as one that encrypts does: what is told are the
+// bytes that were stored.
+func TestHandoverOfWhatChanges(t *testing.T) {
+	w := newWorld(t, oneHost, "nmap-xml")
+	run := 0
+	changing := sdk.Parser{ResultType: "nmap-xml", Parse: func(_ context.Context, _ *sdk.Input, emit sdk.Emit) error {
+		run++
+		return emit(&finding.Finding{Name: finding.String(strconv.Itoa(run)), Severity: finding.String("LOW"), Category: finding.String("a")})
+	}}
+	words, err := w.handOver(t, func(c *container.Config) {
+		c.BufferLimit, c.Lookup = 10, func(string) (sdk.Parser, error) { return changing, nil }
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := outcome.Decode(words)
+	if err != nil || got.Findings.Stored != outcome.StoredBytes(w.findings) || !bytes.Contains(w.findings, []byte(`"name":"2"`)) {
+		t.Errorf("told %s, %v, of %s", words, err, w.findings)
+	}
+}
+
+// TestHandoverOfManyCategories stores beside the findings what does not fit into last words.
+func TestHandoverOfManyCategories(t *testing.T) {
+	w := newWorld(t, oneHost, "nmap-xml")
+	many := sdk.Parser{ResultType: "nmap-xml", Parse: func(_ context.Context, _ *sdk.Input, emit sdk.Emit) error {
+		for i := range 200 {
+			err := emit(&finding.Finding{Name: finding.String("n"), Severity: finding.String("LOW"), Category: finding.String(fmt.Sprintf("category number %d", i))})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+	words, err := w.handOver(t, func(c *container.Config) { c.Lookup = func(string) (sdk.Parser, error) { return many, nil } })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := outcome.Decode(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	categories, err := got.Findings.DecodeCategories(w.categories)
+	if err != nil || len(categories) != 200 {
+		t.Errorf("got %d categories, %v", len(categories), err)
+	}
+}
+
+// TestHandoverFails holds that a container which cannot tell what it has done does not end well.
+func TestHandoverFails(t *testing.T) {
+	raw, err := io.ReadAll(rawgen.Nmap(2, 2, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, string(raw), "nmap-xml")
+	_, err = w.handOver(t, func(c *container.Config) { c.Leave = func([]byte) error { return errors.New("no file") } })
+	if err == nil || !strings.Contains(err.Error(), "tell the operator what was done: no file") {
+		t.Errorf("got %v", err)
+	}
+	_, err = w.handOver(t, func(c *container.Config) { c.Handover.Scan = []byte("{") })
+	if err == nil || !strings.Contains(err.Error(), handover.EnvScan) {
+		t.Errorf("got %v", err)
+	}
+}
