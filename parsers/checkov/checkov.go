@@ -30,6 +30,7 @@ func Parser() sdk.Parser {
 		ResultType: "checkov-json",
 		Summary:    "checkov JSON report (-o json)",
 		Kinds:      kinds(),
+		Reach:      "the summary: resources and checks",
 		Parse:      parse,
 	}
 }
@@ -73,10 +74,11 @@ func kinds() []sdk.Kind {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
-	types, err := readTypes(ctx, in)
+	types, done, err := readTypes(ctx, in)
 	if err != nil {
 		return err
 	}
+	done.tell(in)
 	return eachReport(ctx, in, func(r *jsonstream.Reader, i int) error {
 		if i >= len(types) {
 			return errors.New("was not there in the first pass")
@@ -95,7 +97,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 const maxReports = 10_000
 
 // readTypes passes over the results, and sees that each object is a report.
-func readTypes(ctx context.Context, in *sdk.Input) (types []string, err error) {
+func readTypes(ctx context.Context, in *sdk.Input) (types []string, done summary, err error) {
 	err = eachReport(ctx, in, func(r *jsonstream.Reader, _ int) error {
 		known, checkType := false, ""
 		err := r.Object(func(key string) error {
@@ -106,11 +108,20 @@ func readTypes(ctx context.Context, in *sdk.Input) (types []string, err error) {
 				return err
 			case "results", "checkov_version":
 				known = true
+			case "summary":
+				v, err := r.Value()
+				o, _ := v.(finding.Object)
+				done.add(o)
+				return err
+			case "resource_count":
+				v, err := r.Value()
+				done.add(finding.Object{{Key: key, Value: v}})
+				return err
 			}
 			return nil
 		})
 		if err == nil && !known {
-			err = errors.New("is no checkov report: has neither results nor a checkov_version")
+			err = errors.New("is not a checkov report: has neither results nor a checkov_version")
 		}
 		if len(types) == maxReports {
 			err = fmt.Errorf("%w: more than %d reports", jsonstream.ErrTooLarge, maxReports)
@@ -118,7 +129,36 @@ func readTypes(ctx context.Context, in *sdk.Input) (types []string, err error) {
 		types = append(types, checkType)
 		return err
 	})
-	return types, err
+	return types, done, err
+}
+
+// summary counts what checkov says that it has done, over all frameworks.
+type summary struct {
+	reports           int // with a summary
+	checks, resources float64
+}
+
+func (s *summary) add(o finding.Object) {
+	if resources, ok := jsondoc.Number(o, "resource_count"); ok {
+		s.reports++
+		s.resources += resources
+	}
+	for _, key := range []string{"passed", "failed", "skipped"} {
+		n, _ := jsondoc.Number(o, key)
+		s.checks += n
+	}
+}
+
+// tell says what was reached.
+func (s *summary) tell(in *sdk.Input) {
+	switch {
+	case s.checks > 0 || s.resources > 0:
+		in.Reached("%.0f resources, %.0f checks", s.resources, s.checks)
+	case s.reports > 0:
+		in.NothingReached("0 resources were checked")
+	default:
+		in.ReachUnknown("the report has no summary")
+	}
 }
 
 // eachReport walks one report, or an array of them.

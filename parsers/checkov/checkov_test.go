@@ -19,8 +19,8 @@ const start = `{"check_type":"terraform","results":{"failed_checks":[`
 func TestHostileReports(t *testing.T) {
 	hostile.JSON(t, Parser(), start, `]}}`)
 	hostile.Run(t, Parser(), map[string]hostile.Case{
-		"OtherJSON":      {Start: `{"matches":[]}`, Want: "is no checkov report: has neither results nor a checkov_version"},
-		"OtherArray":     {Start: `[{"results":{}},{"RuleID":"a"}]`, Want: "report 1: is no checkov report"},
+		"OtherJSON":      {Start: `{"matches":[]}`, Want: "is not a checkov report: has neither results nor a checkov_version"},
+		"OtherArray":     {Start: `[{"results":{}},{"RuleID":"a"}]`, Want: "report 1: is not a checkov report"},
 		"EndlessReports": {Start: `[{"results":null}`, Endless: `,{"results":null}`, Want: "report 10000: element too large: more than 10000 reports"},
 		"NoID":           {Start: `[` + start + `{}]}}]`, Want: "report 0: failed check 0: has no check_id"},
 		"NotAReport":     {Start: `[1]`, Want: "report 0: byte 1: is a number, must be an object"},

@@ -27,6 +27,7 @@ func Parser() sdk.Parser {
 		ResultType: "cyclonedx",
 		Summary:    "CycloneDX bill of materials, JSON",
 		Kinds:      kinds(),
+		Reach:      "components and vulnerabilities; nothing, if the document is about something but lists none",
 		Parse:      parse,
 	}
 }
@@ -77,6 +78,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err := b.read(ctx, in); err != nil {
 		return err
 	}
+	b.tell(in)
 	if err := emit(b.finding()); err != nil {
 		return err
 	}
@@ -98,6 +100,21 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 			return emit(f)
 		})
 	})
+}
+
+// tell says what was reached.
+func (b *bom) tell(in *sdk.Input) {
+	switch about := cmp.Or(b.about.name, b.about.purl); {
+	case b.components > 0:
+		in.Reached("%s", sdk.Counted(b.components, "component", "components"))
+	case b.services > 0 || b.vulnerabilities > 0:
+		in.Reached("%s and %s", sdk.Counted(b.services, "service", "services"),
+			sdk.Counted(b.vulnerabilities, "vulnerability", "vulnerabilities"))
+	case about != "":
+		in.ReachUnknown("the document is about %.200s, but lists no components of it", about)
+	default:
+		in.NothingReached("0 components are listed, and nothing that the document is about")
+	}
 }
 
 // component is what is kept of one.
@@ -161,7 +178,7 @@ func (b *bom) read(ctx context.Context, in *sdk.Input) error {
 		return nil
 	})
 	if err == nil && format != "CycloneDX" {
-		err = errors.New(`is no CycloneDX document: its bomFormat is not "CycloneDX"`)
+		err = errors.New(`is not a CycloneDX document: its bomFormat is not "CycloneDX"`)
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func TestHostileReports(t *testing.T) {
 	}
 	hostile.Run(t, Parser(), map[string]hostile.Case{
 		"XML":          {Start: `<?xml version="1.0"?><bom xmlns="http://cyclonedx.org/schema/bom/1.5"/>`, Want: "byte 0: the input is not JSON: invalid character '<'"},
-		"SPDX":         {Start: `{"spdxVersion":"SPDX-2.3"}`, Want: `is no CycloneDX document: its bomFormat is not "CycloneDX"`},
+		"SPDX":         {Start: `{"spdxVersion":"SPDX-2.3"}`, Want: `is not a CycloneDX document: its bomFormat is not "CycloneDX"`},
 		"Array":        {Start: `[]`, Want: "is an array, must be an object"},
 		"NoID":         {Start: `{"bomFormat":"CycloneDX","vulnerabilities":[{}]}`, Want: "vulnerability 0: has no id"},
 		"HugeMetadata": {Start: `{"metadata":{"component":{"name":"`, Endless: "a", Want: "too large"},

@@ -19,6 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "ffuf-json",
 		Summary:    "ffuf JSON report (-of json)",
 		Kinds:      kinds(),
+		Reach:      "results, each of which is an answer; without any it does not tell",
 		Parse:      parse,
 	}
 }
@@ -54,10 +55,15 @@ type run struct {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
-	common, err := readRun(ctx, in)
-	if err != nil || common == nil {
+	common, results, err := readRun(ctx, in)
+	if err != nil {
 		return err
 	}
+	if results == 0 {
+		in.ReachUnknown("ffuf has no results, and does not report whether the server answered")
+		return nil
+	}
+	in.Reached("the server answered: %s", sdk.Counted(results, "result", "results"))
 	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
 		return report.Object(func(key string) error {
 			if key != "results" {
@@ -77,26 +83,23 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	})
 }
 
-// readRun is the first pass. Nil means that there are no results, and no need for another pass.
-func readRun(ctx context.Context, in *sdk.Input) (*run, error) {
+// readRun is the first pass. Without results there is no need for another.
+func readRun(ctx context.Context, in *sdk.Input) (common run, results int, err error) {
 	h := header{}
-	if err := jsonstream.Read(ctx, in, h.read); err != nil {
-		return nil, err
-	}
-	if h.results == 0 {
-		return nil, nil
+	if err := jsonstream.Read(ctx, in, h.read); err != nil || h.results == 0 {
+		return run{}, 0, err
 	}
 	if !h.hasTime {
-		return nil, errors.New("the report has no time")
+		return run{}, 0, errors.New("the report has no time")
 	}
 	time, ok := ecma.Date(h.time)
 	if !ok {
-		return nil, fmt.Errorf("the report's time %.100q is not a date", finding.ToString(h.time))
+		return run{}, 0, fmt.Errorf("the report's time %.100q is not a date", finding.ToString(h.time))
 	}
-	common := &run{time: time}
+	common.time = time
 	ecma.Copy(&common.postdata, "postdata", h.config, "postdata")
 	ecma.Copy(&common.headers, "headers", h.config, "headers")
-	return common, nil
+	return common, h.results, nil
 }
 
 // header is what the first pass takes from a report.

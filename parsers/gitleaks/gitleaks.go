@@ -24,6 +24,7 @@ func Parser() sdk.Parser {
 		ResultType: "gitleaks-json",
 		Summary:    "gitleaks JSON report (--report-format json)",
 		Kinds:      kinds(),
+		Reach:      "leaks; without any it does not tell",
 		Parse:      parse,
 	}
 }
@@ -52,7 +53,8 @@ func kinds() []sdk.Kind {
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	prefix := commitPrefix(in.Scan.Metadata.Annotations[repoURL])
-	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
+	leaks := 0
+	err := jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
 		kind, err := report.Kind()
 		switch {
 		case err != nil:
@@ -70,9 +72,16 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 			if err := parseLeak(leak, prefix, emit); err != nil {
 				return fmt.Errorf("leak %d: %w", i, err)
 			}
+			leaks++
 			return ctx.Err()
 		})
 	})
+	if leaks == 0 {
+		in.ReachUnknown("gitleaks has found nothing, and does not report what it has looked through")
+	} else {
+		in.Reached("something was looked through: %s", sdk.Counted(leaks, "leak", "leaks"))
+	}
+	return err
 }
 
 func commitPrefix(repo string) string {

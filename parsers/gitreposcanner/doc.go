@@ -4,5 +4,5 @@
 // writes findings, and they are passed on as they are.
 //
 // What it decides: the document must be an array of objects; what the objects hold is the scanner's business. A
-// document that says nothing (null, false, 0, "") holds no findings; an empty file is no document.
+// document that says nothing (null, false, 0, "") holds no findings; an empty file is not a document.
 package gitreposcanner

@@ -19,6 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "git-repo-scanner-json",
 		Summary:    "findings of git-repo-scanner",
 		Kinds:      kinds(),
+		Reach:      "repositories; without any it does not tell, as filters may leave none",
 		Parse:      parse,
 	}
 }
@@ -57,7 +58,8 @@ func kinds() []sdk.Kind {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
-	return jsonstream.Read(ctx, in, func(document *jsonstream.Reader) error {
+	repositories := 0
+	err := jsonstream.Read(ctx, in, func(document *jsonstream.Reader) error {
 		kind, err := document.Kind()
 		if err != nil {
 			return err
@@ -82,10 +84,17 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 			if err := f.UnmarshalJSON(element); err != nil {
 				return fmt.Errorf("element %d: %w", i, err)
 			}
+			repositories++
 			if err := emit(&f); err != nil {
 				return err
 			}
 			return ctx.Err()
 		})
 	})
+	if repositories == 0 {
+		in.ReachUnknown("git-repo-scanner lists no repository, and does not report whether there are any")
+	} else {
+		in.Reached("%s listed", sdk.Counted(repositories, "repository is", "repositories are"))
+	}
+	return err
 }

@@ -21,6 +21,7 @@ func Parser() sdk.Parser {
 		ResultType: "grype-json",
 		Summary:    "grype JSON report (-o json)",
 		Kinds:      kinds(),
+		Reach:      "matches, or an image that was read; a directory without matches may be empty",
 		Parse:      parse,
 	}
 }
@@ -57,13 +58,29 @@ func kinds() []sdk.Kind {
 }
 
 // scanned is what was scanned.
-type scanned struct{ target, distro string }
+type scanned struct {
+	target, distro, typ string
+	matches             int
+}
+
+// tell says what was reached. grype reads an image before it writes a report of it.
+func (s *scanned) tell(in *sdk.Input) {
+	switch {
+	case s.matches > 0:
+		in.Reached("packages were looked at: %s", sdk.Counted(s.matches, "match", "matches"))
+	case s.typ == "image":
+		in.Reached("the image was read: %.300s", s.target)
+	default:
+		in.ReachUnknown("grype has no matches, and does not report whether there are packages")
+	}
+}
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	about, err := read(ctx, in)
 	if err != nil {
 		return err
 	}
+	about.tell(in)
 	return jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			if key != "matches" {
@@ -88,11 +105,19 @@ func read(ctx context.Context, in *sdk.Input) (about scanned, err error) {
 			switch key {
 			case "matches":
 				hasMatches = true
+				kind, err := r.Kind()
+				if err != nil || kind != jsonstream.Array {
+					return err
+				}
+				return r.Array(func(int) error {
+					about.matches++
+					return nil
+				})
 			case "source", "distro":
 				v, err := r.Value()
 				o, _ := v.(finding.Object)
 				if key == "source" {
-					about.target = targetOf(o)
+					about.target, about.typ = targetOf(o), jsondoc.Text(o, "type")
 				} else {
 					about.distro = strings.TrimSpace(jsondoc.Text(o, "name") + " " + jsondoc.Text(o, "version"))
 				}
@@ -102,7 +127,7 @@ func read(ctx context.Context, in *sdk.Input) (about scanned, err error) {
 		})
 	})
 	if err == nil && !hasMatches {
-		err = errors.New(`is no grype report: has no "matches"`)
+		err = errors.New(`is not a grype report: has no "matches"`)
 	}
 	return about, err
 }

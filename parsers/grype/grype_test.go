@@ -18,7 +18,7 @@ func TestFixtures(t *testing.T) { sdktest.Golden(t, Parser(), "testdata") }
 func TestHostileReports(t *testing.T) {
 	hostile.JSON(t, Parser(), `{"matches":[`, `]}`)
 	hostile.Run(t, Parser(), map[string]hostile.Case{
-		"OtherJSON":  {Start: `{"results":[]}`, Want: `is no grype report: has no "matches"`},
+		"OtherJSON":  {Start: `{"results":[]}`, Want: `is not a grype report: has no "matches"`},
 		"NoID":       {Start: `{"matches":[{"vulnerability":{},"artifact":{"name":"a"}}]}`, Want: "match 0: has no vulnerability.id"},
 		"NoPackage":  {Start: `{"matches":[{"vulnerability":{"id":"CVE-1"}}]}`, Want: "match 0: has no artifact.name"},
 		"NumberID":   {Start: `{"matches":[{"vulnerability":{"id":1}}]}`, Want: "match 0: vulnerability.id is not a text"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
 	"github.com/scanyard/scanyard/parsers/internal/refs"
 	"github.com/scanyard/scanyard/parsers/internal/severity"
@@ -32,6 +33,7 @@ func Parser() sdk.Parser {
 		ResultType: "junit-xml",
 		Summary:    "JUnit XML, of any tool",
 		Kinds:      kinds(),
+		Reach:      "tests that were not skipped; without tests it does not tell",
 		Parse:      parse,
 	}
 }
@@ -75,6 +77,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		}
 		err := r.next()
 		if errors.Is(err, io.EOF) {
+			r.tell(in)
 			return nil
 		}
 		if err != nil {
@@ -108,11 +111,28 @@ type reader struct {
 	suites []suite
 	test   testcase
 	result result
+
+	tests, skips int
+}
+
+// tell says what was reached. Scanners that have found nothing write a report without tests.
+func (r *reader) tell(in *sdk.Input) {
+	switch {
+	case r.tests == 0:
+		in.ReachUnknown("the report holds no tests")
+	case r.skips == r.tests:
+		in.NothingReached("0 of %d tests ran: they were skipped", r.tests)
+	default:
+		in.Reached("%d of %d tests ran", r.tests-r.skips, r.tests)
+	}
 }
 
 type suite struct{ name, file string }
 
-type testcase struct{ name, classname, file, line string }
+type testcase struct {
+	name, classname, file, line string
+	skipped                     bool
+}
 
 // result is the failure or error at hand.
 type result struct {
@@ -145,6 +165,10 @@ func (r *reader) start() error {
 		parent = r.open[len(r.open)-1]
 	}
 	here := elements[string(r.xml.Name())]
+	if parent == inCase && !r.test.skipped && string(r.xml.Name()) == "skipped" {
+		r.test.skipped = true
+		r.skips++
+	}
 	switch {
 	case len(r.open) == 0:
 		if here != inSuites && here != inSuite {
@@ -159,6 +183,7 @@ func (r *reader) start() error {
 		r.suites = append(r.suites, suite{name: r.attr("name"), file: r.attr("file")})
 		return r.bound()
 	case inCase:
+		r.tests++
 		r.test = testcase{name: r.attr("name"), classname: r.attr("classname"), file: r.attr("file"), line: r.attr("line")}
 	case inFailure, inError:
 		r.result = result{typ: r.attr("type"), message: r.attr("message"), text: r.result.text[:0]}
@@ -223,7 +248,7 @@ func (res *result) String() string {
 }
 
 func (r *reader) finding(category, otherwise string) *finding.Finding {
-	message, text := strings.TrimSpace(r.result.message), r.result.String()
+	message, body := strings.TrimSpace(r.result.message), r.result.String()
 	var names []string
 	file := r.test.file
 	for _, s := range r.suites {
@@ -237,20 +262,20 @@ func (r *reader) finding(category, otherwise string) *finding.Finding {
 	suite := strings.Join(names, " / ")
 	word, rest := bracketed(r.test.name)
 	f := &finding.Finding{
-		Name:       finding.String(cmp.Or(r.test.name, firstLine(message), firstLine(text), category)),
+		Name:       finding.String(cmp.Or(r.test.name, text.First(message), text.First(body), category)),
 		Category:   finding.String(category),
 		OSILayer:   finding.String("NOT_APPLICABLE"),
 		Severity:   finding.String(rate(otherwise, r.result.typ, word)),
 		Attributes: finding.Object{},
 	}
 	switch {
-	case text == "" || strings.HasPrefix(message, text):
-		text = message
-	case message != "" && !strings.HasPrefix(text, message):
-		text = message + "\n\n" + text
+	case body == "" || strings.HasPrefix(message, body):
+		body = message
+	case message != "" && !strings.HasPrefix(body, message):
+		body = message + "\n\n" + body
 	}
-	if text != "" {
-		f.Description = finding.String(text)
+	if body != "" {
+		f.Description = finding.String(body)
 	}
 	if at := cmp.Or(file, r.test.classname, suite); at != "" {
 		f.Location = finding.String(at)
@@ -271,11 +296,6 @@ func (r *reader) finding(category, otherwise string) *finding.Finding {
 	jsondoc.Set(a, "type", r.result.typ)
 	jsondoc.Set(a, "message", message)
 	return f
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return strings.TrimSpace(line)
 }
 
 // bracketed reads "[HIGH] CVE-2024-1234 …".

@@ -20,6 +20,7 @@ func Parser() sdk.Parser {
 		ResultType: "kube-hunter-json",
 		Summary:    "kube-hunter JSON report (--report json)",
 		Kinds:      kinds(),
+		Reach:      "nodes, services and vulnerabilities",
 		Parse:      parse,
 	}
 }
@@ -39,10 +40,22 @@ func kinds() []sdk.Kind {
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	nodes := nodes{}
-	if err := walk(ctx, in, "nodes", nodes.read); err != nil {
+	c := counted{}
+	if err := walk(ctx, in, func(report *jsonstream.Reader, key string) error {
+		if key == "nodes" {
+			return nodes.read(report)
+		}
+		return c.services(report, key)
+	}); err != nil {
 		return err
 	}
-	return walk(ctx, in, "vulnerabilities", func(report *jsonstream.Reader) error {
+	c.nodes = nodes.count
+	defer c.tell(in)
+	return walk(ctx, in, func(report *jsonstream.Reader, key string) error {
+		if key != "vulnerabilities" {
+			return nil
+		}
+		c.hasVulnerabilities = true
 		return report.Array(func(i int) error {
 			v, err := report.Value()
 			if err != nil {
@@ -51,13 +64,51 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 			if err := parseVulnerability(v, &nodes, emit); err != nil {
 				return fmt.Errorf("vulnerability %d: %w", i, err)
 			}
+			c.vulnerabilities++
 			return ctx.Err()
 		})
 	})
 }
 
-// walk reads the report from its first byte to its last and has one member of it read by member.
-func walk(ctx context.Context, in *sdk.Input, name string, member func(*jsonstream.Reader) error) error {
+// counted is what kube-hunter has come across.
+type counted struct {
+	nodes, serviceCount, vulnerabilities int
+	hasVulnerabilities, hasServices      bool
+}
+
+// services counts those that the report lists.
+func (c *counted) services(report *jsonstream.Reader, key string) error {
+	if key != "services" {
+		return nil
+	}
+	kind, err := report.Kind()
+	if err != nil || kind != jsonstream.Array {
+		return err
+	}
+	c.hasServices = true
+	return report.Array(func(int) error {
+		c.serviceCount++
+		return nil
+	})
+}
+
+// tell says what was reached.
+func (c *counted) tell(in *sdk.Input) {
+	switch {
+	case c.nodes+c.serviceCount == 0 && c.vulnerabilities > 0:
+		in.Reached("something was reached: %s", sdk.Counted(c.vulnerabilities, "vulnerability", "vulnerabilities"))
+	case c.nodes+c.serviceCount > 0:
+		in.Reached("%s and %s were found",
+			sdk.Counted(c.nodes, "node", "nodes"), sdk.Counted(c.serviceCount, "service", "services"))
+	case c.hasServices && c.hasVulnerabilities:
+		in.NothingReached("0 nodes and 0 services were found")
+	default:
+		in.ReachUnknown("the report lists neither nodes nor services")
+	}
+}
+
+// walk reads the report from its first byte to its last and has its members read by member.
+func walk(ctx context.Context, in *sdk.Input, member func(report *jsonstream.Reader, key string) error) error {
 	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
 		kind, err := report.Kind()
 		if err != nil {
@@ -69,12 +120,7 @@ func walk(ctx context.Context, in *sdk.Input, name string, member func(*jsonstre
 		case jsonstream.Null:
 			return errors.New("the report is null, must be an object")
 		case jsonstream.Object:
-			return report.Object(func(key string) error {
-				if key != name {
-					return nil
-				}
-				return member(report)
-			})
+			return report.Object(func(key string) error { return member(report, key) })
 		default:
 			return report.Skip() // a value that has no vulnerabilities
 		}
@@ -83,9 +129,10 @@ func walk(ctx context.Context, in *sdk.Input, name string, member func(*jsonstre
 
 // nodes knows where vulnerabilities that were seen from inside a pod belong.
 type nodes struct {
+	count   int
 	master  string
 	found   bool
-	trouble error // why it can not be known; no trouble where nobody asks
+	trouble error // why it cannot be known; no trouble where nobody asks
 }
 
 // read looks for the first master. It takes all the types of values that can be walked over.
@@ -98,6 +145,7 @@ func (n *nodes) read(report *jsonstream.Reader) error {
 	case jsonstream.Array:
 		return report.Array(func(i int) error {
 			v, err := report.Value()
+			n.count++
 			if err == nil && !n.found && n.trouble == nil {
 				n.look(i, v)
 			}

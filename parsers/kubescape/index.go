@@ -17,6 +17,8 @@ import (
 // index is what results refer to.
 type index struct {
 	limit, used int
+	listed      int // how many resources there are
+	looked      int // how many resources there are, or how many have results
 	cluster     string
 	controls    map[string]control
 	// resources holds those of which the id does not tell all.
@@ -38,6 +40,7 @@ func (x *index) read(ctx context.Context, in *sdk.Input) error {
 			switch key {
 			case "results":
 				hasResults = true
+				return x.countResults(r)
 			case "summaryDetails":
 				hasSummary = true
 				return x.readSummary(r)
@@ -58,10 +61,23 @@ func (x *index) read(ctx context.Context, in *sdk.Input) error {
 			return nil
 		})
 	})
+	x.looked = max(x.looked, x.listed)
 	if err == nil && (!hasResults || !hasSummary) {
 		err = errNoReport
 	}
 	return err
+}
+
+// countResults passes over the results.
+func (x *index) countResults(r *jsonstream.Reader) error {
+	kind, err := r.Kind()
+	if err != nil || kind != jsonstream.Array {
+		return err
+	}
+	return r.Array(func(int) error {
+		x.looked++
+		return nil
+	})
 }
 
 func (x *index) readSummary(r *jsonstream.Reader) error {
@@ -105,6 +121,7 @@ func (x *index) addControl(id string, o finding.Object) error {
 }
 
 func (x *index) addResource(o finding.Object) error {
+	x.listed++
 	id, err := jsondoc.Need(o, "resourceID")
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ func Parser() sdk.Parser {
 		ResultType: "kubescape-json",
 		Summary:    "kubescape JSON report (--format json)",
 		Kinds:      kinds(),
+		Reach:      "resources, or results",
 		Parse:      parse,
 	}
 }
@@ -57,6 +58,11 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	x := index{limit: in.Limits.MaxHeld, controls: map[string]control{}, resources: map[string]resource{}}
 	if err := x.read(ctx, in); err != nil {
 		return err
+	}
+	if x.looked == 0 {
+		in.NothingReached("0 resources were looked at")
+	} else {
+		in.Reached("%s looked at", sdk.Counted(x.looked, "resource was", "resources were"))
 	}
 	return jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
@@ -213,4 +219,4 @@ func setRules(a *finding.Object, failed finding.Object) {
 	jsondoc.Set(a, "fix_paths", fixes)
 }
 
-var errNoReport = errors.New(`is no kubescape report: has no "results" or no "summaryDetails"`)
+var errNoReport = errors.New(`is not a kubescape report: has no "results" or no "summaryDetails"`)

@@ -23,7 +23,7 @@ const start = `{"summaryDetails":{"controls":{"C-1":{"scoreFactor":7}}},"results
 func TestHostileReports(t *testing.T) {
 	hostile.JSON(t, Parser(), start, `]}`)
 	hostile.Run(t, Parser(), map[string]hostile.Case{
-		"OtherJSON":        {Start: `{"results":[]}`, Want: `is no kubescape report: has no "results" or no "summaryDetails"`},
+		"OtherJSON":        {Start: `{"results":[]}`, Want: `is not a kubescape report: has no "results" or no "summaryDetails"`},
 		"FormatVersion1":   {Start: `[{"name":"NSA"}]`, Want: "is an array, must be an object"},
 		"EndlessResources": {Start: `{"resources":[{"resourceID":"a"}`, Endless: `,{"resourceID":"/v1/ns/Pod/a","source":{"relativePath":"a.yaml"}}`, Want: "too large: controls and resources that take more than 6291456 bytes"},
 		"HugeControl":      {Start: `{"summaryDetails":{"controls":{"C-1":{"name":"`, Endless: "a", Want: "too large"},

@@ -19,6 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "ncrack-xml",
 		Summary:    "Ncrack XML output (-oX)",
 		Kinds:      kinds(),
+		Reach:      "credentials; without any it does not tell, since services that do not answer are listed as well",
 		Parse:      parse,
 	}
 }
@@ -58,12 +59,14 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		xml:   xmlsax.NewReader(raw, xmlsax.Limits{MaxTag: in.Limits.MaxElement, MaxDepth: in.Limits.MaxDepth}),
 		limit: serviceElements * in.Limits.MaxElement,
 	}
+	accepted := 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		err := r.next()
 		if errors.Is(err, io.EOF) {
+			tell(in, accepted, r.services)
 			return nil
 		}
 		if err != nil {
@@ -72,7 +75,19 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		if err := r.service.write(seal, emit); err != nil {
 			return err
 		}
+		if len(r.service.credentials) > 0 {
+			accepted++
+		}
 	}
+}
+
+// tell says what was reached. Ncrack lists services that do not answer as it does those that accept nothing.
+func tell(in *sdk.Input, accepted, services int) {
+	if accepted == 0 {
+		in.ReachUnknown("0 of %d services accepted credentials, and Ncrack does not report which answered", services)
+		return
+	}
+	in.Reached("%d of %d services accepted credentials", accepted, services)
 }
 
 // explain adds what a user can do about it.

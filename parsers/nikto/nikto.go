@@ -20,6 +20,7 @@ func Parser() sdk.Parser {
 		ResultType: "nikto-json",
 		Summary:    "nikto JSON report (-Format json)",
 		Kinds:      kinds(),
+		Reach:      "hosts in the report; nikto leaves out those without a web server",
 		Parse:      parse,
 	}
 }
@@ -31,24 +32,53 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		case err != nil:
 			return err
 		case kind == jsonstream.Nothing:
+			in.ReachUnknown("the report is empty")
 			return nil
 		case kind != jsonstream.Array:
+			in.ReachUnknown("the report is not a list of hosts")
 			return checkEmpty(report, kind)
 		}
-		return report.Array(func(i int) error {
-			host, err := report.Value()
-			if err != nil {
-				return err
-			}
-			if err := parseHost(host, emit); err != nil {
-				return fmt.Errorf("host %d: %w", i, err)
-			}
-			return ctx.Err()
-		})
+		return readHosts(ctx, in, report, emit)
 	})
 }
 
-// checkEmpty passes over a report that is no array. It may not look as if there were something in it.
+func readHosts(ctx context.Context, in *sdk.Input, report *jsonstream.Reader, emit sdk.Emit) error {
+	hosts, answered := 0, 0
+	err := report.Array(func(i int) error {
+		host, err := report.Value()
+		if err != nil {
+			return err
+		}
+		hosts++
+		if hasAnswered(host) {
+			answered++
+		}
+		if err := parseHost(host, emit); err != nil {
+			return fmt.Errorf("host %d: %w", i, err)
+		}
+		return ctx.Err()
+	})
+	switch {
+	case hosts == 0:
+		in.NothingReached("no web server answered")
+	case answered == 0:
+		in.ReachUnknown("nikto lists %s, but nothing that came from there", sdk.Counted(hosts, "host", "hosts"))
+	default:
+		in.Reached("%s answered", sdk.Counted(answered, "web server", "web servers"))
+	}
+	return err
+}
+
+// hasAnswered tells that a host has said something: its banner, or anything that a vulnerability was found in.
+func hasAnswered(host any) bool {
+	o, _ := host.(finding.Object)
+	banner, _ := o.Get("banner")
+	found, _ := o.Get("vulnerabilities")
+	list, _ := found.([]any)
+	return ecma.Truthy(banner) || len(list) > 0
+}
+
+// checkEmpty passes over a report that is not an array. It may not look as if there were something in it.
 func checkEmpty(report *jsonstream.Reader, kind jsonstream.Kind) error {
 	var length any
 	var err error

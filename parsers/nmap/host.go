@@ -35,7 +35,7 @@ type script struct {
 	firstElem, lastElem int32 // elems[firstElem:lastElem]
 }
 
-// elem is one <elem> without attributes in a script's table; mixed means that it is no plain text.
+// elem is one <elem> without attributes in a script's table; mixed means that it is not plain text.
 type elem struct {
 	text  span
 	mixed bool
@@ -56,6 +56,10 @@ type host struct {
 	hostname    span
 	system      span
 	isDown      bool
+	isUp        bool
+	assumed     bool // up because the user has said so
+	asked       bool // a port was tried
+	answered    bool // a port has answered
 	seen        struct {
 		status, hostnames, hostname, ports, system, osmatch, hostscript bool
 	}

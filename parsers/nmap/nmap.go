@@ -19,6 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "nmap-xml",
 		Summary:    "nmap XML output (-oX)",
 		Kinds:      kinds(),
+		Reach:      "hosts that answered, also to -Pn; nothing with -sL, or with -sn and -Pn",
 		Parse:      parse,
 	}
 }
@@ -28,7 +29,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	hosts := &held[hostSummary]{limit: in.Limits.MaxHeld / 2}
 	scripts := &held[scriptFinding]{limit: in.Limits.MaxHeld / 2}
 	ports := portWriter{emit: emit}
-	err := eachHost(ctx, in, func(h *host) error {
+	count, err := eachHost(ctx, in, func(h *host) error {
 		if err := ports.write(h); err != nil {
 			return err
 		}
@@ -42,6 +43,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err != nil {
 		return err
 	}
+	count.tell(in)
 	if err := writeHosts(ctx, in, hosts, emit); err != nil {
 		return err
 	}
@@ -51,7 +53,8 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 func writeHosts(ctx context.Context, in *sdk.Input, hosts *held[hostSummary], emit sdk.Emit) error {
 	w := hostWriter{emit: emit}
 	if hosts.overflown {
-		return eachHost(ctx, in, func(h *host) error { return w.write(h.view()) })
+		_, err := eachHost(ctx, in, func(h *host) error { return w.write(h.view()) })
+		return err
 	}
 	for _, h := range hosts.items {
 		if err := w.write(h); err != nil {
@@ -64,7 +67,8 @@ func writeHosts(ctx context.Context, in *sdk.Input, hosts *held[hostSummary], em
 func writeScripts(ctx context.Context, in *sdk.Input, scripts *held[scriptFinding], emit sdk.Emit) error {
 	write := func(s scriptFinding) error { return emit(s.finding()) }
 	if scripts.overflown {
-		return eachHost(ctx, in, func(h *host) error { return h.scriptFindings(write) })
+		_, err := eachHost(ctx, in, func(h *host) error { return h.scriptFindings(write) })
+		return err
 	}
 	for _, s := range scripts.items {
 		if err := write(s); err != nil {
@@ -98,11 +102,11 @@ func (h *held[T]) add(item T, size int) {
 // ports fits with ease.
 const hostElements = 2
 
-// eachHost reads the whole input and calls visit for every host that is not down.
-func eachHost(ctx context.Context, in *sdk.Input, visit func(*host) error) error {
+// eachHost reads the whole input and calls visit for every host that is not down. It counts all of them.
+func eachHost(ctx context.Context, in *sdk.Input, visit func(*host) error) (reach, error) {
 	raw, err := in.Source.Open(ctx)
 	if err != nil {
-		return err
+		return reach{}, err
 	}
 	defer raw.Close()
 	r := reader{
@@ -111,23 +115,23 @@ func eachHost(ctx context.Context, in *sdk.Input, visit func(*host) error) error
 	}
 	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
-			return err
+			return reach{}, err
 		}
 		err := r.next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return r.reach, nil
 		}
 		if err != nil {
-			return explain(err)
+			return reach{}, explain(err)
 		}
 		if r.host.down() {
 			continue
 		}
 		if err := r.host.check(); err != nil {
-			return fmt.Errorf("host %d, before line %d: %w", n+1, r.xml.Line(), err)
+			return reach{}, fmt.Errorf("host %d, before line %d: %w", n+1, r.xml.Line(), err)
 		}
 		if err := visit(&r.host); err != nil {
-			return err
+			return reach{}, err
 		}
 	}
 }

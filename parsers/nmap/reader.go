@@ -16,6 +16,7 @@ type place uint8
 const (
 	elsewhere place = iota
 	inRun
+	inRunstats
 	inHost
 	inHostnames
 	inPorts
@@ -33,6 +34,7 @@ type reader struct {
 	places []place // of the open elements
 	host   host
 	script *script // the open one, if any
+	reach  reach
 }
 
 // next reads up to the end of the next host. io.EOF means that there is none.
@@ -59,6 +61,7 @@ func (r *reader) next() error {
 			r.places = r.places[:len(r.places)-1]
 			if last == inHost {
 				r.host.seal()
+				r.reach.add(&r.host)
 				return nil
 			}
 		}
@@ -89,8 +92,11 @@ func (r *reader) child(parent place) place {
 	name := string(r.xml.Name())
 	switch parent {
 	case inRun:
-		if name == "host" {
-			return inHost
+		return inRunOf(name)
+	case inRunstats:
+		if name == "hosts" {
+			total, _ := r.xml.Attr("total")
+			r.reach.count(total)
 		}
 	case inHost:
 		return r.inHost(name)
@@ -100,14 +106,7 @@ func (r *reader) child(parent place) place {
 			r.host.hostname = r.keep("name")
 		}
 	case inPorts:
-		if name == "port" {
-			r.host.ports = append(r.host.ports, port{
-				number:      r.portNumber(),
-				protocol:    r.keep("protocol"),
-				firstScript: int32(len(r.host.scripts)),
-			})
-			return inPort
-		}
+		return r.inPorts(name)
 	case inPort:
 		return r.inPort(name)
 	case inOS:
@@ -139,6 +138,31 @@ func (r *reader) child(parent place) place {
 	return elsewhere
 }
 
+func inRunOf(name string) place {
+	switch name {
+	case "host":
+		return inHost
+	case "runstats":
+		return inRunstats
+	}
+	return elsewhere
+}
+
+func (r *reader) inPorts(name string) place {
+	switch name {
+	case "extraports": // those that are not listed, since they are all alike
+		r.portState()
+	case "port":
+		r.host.ports = append(r.host.ports, port{
+			number:      r.portNumber(),
+			protocol:    r.keep("protocol"),
+			firstScript: int32(len(r.host.scripts)),
+		})
+		return inPort
+	}
+	return elsewhere
+}
+
 func (r *reader) inHost(name string) place {
 	seen := &r.host.seen
 	switch name {
@@ -146,6 +170,9 @@ func (r *reader) inHost(name string) place {
 		if first(&seen.status) {
 			state, _ := r.xml.Attr("state")
 			r.host.isDown = string(state) == "down"
+			r.host.isUp = string(state) == "up"
+			reason, _ := r.xml.Attr("reason")
+			r.host.assumed = string(reason) == "user-set"
 		}
 	case "address":
 		r.host.addresses = append(r.host.addresses, address{addr: r.keep("addr"), typ: r.keep("addrtype")})
@@ -175,6 +202,7 @@ func (r *reader) inPort(name string) place {
 	case "state":
 		if first(&p.hasState) {
 			p.state = r.keep("state")
+			r.portState()
 		}
 	case "service":
 		if first(&p.hasService) {
@@ -191,6 +219,17 @@ func (r *reader) inPort(name string) place {
 		return inScript
 	}
 	return elsewhere
+}
+
+// portState takes the state of a port, or of several: what is open, closed or unfiltered has answered. What is filtered
+// has not, or something on the way has answered for it.
+func (r *reader) portState() {
+	state, _ := r.xml.Attr("state")
+	r.host.asked = true
+	switch string(state) {
+	case "open", "closed", "unfiltered":
+		r.host.answered = true
+	}
 }
 
 // first tells whether an element is the first of its kind.

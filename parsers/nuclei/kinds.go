@@ -17,7 +17,7 @@ func kinds() []sdk.Kind {
 		Severities: []string{finding.Informational, finding.Low, finding.Medium, finding.High},
 		Attributes: []sdk.Attribute{
 			{Name: "ip_addresses", Type: sdk.List},
-			{Name: "hostname", Type: textOrNull, Doc: "the host name of the host, or the host where that is no URL"},
+			{Name: "hostname", Type: textOrNull, Doc: "the host name of the host, or the host where that is not a URL"},
 			{Name: "type", Type: textOrNull, Doc: "the protocol: http, dns, ssl, tcp …"},
 			{Name: "path", Type: textOrNull},
 			{Name: "tags", Type: listOrNull, Doc: "of the template"},

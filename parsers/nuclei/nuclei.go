@@ -10,10 +10,10 @@ import (
 	"io"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/parsers/nuclei/internal/whatwg"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
-	"github.com/scanyard/scanyard/parsers/sdk/whatwg"
 )
 
 // Parser returns the parser to be registered.
@@ -22,6 +22,7 @@ func Parser() sdk.Parser {
 		ResultType: "nuclei-json",
 		Summary:    "nuclei JSON lines (-jsonl)",
 		Kinds:      kinds(),
+		Reach:      "results, each of which is an answer; without any it does not tell",
 		Parse:      parse,
 	}
 }
@@ -37,6 +38,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	for {
 		line, err := lines.Next()
 		if errors.Is(err, io.EOF) {
+			w.tell(in)
 			return nil
 		}
 		if err != nil {
@@ -66,6 +68,17 @@ type writer struct {
 	emit sdk.Emit
 	f    finding.Finding
 	refs refs
+	// matches are results that come of an answer.
+	matches int
+}
+
+// tell says what was reached. nuclei writes nothing about targets that match no template, or do not answer.
+func (w *writer) tell(in *sdk.Input) {
+	if w.matches == 0 {
+		in.ReachUnknown("nuclei has no results, and does not report whether the targets answered")
+		return
+	}
+	in.Reached("targets answered: %s", sdk.Counted(w.matches, "result", "results"))
 }
 
 func (w *writer) write(v any) error {
@@ -92,12 +105,15 @@ func (w *writer) write(v any) error {
 	if timestamp := ecma.OrNull(result, "timestamp"); timestamp != nil {
 		iso, ok := ecma.Date(timestamp)
 		if !ok {
-			return fmt.Errorf("timestamp %.100q is no date", finding.ToString(timestamp))
+			return fmt.Errorf("timestamp %.100q is not a date", finding.ToString(timestamp))
 		}
 		w.f.IdentifiedAt = finding.String(iso)
 	}
 	if err := w.references(info); err != nil {
 		return err
+	}
+	if status, _ := result.Get("matcher-status"); status != false { // it is, with -matcher-status, of what did not match
+		w.matches++
 	}
 	w.attributes(result, info)
 	return w.emit(&w.f)

@@ -9,7 +9,7 @@ import (
 	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 )
 
-// refs gathers references. Those whose value is no text go to Extra, for the schema to refuse, and the others with them.
+// refs gathers references. Those whose value is not text go to Extra, for the schema to refuse, and the others with them.
 type refs struct {
 	list []finding.Reference
 	odd  []any

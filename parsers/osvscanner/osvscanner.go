@@ -26,6 +26,7 @@ func Parser() sdk.Parser {
 		ResultType: "osv-scanner-json",
 		Summary:    "osv-scanner JSON report (--format json)",
 		Kinds:      kinds(),
+		Reach:      "sources with packages to report; without any it does not tell",
 		Parse:      parse,
 	}
 }
@@ -80,6 +81,11 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	sources, err := readSources(ctx, in)
 	if err != nil {
 		return err
+	}
+	if len(sources) == 0 { // unless it is asked for all packages, it lists only those that something is wrong with
+		in.ReachUnknown("osv-scanner has no results, and does not report what it has looked at")
+	} else {
+		in.Reached("%s looked at", sdk.Counted(len(sources), "source was", "sources were"))
 	}
 	return eachResult(ctx, in, func(r *jsonstream.Reader, i int) error {
 		if i >= len(sources) {
@@ -140,7 +146,7 @@ func eachResult(ctx context.Context, in *sdk.Input, visit func(r *jsonstream.Rea
 		})
 	})
 	if err == nil && !hasResults {
-		err = errors.New(`is no osv-scanner report: has no "results"`)
+		err = errors.New(`is not an osv-scanner report: has no "results"`)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ const start = `{"results":[{"source":{"path":"/src/go.mod"},"packages":[`
 func TestHostileReports(t *testing.T) {
 	hostile.JSON(t, Parser(), start, `]}]}`)
 	hostile.Run(t, Parser(), map[string]hostile.Case{
-		"OtherJSON":      {Start: `{"matches":[]}`, Want: `is no osv-scanner report: has no "results"`},
+		"OtherJSON":      {Start: `{"matches":[]}`, Want: `is not an osv-scanner report: has no "results"`},
 		"EndlessSources": {Start: `{"results":[{}`, Endless: `,{}`, Want: "result 98304: element too large: sources that take more than 6291456 bytes"},
 		"NoName":         {Start: start + `{"package":{}}]}]}`, Want: "result 0: package 0: has no package.name"},
 		"NoID":           {Start: start + `{"package":{"name":"a"},"vulnerabilities":[{"id":1}]}]}]}`, Want: "package 0: vulnerability 0 id is not a text"},

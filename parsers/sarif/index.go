@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
@@ -97,7 +98,7 @@ func (x *index) read(ctx context.Context, in *sdk.Input) error {
 	case err != nil:
 		return err
 	case !hasRuns:
-		return errors.New(`is no SARIF log: has no "runs"`)
+		return errors.New(`is not a SARIF log: has no "runs"`)
 	case version != "2.1.0":
 		return fmt.Errorf("is SARIF version %.20q, must be 2.1.0", version)
 	}
@@ -279,16 +280,7 @@ func (x *index) addRule(c *component, o finding.Object) error {
 }
 
 // cut bounds a text that is a heading or a tag, at a character.
-func cut(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	end := maxText
-	for end > 0 && s[end]&0xC0 == 0x80 {
-		end--
-	}
-	return s[:end] + "…"
-}
+func cut(s string) string { return text.Cut(s, maxText) }
 
 // messages keeps the texts of messageStrings or globalMessageStrings.
 func (x *index) messages(v any) (map[string]string, error) {
@@ -396,4 +388,25 @@ func indexAt(o finding.Object, path ...string) int {
 		return -1
 	}
 	return int(f)
+}
+
+// tell says what was reached: a result speaks of something that was looked at, and so do the artifacts that tools list
+// beside or without results.
+func (x *index) tell(in *sdk.Input) {
+	looked, silent := 0, ""
+	for _, run := range x.runs {
+		if run.hasResult || run.lost || len(run.artifacts) > 0 {
+			looked++
+		} else if silent == "" {
+			silent = run.tool
+		}
+	}
+	switch {
+	case looked > 0:
+		in.Reached("%d of %d runs looked at something", looked, len(x.runs))
+	case silent != "":
+		in.ReachUnknown("%.100s has no results, and does not report what it has looked at", silent)
+	default:
+		in.ReachUnknown("the log holds no runs")
+	}
 }

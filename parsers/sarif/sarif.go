@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
 	"github.com/scanyard/scanyard/parsers/internal/refs"
 	"github.com/scanyard/scanyard/parsers/internal/severity"
@@ -38,6 +39,7 @@ func Parser() sdk.Parser {
 		ResultType: "sarif",
 		Summary:    "SARIF 2.1.0, of any tool",
 		Kinds:      kinds(),
+		Reach:      "results, or artifacts that were looked at; a run that failed without results is an error",
 		Parse:      parse,
 	}
 }
@@ -55,7 +57,7 @@ func kinds() []sdk.Kind {
 			{Name: "rule_id", Type: optional},
 			{Name: "rule_name", Type: optional, Doc: "where the tool has one beside the id"},
 			{Name: "level", Type: sdk.Text, Doc: "the original severity: error, warning, note or none"},
-			{Name: "kind", Type: optional, Doc: "if the result is no failure: open, review, informational"},
+			{Name: "kind", Type: optional, Doc: "if the result is not a failure: open, review, informational"},
 			{Name: "security_severity", Type: sdk.Text | sdk.Number | sdk.Optional, Doc: "the CVSS score as the tool writes it"},
 			{Name: "precision", Type: optional, Doc: "how sure the rule is"},
 			{Name: "tags", Type: sdk.List | sdk.Optional, Doc: "of the rule and the result"},
@@ -80,6 +82,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err := x.read(ctx, in); err != nil {
 		return err
 	}
+	x.tell(in)
 	return jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			if key != "runs" {
@@ -118,7 +121,7 @@ func (run *run) finding(result finding.Object) (*finding.Finding, error) {
 	}
 	baseline := jsondoc.Text(result, "baselineState")
 	if kind == kindPass || kind == kindNotApplicable || baseline == "absent" || isSuppressed(result) {
-		return nil, nil //nolint:nilnil // no finding is an answer
+		return nil, nil // no finding is an answer
 	}
 	ref, rule := run.ruleOf(result)
 	if ref.id == "" {
@@ -274,7 +277,7 @@ func setHost(attributes *finding.Object, uri string) {
 // describe names the finding after the rule, whose heading is the same for all its results.
 func (run *run) describe(f *finding.Finding, result finding.Object, rule *rule, id string) {
 	message := run.messageOf(jsondoc.Object(result, "message"), rule)
-	name := cmp.Or(firstLine(rule.short), id, rule.name, firstLine(message), run.tool+" result")
+	name := cmp.Or(text.First(rule.short), id, rule.name, text.First(message), run.tool+" result")
 	f.Name = finding.String(name)
 	if message != "" {
 		f.Description = finding.String(message)
@@ -285,11 +288,6 @@ func (run *run) describe(f *finding.Finding, result finding.Object, rule *rule, 
 			return
 		}
 	}
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return strings.TrimSpace(line)
 }
 
 func referencesOf(result finding.Object, rule *rule, id string, tags []string) finding.References {

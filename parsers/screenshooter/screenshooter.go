@@ -23,15 +23,21 @@ func Parser() sdk.Parser {
 			Attributes: []sdk.Attribute{{Name: "downloadLink", Type: sdk.Text | sdk.Optional, Doc: "of the image; it expires"}},
 			Identity:   []string{"name"},
 		}},
+		Reach: "that there is an image",
 		Parse: parse,
 	}
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	empty, err := isEmpty(ctx, in.Source)
-	if err != nil || empty {
+	if err != nil {
 		return err
 	}
+	if empty { // which is what the scanner leaves if the browser could not take one
+		in.NothingReached("no screenshot could be taken")
+		return nil
+	}
+	in.Reached("a screenshot was taken")
 	parameters := in.Scan.Spec.Parameters
 	if parameters == nil {
 		return errors.New("the Scan has no parameters, so it is not known what the screenshot shows")

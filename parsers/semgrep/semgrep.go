@@ -22,6 +22,7 @@ func Parser() sdk.Parser {
 		ResultType: "semgrep-json",
 		Summary:    "semgrep JSON report (--json)",
 		Kinds:      kinds(),
+		Reach:      "paths.scanned, or results",
 		Parse:      parse,
 	}
 }
@@ -42,6 +43,8 @@ func kinds() []sdk.Kind {
 }
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
+	c := counted{}
+	defer c.tell(in)
 	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
 		kind, err := report.Kind()
 		switch {
@@ -53,12 +56,60 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 			return report.Skip() // a value that has no results
 		}
 		return report.Object(func(key string) error {
-			if key != "results" {
-				return nil
+			switch key {
+			case "paths":
+				return c.paths(report)
+			case "results":
+				return parseResults(ctx, report, func(f *finding.Finding) error {
+					c.results++
+					return emit(f)
+				})
 			}
-			return parseResults(ctx, report, emit)
+			return nil
 		})
 	})
+}
+
+// counted is what semgrep has looked at, as far as the report says.
+type counted struct {
+	scanned, results int
+	lists            bool // paths.scanned is there
+}
+
+// paths counts the files that semgrep has scanned.
+func (c *counted) paths(report *jsonstream.Reader) error {
+	kind, err := report.Kind()
+	if err != nil || kind != jsonstream.Object {
+		return err
+	}
+	return report.Object(func(key string) error {
+		if key != "scanned" {
+			return nil
+		}
+		kind, err := report.Kind()
+		if err != nil || kind != jsonstream.Array {
+			return err
+		}
+		c.lists = true
+		return report.Array(func(int) error {
+			c.scanned++
+			return nil
+		})
+	})
+}
+
+// tell says what was reached.
+func (c *counted) tell(in *sdk.Input) {
+	switch {
+	case c.scanned > 0:
+		in.Reached("%s scanned", sdk.Counted(c.scanned, "file was", "files were"))
+	case c.results > 0:
+		in.Reached("files were scanned: %s", sdk.Counted(c.results, "result", "results"))
+	case c.lists:
+		in.NothingReached("0 files were scanned")
+	default:
+		in.ReachUnknown("the report does not list the files that were scanned")
+	}
 }
 
 func parseResults(ctx context.Context, report *jsonstream.Reader, emit sdk.Emit) error {

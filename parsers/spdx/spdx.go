@@ -24,6 +24,7 @@ func Parser() sdk.Parser {
 		ResultType: "spdx",
 		Summary:    "SPDX bill of materials, JSON",
 		Kinds:      kinds(),
+		Reach:      "packages and files; nothing, if there is only the package that the document is about",
 		Parse:      parse,
 	}
 }
@@ -57,9 +58,22 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		return err
 	}
 	if d.version == "" {
-		return errors.New(`is no SPDX document: has neither an spdxVersion nor a "@graph" with a specVersion`)
+		return errors.New(`is not an SPDX document: has neither an spdxVersion nor a "@graph" with a specVersion`)
 	}
+	d.tell(in)
 	return emit(d.finding())
+}
+
+// tell says what was reached. Tools list what the document is about as a package, also if they have found nothing in it.
+func (d *document) tell(in *sdk.Input) {
+	switch {
+	case d.packages > 1 || d.files > 0:
+		in.Reached("%s and %s", sdk.Counted(d.packages, "package", "packages"), sdk.Counted(d.files, "file", "files"))
+	case d.packages == 1:
+		in.ReachUnknown("the document lists one package, which may be what it is about")
+	default:
+		in.NothingReached("0 packages and 0 files are listed")
+	}
 }
 
 // document is what is counted.

@@ -20,8 +20,8 @@ func TestHostileReports(t *testing.T) {
 	}
 	hostile.Run(t, Parser(), map[string]hostile.Case{
 		"TagValue":  {Start: "SPDXVersion: SPDX-2.3\n", Want: "byte 0: the input is not JSON: invalid character 'S'"},
-		"CycloneDX": {Start: `{"bomFormat":"CycloneDX"}`, Want: `is no SPDX document: has neither`},
-		"NoGraph":   {Start: `{"@graph":[]}`, Want: `is no SPDX document: has neither`},
+		"CycloneDX": {Start: `{"bomFormat":"CycloneDX"}`, Want: `is not an SPDX document: has neither`},
+		"NoGraph":   {Start: `{"@graph":[]}`, Want: `is not an SPDX document: has neither`},
 		"Array":     {Start: `[]`, Want: "is an array, must be an object"},
 		"HugeName":  {Start: `{"name":"`, Endless: "a", Want: "too large"},
 	})

@@ -19,6 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "ssh-audit-json",
 		Summary:    "ssh-audit JSON report (--json)",
 		Kinds:      kinds(),
+		Reach:      "the server's banner or its algorithms",
 		Parse:      parse,
 	}
 }
@@ -61,6 +62,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		return err
 	}
 	target, _ := report.Get("target")
+	tell(in, report, ecma.Truthy(target))
 	if !ecma.Truthy(target) {
 		return nil
 	}
@@ -87,6 +89,23 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		}
 	}
 	return nil
+}
+
+// tell says what was reached: a server that sends neither a banner nor a list of algorithms speaks no SSH.
+func tell(in *sdk.Input, report finding.Object, hasTarget bool) {
+	v, _ := report.Get("banner")
+	banner, _ := v.(finding.Object)
+	raw, _ := banner.Get("raw")
+	protocol, _ := banner.Get("protocol")
+	algorithms, _ := report.Get("kex")
+	switch {
+	case !hasTarget:
+		in.ReachUnknown("the report names no target")
+	case ecma.Truthy(raw), ecma.Truthy(protocol), algorithms != nil:
+		in.Reached("the SSH server answered")
+	default:
+		in.NothingReached("no SSH server answered")
+	}
 }
 
 // read returns the report, or no members where it is anything but an object.

@@ -38,7 +38,7 @@ func TestHostileReports(t *testing.T) {
 func TestIsAddress(t *testing.T) {
 	for _, s := range []string{"1.2.3.4", "10.00.09.0", "199.249.255.100", "192.168.1.1"} {
 		if !isAddress(s) {
-			t.Errorf("%q is no address", s)
+			t.Errorf("%q is not an address", s)
 		}
 	}
 	for _, s := range []string{

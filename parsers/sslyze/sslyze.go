@@ -3,6 +3,7 @@
 package sslyze
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ func Parser() sdk.Parser {
 		ResultType: "sslyze-json",
 		Summary:    "sslyze JSON report (--json_out)",
 		Kinds:      kinds(),
+		Reach:      "connectivity_status of the servers, and server strings that cannot be resolved",
 		Parse:      parse,
 	}
 }
@@ -60,14 +62,18 @@ func kinds() []sdk.Kind {
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	r := &report{}
 	err := jsonstream.Read(ctx, in, func(doc *jsonstream.Reader) error { return r.read(ctx, doc) })
-	if err != nil || !r.hasServer {
+	if err != nil {
 		return err
+	}
+	r.tell(in)
+	if !r.hasServer {
+		return nil
 	}
 	server, ok := r.server.(finding.Object)
 	if !ok {
 		return errors.New("the first server result is not an object")
 	}
-	if status, _ := server.Get("connectivity_status"); status == "ERROR" {
+	if !hasConnection(server) {
 		return nil
 	}
 	findings, err := findingsOf(server, r.completed)
@@ -87,6 +93,50 @@ type report struct {
 	server    any
 	hasServer bool
 	completed any
+
+	servers, reached, invalid int
+	counted                   bool
+}
+
+// tell says what was reached. All servers count, though only the first has findings.
+func (r *report) tell(in *sdk.Input) {
+	total := r.servers + r.invalid
+	switch {
+	case r.reached > 0:
+		in.Reached("%d of %d servers answered", r.reached, total)
+	case total > 0 && r.servers == 0:
+		in.NothingReached("0 of %d servers could be resolved", total)
+	case total > 0:
+		in.NothingReached("0 of %d servers answered", total)
+	case r.counted:
+		in.NothingReached("0 servers were scanned")
+	default:
+		in.ReachUnknown("the report has no list of servers")
+	}
+}
+
+func (r *report) count(reached bool) {
+	r.servers++
+	if reached {
+		r.reached++
+	}
+}
+
+const connectivity = "connectivity_status"
+
+func hasConnection(server finding.Object) bool {
+	status, _ := server.Get(connectivity)
+	return status != "ERROR"
+}
+
+// isReached looks at a server without findings. Most of such a server is not decoded.
+func isReached(raw []byte) bool {
+	if !bytes.Contains(raw, []byte(connectivity)) {
+		return true
+	}
+	v, err := finding.NewDecoder(0).Pick(raw, map[string]bool{connectivity: true})
+	server, _ := v.(finding.Object)
+	return err == nil && hasConnection(server)
 }
 
 func (r *report) read(ctx context.Context, doc *jsonstream.Reader) error {
@@ -102,6 +152,15 @@ func (r *report) read(ctx context.Context, doc *jsonstream.Reader) error {
 			switch key {
 			case "server_scan_results":
 				return r.readServers(ctx, doc)
+			case "invalid_server_strings":
+				kind, err := doc.Kind()
+				if err != nil || kind != jsonstream.Array {
+					return err
+				}
+				return doc.Array(func(int) error {
+					r.invalid++
+					return nil
+				})
 			case "date_scans_completed":
 				r.completed, err = doc.Value()
 				return err
@@ -125,12 +184,20 @@ func (r *report) readServers(ctx context.Context, doc *jsonstream.Reader) error 
 		}
 		return err
 	}
+	r.counted = true
 	return doc.Array(func(i int) error {
 		if i > 0 {
+			raw, err := doc.Raw()
+			if err != nil {
+				return err
+			}
+			r.count(isReached(raw))
 			return ctx.Err()
 		}
 		r.hasServer = true
 		r.server, err = doc.Value()
+		first, _ := r.server.(finding.Object)
+		r.count(hasConnection(first))
 		return err
 	})
 }
@@ -215,7 +282,7 @@ func commonOf(server finding.Object, completed any) (*finding.Finding, error) {
 	return f, nil
 }
 
-// part returns a member that has to be there. What is no object has no members.
+// part returns a member that has to be there. What is not an object has no members.
 func part(of finding.Object, key string) (finding.Object, error) {
 	v, _ := of.Get(key)
 	if v == nil {

@@ -24,6 +24,7 @@ func Parser() sdk.Parser {
 		ResultType: "subfinder-json",
 		Summary:    "subfinder JSON lines (-json)",
 		Kinds:      kinds(),
+		Reach:      "subdomains; without any it does not tell, since sources that fail are not reported",
 		Parse:      parse,
 	}
 }
@@ -50,8 +51,14 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err != nil {
 		return err
 	}
-	if err := parseLines(ctx, in, emit); err != nil {
+	found, err := parseLines(ctx, in, emit)
+	if err != nil {
 		return err
+	}
+	if found == 0 {
+		in.ReachUnknown("subfinder has found nothing, and does not report whether its sources answered")
+	} else {
+		in.Reached("sources answered: %s", sdk.Counted(found, "subdomain", "subdomains"))
 	}
 	if domain == "" {
 		return nil
@@ -97,28 +104,29 @@ func unquote(s string) string {
 	return s
 }
 
-func parseLines(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
+func parseLines(ctx context.Context, in *sdk.Input, emit sdk.Emit) (found int, err error) {
 	raw, err := in.Source.Open(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer raw.Close()
 	r := trimmedLines{in: jsonstream.NewLines(raw, in.Limits.JSON())}
 	for {
 		v, err := r.next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return found, nil
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if v == nil {
-			return r.in.Fail(errors.New("is null, must be a subdomain"))
+			return 0, r.in.Fail(errors.New("is null, must be a subdomain"))
 		}
 		item, _ := v.(finding.Object)
 		if err := errors.Join(subdomain(item, emit), ctx.Err()); err != nil {
-			return r.in.Fail(err)
+			return 0, r.in.Fail(err)
 		}
+		found++
 	}
 }
 

@@ -21,6 +21,7 @@ func Parser() sdk.Parser {
 		ResultType: "testssl-json",
 		Summary:    "testssl.sh JSON, flat or pretty (--jsonfile, --jsonfile-pretty)",
 		Kinds:      kinds(),
+		Reach:      "tests that were done; a report in which a fatal problem left none is an error",
 		Parse:      parse,
 	}
 }
@@ -70,10 +71,19 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		}
 		return s.pretty(ctx, r)
 	})
-	if err == nil && s.fatal != "" && !s.tested {
-		err = fmt.Errorf("testssl could not test anything: %.300s", s.fatal)
+	switch {
+	case err != nil:
+		return err
+	case s.tested:
+		in.Reached("tests were done")
+	case s.fatal != "":
+		return fmt.Errorf("testssl could not test anything: %.300s", s.fatal)
+	case s.problems != "":
+		in.NothingReached("no test could be done: %.300s", s.problems)
+	default:
+		in.ReachUnknown("the report holds no tests")
 	}
-	return err
+	return nil
 }
 
 // scan makes findings, endpoint by endpoint.
@@ -82,6 +92,8 @@ type scan struct {
 	at     endpoint
 	tested bool   // whether any test was done
 	fatal  string // what went wrong, if anything did
+	// problems is the first thing that could not be done.
+	problems string
 	// versions are those that the endpoint offers; hasVersions says that they were tested.
 	versions    []string
 	hasVersions bool
@@ -122,7 +134,7 @@ func (s *scan) pretty(ctx context.Context, r *jsonstream.Reader) error {
 		return nil
 	})
 	if err == nil && !hasResult {
-		err = errors.New(`is no testssl report: has no "scanResult"`)
+		err = errors.New(`is not a testssl report: has no "scanResult"`)
 	}
 	return err
 }
@@ -202,7 +214,7 @@ func (s *scan) add(o finding.Object) error {
 	return s.emit(s.at.rated(o, id, word, rated))
 }
 
-// severities are testssl's words and what they mean here, "" for what is no finding.
+// severities are testssl's words and what they mean here, "" for what is not a finding.
 var severities = map[string]string{
 	"CRITICAL": finding.High, "HIGH": finding.High, "MEDIUM": finding.Medium, "LOW": finding.Low,
 	"OK": "", "INFO": "", "DEBUG": "", "WARN": finding.Informational, "FATAL": finding.Informational,
@@ -230,6 +242,9 @@ func (s *scan) addVersion(id, text string) {
 }
 
 func (s *scan) problem(text, id, word string) error {
+	if s.problems == "" {
+		s.problems = id + ": " + text
+	}
 	f := s.at.newFinding("testssl could not do all tests", categoryProblem, finding.Informational)
 	if text != "" {
 		f.Description = finding.String(text)

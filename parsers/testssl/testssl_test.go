@@ -23,7 +23,7 @@ func TestHostileReports(t *testing.T) {
 	t.Run("Flat", func(t *testing.T) { hostile.JSON(t, Parser(), `[`, `]`) })
 	t.Run("Pretty", func(t *testing.T) { hostile.JSON(t, Parser(), `{"scanResult":[`, `]}`) })
 	hostile.Run(t, Parser(), map[string]hostile.Case{
-		"OtherJSON":  {Start: `{"matches":[]}`, Want: `is no testssl report: has no "scanResult"`},
+		"OtherJSON":  {Start: `{"matches":[]}`, Want: `is not a testssl report: has no "scanResult"`},
 		"OtherArray": {Start: `[{"RuleID":"a"}]`, Want: "entry 0: has no id"},
 		"NoSeverity": {Start: `[{"id":"a"}]`, Want: "entry 0: has no severity"},
 		"Severity":   {Start: `[{"id":"a","severity":"BAD"}]`, Want: `entry 0: severity "BAD" is none of testssl's`},

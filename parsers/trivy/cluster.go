@@ -20,6 +20,7 @@ func (p *report) readResources(r *jsonstream.Reader) error {
 	n := 0
 	err := elements(r, resourcesKey, func(index int) error {
 		n++
+		p.looked++
 		kind, err := r.Kind()
 		switch {
 		case err != nil:
@@ -263,7 +264,7 @@ func (p *report) title(o finding.Object) {
 	}
 }
 
-// clusterLinks puts the first link before the others. One that is no text goes to Extra, for the schema to refuse.
+// clusterLinks puts the first link before the others. One that is not text goes to Extra, for the schema to refuse.
 func (p *report) clusterLinks(o finding.Object) error {
 	primary, _ := o.Get("PrimaryURL")
 	link, isText := primary.(string)

@@ -22,6 +22,7 @@ func (p *report) readImage(r *jsonstream.Reader) error {
 	}
 	location := "scb://trivy/?ArtifactName=" + ecma.Property(p.names, artifactName)
 	return r.Array(func(index int) error {
+		p.looked++
 		if err := p.readImageResult(r, index, location); err != nil {
 			return fmt.Errorf("result %d: %w", index, err)
 		}

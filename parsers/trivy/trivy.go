@@ -20,6 +20,7 @@ func Parser() sdk.Parser {
 		ResultType: "trivy-json",
 		Summary:    "trivy JSON report of an image, file system, repository or cluster",
 		Kinds:      kinds(),
+		Reach:      "an image that was read, results with what was looked at, resources of a cluster",
 		Parse:      parse,
 	}
 }
@@ -28,6 +29,7 @@ func Parser() sdk.Parser {
 const (
 	clusterName  = "ClusterName"
 	artifactName = "ArtifactName"
+	artifactType = "ArtifactType"
 	resourcesKey = "Resources"
 	resultsKey   = "Results"
 )
@@ -42,19 +44,39 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	}
 	p := &report{open: open, emit: func(f *finding.Finding) error { return errors.Join(emit(f), ctx.Err()) }}
 	defer p.close()
-	if err := p.read(p.firstPass); err != nil {
-		return err
+	err := p.read(p.firstPass)
+	if err == nil && p.later != "" {
+		err = p.read(p.secondPass)
 	}
-	if p.later == "" {
-		return nil
+	p.tell(in)
+	return err
+}
+
+// tell says what was reached. trivy reads an image before it writes a report of it, so also one in which it knows no
+// package was looked at. Of a directory in which it knows nothing it reports the same as of an empty one.
+func (p *report) tell(in *sdk.Input) {
+	name, _ := p.names.Get(artifactName)
+	switch {
+	case p.isCluster():
+		in.Reached("%s of the cluster", sdk.Counted(p.looked, "resource", "resources"))
+	case p.artifact == "container_image":
+		in.Reached("the image was read: %.300s", finding.ToString(name))
+	case p.looked > 0:
+		in.Reached("%s looked at", sdk.Counted(p.looked, "target was", "targets were"))
+	case name != nil:
+		in.ReachUnknown("trivy reports nothing that it looked at in %.300s", finding.ToString(name))
+	default:
+		in.ReachUnknown("the report names no artifact")
 	}
-	return p.read(p.secondPass)
 }
 
 // report is what is known of one report.
 type report struct {
 	open func() (*jsonstream.Reader, io.Closer, error)
 	emit sdk.Emit
+
+	artifact any // ArtifactType
+	looked   int // how many results or resources there are
 
 	names  finding.Object // ClusterName and ArtifactName, if they are there
 	other  string         // the first key that a cluster's report does not have
@@ -124,6 +146,10 @@ func (p *report) firstPass(r *jsonstream.Reader) error {
 		case clusterName, artifactName:
 			v, err := r.Value()
 			p.names.Set(key, v)
+			return err
+		case artifactType:
+			v, err := r.Value()
+			p.artifact = v
 			return err
 		case resourcesKey:
 			p.listed = true

@@ -22,11 +22,13 @@ func Parser() sdk.Parser {
 			Attributes: []sdk.Attribute{{Name: "downloadLink", Type: sdk.Text | sdk.Optional, Doc: "of the SBOM; it expires"}},
 			Identity:   []string{"name"},
 		}},
+		Reach: "nothing: the SBOM is not looked at",
 		Parse: parse,
 	}
 }
 
 func parse(_ context.Context, in *sdk.Input, emit sdk.Emit) error {
+	in.ReachUnknown("the SBOM is not looked at")
 	parameters := in.Scan.Spec.Parameters
 	if parameters == nil {
 		return errors.New("the Scan has no parameters, so it is not known what the SBOM is of")

@@ -33,6 +33,7 @@ func Parser() sdk.Parser {
 		ResultType: resultType,
 		Summary:    "trufflehog JSON lines (--json)",
 		Kinds:      kinds(),
+		Reach:      "secrets; without any it does not tell",
 		Parse:      parse,
 	}
 }
@@ -76,9 +77,11 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		plain:  in.Env(includeSecrets) == "true",
 	}
 	lines := jsonstream.NewLines(raw, in.Limits.JSON())
+	secrets := 0
 	for {
 		line, err := lines.Next()
 		if errors.Is(err, io.EOF) {
+			tell(in, secrets)
 			return nil
 		}
 		if err != nil {
@@ -98,6 +101,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		if f == nil {
 			continue
 		}
+		secrets++
 		if err := emit(f); err != nil {
 			return err
 		}
@@ -105,6 +109,14 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 			return err
 		}
 	}
+}
+
+func tell(in *sdk.Input, secrets int) {
+	if secrets == 0 {
+		in.ReachUnknown("trufflehog has found nothing, and does not report what it has looked through")
+		return
+	}
+	in.Reached("something was looked through: %s", sdk.Counted(secrets, "secret", "secrets"))
 }
 
 func commitPrefix(repo string) string {
@@ -128,7 +140,7 @@ func (p *lineParser) finding(v any) (*finding.Finding, error) {
 	detector, err := jsondoc.Need(o, "DetectorName")
 	if err != nil {
 		if jsondoc.Text(o, "level") != "" && jsondoc.Member(o, "msg") != nil {
-			return nil, nil //nolint:nilnil // no finding is an answer
+			return nil, nil // no finding is an answer
 		}
 		return nil, err
 	}

@@ -22,6 +22,7 @@ func Parser() sdk.Parser {
 		ResultType: "whatweb-json",
 		Summary:    "WhatWeb JSON log (--log-json)",
 		Kinds:      kinds(),
+		Reach:      "targets in the log; WhatWeb leaves out those that do not answer",
 		Parse:      parse,
 	}
 }
@@ -59,25 +60,42 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	}
 	switch kind {
 	case jsonstream.Nothing:
+		in.ReachUnknown("the log is empty")
 		return nil
 	case jsonstream.Array:
-		err = log.Array(func(i int) error {
-			target, err := log.Value()
-			if err != nil {
-				return err
-			}
-			if err := parseTarget(target, emit); err != nil {
-				return fmt.Errorf("target %d: %w", i, err)
-			}
-			return ctx.Err()
-		})
+		err = readTargets(ctx, in, log, emit)
 	default:
+		in.ReachUnknown("the log is not a list of targets")
 		err = log.Skip()
 	}
 	if err != nil {
 		return err
 	}
 	return log.End()
+}
+
+// readTargets reads a log of targets. Entries without keys are none.
+func readTargets(ctx context.Context, in *sdk.Input, log *jsonstream.Reader, emit sdk.Emit) error {
+	answered := 0
+	err := log.Array(func(i int) error {
+		target, err := log.Value()
+		if err != nil {
+			return err
+		}
+		if hasKeys(target) {
+			answered++
+		}
+		if err := parseTarget(target, emit); err != nil {
+			return fmt.Errorf("target %d: %w", i, err)
+		}
+		return ctx.Err()
+	})
+	if answered == 0 {
+		in.NothingReached("no target answered")
+		return err
+	}
+	in.Reached("%s answered", sdk.Counted(answered, "target", "targets"))
+	return err
 }
 
 // aborted is all that WhatWeb writes when it refuses its arguments.

@@ -10,11 +10,15 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/ecma"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
 )
 
-const keyFindings = "interesting_findings"
+const (
+	keyFindings = "interesting_findings"
+	keyAborted  = "scan_aborted"
+)
 
 // site is what the first pass takes from a report.
 type site struct {
@@ -34,7 +38,7 @@ func (s *site) read(report *jsonstream.Reader) error {
 	}
 	return report.Object(func(key string) error {
 		switch key {
-		case "banner", "stop_time", "target_url", "target_ip", "requests_done", "version", "plugin":
+		case "banner", "stop_time", "target_url", "target_ip", "requests_done", "version", "plugin", keyAborted:
 			v, err := report.Value()
 			if err != nil {
 				return err
@@ -48,7 +52,20 @@ func (s *site) read(report *jsonstream.Reader) error {
 	})
 }
 
-// finding is that of the site itself. It refuses a report that can not be made findings of.
+// tell says what was reached. WPScan names the target once it has found a WordPress there.
+func (s *site) tell(in *sdk.Input, hasTarget bool) {
+	reason, aborted := s.report.Text(keyAborted).Get()
+	switch {
+	case hasTarget:
+		in.Reached("the site answered")
+	case aborted:
+		in.NothingReached("WPScan gave up: %.400s", strings.TrimRight(reason, ". \n"))
+	default:
+		in.ReachUnknown("the report names no target")
+	}
+}
+
+// finding is that of the site itself. It refuses a report that cannot be made findings of.
 func (s *site) finding(target any) (*finding.Finding, error) {
 	v, _ := s.report.Get("banner")
 	if v == nil {

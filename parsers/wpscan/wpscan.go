@@ -19,6 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "wpscan-json",
 		Summary:    "WPScan JSON report (-f json)",
 		Kinds:      kinds(),
+		Reach:      "target_url, or scan_aborted with the reason",
 		Parse:      parse,
 	}
 }
@@ -63,6 +64,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		return err
 	}
 	target, _ := site.report.Get("target_url")
+	site.tell(in, ecma.Truthy(target))
 	if !ecma.Truthy(target) {
 		return nil
 	}

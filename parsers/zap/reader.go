@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/xmlsax"
 )
 
@@ -283,4 +284,14 @@ func (r *reader) pop() {
 	default:
 		r.alert.fields[r.field] = r.alert.keep(e)
 	}
+}
+
+// tell says what was reached. Passive and active rules alike need an answer to raise an alert.
+func (r *reader) tell(in *sdk.Input) {
+	sites := sdk.Counted(r.sites, "site", "sites")
+	if r.alerts == 0 {
+		in.ReachUnknown("ZAP lists %s and no alerts, and does not report whether a site answered", sites)
+		return
+	}
+	in.Reached("%s, %s", sites, sdk.Counted(r.alerts, "alert", "alerts"))
 }

@@ -39,6 +39,8 @@ Every finding also has ` + "`id`" + `, ` + "`name`" + `, ` + "`description`" + `
   location, severity and osi_layer of every finding.
 - **The same finding** says what the ` + "`fingerprint`" + ` is made of, besides result type and category. Two runs that find the same thing give the
   same fingerprint, though lines, times and wordings have changed.
+- **Reached** says what in the raw result tells whether the scanner reached anything: the Scan's condition ` + "`TargetReached`" + `. Where the
+  result does not tell, the condition is Unknown.
 - *as reported* means that the value is copied from the scanner's report, and is absent if it is missing there.
 
 `
@@ -46,10 +48,14 @@ Every finding also has ` + "`id`" + `, ` + "`name`" + `, ` + "`description`" + `
 func page(all []sdk.Parser) string {
 	var b strings.Builder
 	b.WriteString(head)
-	b.WriteString("| result type | reads |\n|---|---|\n")
+	b.WriteString("| result type | reads | reached |\n|---|---|---|\n")
 	for _, p := range all {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", p.ResultType, p.ResultType, cell(p.Summary))
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s |\n", p.ResultType, p.ResultType, cell(p.Summary), cell(p.Reach))
 	}
+	b.WriteString("\n## All result types\n\nThe finding that a ParseDefinition asks for with `" + sdk.EnvFindingWhenUnreached +
+		"` set to `true` in its environment.\n")
+	unreached := sdk.UnreachedKind()
+	kind(&b, "all", &unreached)
 	for i := range all {
 		section(&b, &all[i])
 	}
@@ -59,18 +65,21 @@ func page(all []sdk.Parser) string {
 func section(b *strings.Builder, p *sdk.Parser) {
 	fmt.Fprintf(b, "\n## %s\n\n%s.\n", p.ResultType, strings.TrimSuffix(p.Summary, "."))
 	for i := range p.Kinds {
-		k := &p.Kinds[i]
-		title := k.Category
-		if title == sdk.AnyCategory {
-			title = "other categories"
-		}
-		fmt.Fprintf(b, "\n### %s: %s\n\n", p.ResultType, title)
-		fmt.Fprintf(b, "- When: %s\n- Severity: %s\n", k.When, strings.Join(k.Severities, ", "))
-		if len(k.Identity) > 0 {
-			fmt.Fprintf(b, "- The same finding: `%s`\n", strings.Join(k.Identity, "`, `"))
-		}
-		attributes(b, k)
+		kind(b, p.ResultType, &p.Kinds[i])
 	}
+}
+
+func kind(b *strings.Builder, resultType string, k *sdk.Kind) {
+	title := k.Category
+	if title == sdk.AnyCategory {
+		title = "other categories"
+	}
+	fmt.Fprintf(b, "\n### %s: %s\n\n", resultType, title)
+	fmt.Fprintf(b, "- When: %s\n- Severity: %s\n", k.When, strings.Join(k.Severities, ", "))
+	if len(k.Identity) > 0 {
+		fmt.Fprintf(b, "- The same finding: `%s`\n", strings.Join(k.Identity, "`, `"))
+	}
+	attributes(b, k)
 }
 
 func attributes(b *strings.Builder, k *sdk.Kind) {

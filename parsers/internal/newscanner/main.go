@@ -66,7 +66,7 @@ func newScanner(root, name, resultType string) (*scanner, error) {
 		return nil, fmt.Errorf("RESULT_TYPE: %w; leave it out to begin a parser too", err)
 	}
 	if token.IsKeyword(s.pkg) || s.pkg == "main" || s.pkg == "init" {
-		return nil, fmt.Errorf("NAME %q: %s can not be the name of a Go package: add a word, as in NAME=%s-scan", name, s.pkg, name)
+		return nil, fmt.Errorf("NAME %q: %s cannot be the name of a Go package: add a word, as in NAME=%s-scan", name, s.pkg, name)
 	}
 	for _, dir := range []string{s.parser(), s.chart()} {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {

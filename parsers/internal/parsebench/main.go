@@ -27,7 +27,7 @@ import (
 type input struct {
 	name, resultType string
 	open             func(findings int) io.Reader
-	// goal is how many CPU seconds 100,000 findings may take; 0 is no goal.
+	// goal is how many CPU seconds 100,000 findings may take; 0 means no goal.
 	goal float64
 }
 
