@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/scanyard/scanyard/apis/transfer"
 	"github.com/scanyard/scanyard/findings/compare"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 // Comparison holds this Scan's findings against those of the run before it.

@@ -3,12 +3,12 @@
 // Package sdk is what every hook is built on. A hook is a container that the operator starts after parsing; the SDK
 // turns its arguments and environment into a [Session] and the session's outcome into an exit code.
 //
-//	args: raw GET, findings GET [, raw PUT, findings PUT]     env: SCAN_NAME, NAMESPACE, the hook's own
+//	args: raw GET, findings GET [, raw PUT, findings PUT]     env: the Scan, the hook's own
 //	                      │
-//	  Main ── GET Scan ──► Handler.Handle(Session) ──► exit 0, or one sentence on stderr and in the pod's status, exit 1
+//	  Run ── read Scan ──► Handler.Handle(Session) ──► exit 0, or one sentence on stderr and in the pod's status, exit 1
 //	                         │ Findings       stream in
 //	                         │ Deliver        stream in ─► batches ─► far end, again and again until it has them
-//	                         │ EditFindings   stream in, stream out: count ─► PUT findings ─► merge patch scans/status
+//	                         │ EditFindings   stream in, stream out: count ─► PUT findings ─► tell the counts
 //	                         └ UpdateRawResult                                 PUT raw result, status untouched
 //
 // What it decides:
@@ -16,6 +16,12 @@
 //   - Nothing is held whole in memory. Storage wants to know the length before the first byte, and the pod has no disk
 //     to write to; so findings that fit in a small buffer go out from there, and larger ones are made twice: once to
 //     count and once to send. The two must be byte for byte the same, which a checksum holds.
+//   - The operator hands the Scan over in the environment, and is told counts and conditions by the container's last words
+//     (packages handover and outcome). Then nothing is asked of the Kubernetes API. Where the environment has no Scan, as
+//     under secureCodeBox's operator, the Scan is read by the API, and counts are a merge patch of its status.
+//   - Findings of a Scan that was handed over must be those bytes that the operator was told, see [ErrFindingsChanged].
+//     What fits into a megabyte is checked before the first finding is handed out, more while it is read. A hook that
+//     may write them does not check: an earlier try of its own may have written, and then been killed.
 //   - Status counters are written after the upload, never before, and categories that are gone are set to null, since a
 //     merge patch would keep them for ever.
 //   - A status other than success of a download or an upload is an error. A hook that the operator gave no upload URL

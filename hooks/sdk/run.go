@@ -3,20 +3,22 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
 
-	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/apis/handover"
+	"github.com/scanyard/scanyard/apis/outcome"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
+	"github.com/scanyard/scanyard/podkit/kubeapi"
+	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/scanclient"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 // Process is what the container gives a hook. The zero values of optional fields are those of a pod.
@@ -28,8 +30,8 @@ type Process struct {
 	// Stderr takes the one sentence that says what went wrong, and notes about retries.
 	Stderr io.Writer
 	// TerminationLog is a file that Kubernetes shows in the pod's status. It is written only where it exists.
-	TerminationLog string
-	// Kubernetes says how to reach the API server. Optional: the pod's service account.
+	TerminationLog process.LastWords
+	// Kubernetes says how to reach the API server, where the Scan is not in the environment. Optional: the pod's service account.
 	Kubernetes func() (*rest.Config, error)
 	// Patience is how long an API server or a store that is away is waited for. Optional: five minutes.
 	Patience time.Duration
@@ -43,72 +45,94 @@ type Process struct {
 	Random func() float64
 }
 
-// maxSentence is what Kubernetes keeps of a termination message.
-const maxSentence = 4096
-
-// Run does a hook's work and returns the exit code: 0, or 1 after saying why in one sentence.
+// Run does a hook's work and returns the exit code: 0, or another after saying why in one sentence; see package process.
 func Run(ctx context.Context, hook Hook, p Process) int {
 	err := run(ctx, hook, p)
 	if err == nil {
 		return 0
 	}
-	sentence := oneLine(err.Error())
-	fmt.Fprintf(p.Stderr, "hook %s: %s\n", hook.Name, sentence)
-	if err := writeTerminationLog(p.TerminationLog, sentence); err != nil {
-		fmt.Fprintf(p.Stderr, "hook %s: %v\n", hook.Name, err)
-	}
-	return 1
+	return p.TerminationLog.Fail(p.Stderr, "hook "+hook.Name, err)
 }
 
 func run(ctx context.Context, hook Hook, p Process) error {
 	urls, err := parseArgs(p.Args)
 	if err != nil {
-		return err
+		return process.Misconfigured(err)
 	}
 	urls.previous = transfer.URL(p.Env.Get("PREVIOUS_FINDINGS_URL"))
-	name, err := p.Env.Require("SCAN_NAME")
-	if err != nil {
-		return err
-	}
-	namespace, err := p.Env.Require("NAMESPACE")
+	scan, err := process.ScanOf(p.Env.Get)
 	if err != nil {
 		return err
 	}
 	handler, err := hook.New(p.Env)
 	if err != nil {
-		return err
+		return process.Misconfigured(err)
 	}
-	s, err := newSession(p, urls, namespace, name)
+	s, err := newSession(p, urls)
 	if err != nil {
 		return err
 	}
 	s.hook, s.instance = hook.Name, p.Env.Get("HOOK_NAME")
-	text, err := s.client.Get(ctx)
-	if err != nil {
-		return err
+	if given := scanclient.FromEnvironment(p.Env.Get); given != nil {
+		return runHandedOver(ctx, handler, s, given, p)
 	}
-	if s.scan, err = ParseScan(text); err != nil {
+	if err := s.readScan(ctx, p, scan); err != nil {
 		return err
 	}
 	return handler.Handle(ctx, s)
 }
 
-func newSession(p Process, urls urls, namespace, name string) (*Session, error) {
-	if p.Patience == 0 {
-		p.Patience = transfer.DefaultPatience
-	}
+// readScan has the session work by the API, as for an operator that hands nothing over.
+func (s *Session) readScan(ctx context.Context, p Process, scan process.Scan) error {
 	if p.Kubernetes == nil {
-		p.Kubernetes = rest.InClusterConfig
+		p.Kubernetes = func() (*rest.Config, error) { return kubeapi.Config(p.Env.Get) }
 	}
 	config, err := p.Kubernetes()
 	if err != nil {
-		return nil, fmt.Errorf("find the Kubernetes API: %w", err)
+		return err
 	}
-	client, err := NewScanClient(config, namespace, name, p.Patience)
+	policy := kubeapi.Policy(cmp.Or(p.Patience, kubeapi.DefaultPatience))
+	policy.Clock = p.Clock.Clock
+	api, err := kubeapi.New(config, "scanyard-hook", policy)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	extraCA := p.Env.Get("NODE_EXTRA_CA_CERTS")
+	s.client = scanclient.New(api, scan)
+	text, err := s.client.Get(ctx)
+	if err != nil {
+		return err
+	}
+	s.scan, err = ParseScan(text)
+	return err
+}
+
+// runHandedOver does the work for a Scan from the environment, and leaves what was done as the last words of the container.
+func runHandedOver(ctx context.Context, handler Handler, s *Session, given *scanclient.Handover, p Process) error {
+	var err error
+	if s.scan, err = ParseScan(given.Scan); err != nil {
+		return fmt.Errorf("environment variable %s: %w", handover.EnvScan, err)
+	}
+	s.told = &outcome.Outcome{}
+	if s.urls.putFindings == "" {
+		// A hook that writes may find what an earlier try of its own has left.
+		s.findings = s.scan.Status.StoredFindings
+	}
+	if err := handler.Handle(ctx, s); err != nil {
+		return err
+	}
+	words, err := given.Words(ctx, s.store, s.told)
+	if err == nil {
+		err = p.TerminationLog.Leave(words)
+	}
+	if err != nil {
+		return fmt.Errorf("tell the operator what was done: %w", err)
+	}
+	return nil
+}
+
+func newSession(p Process, urls urls) (*Session, error) {
+	var err error
+	extraCA := p.Env.Get(process.EnvExtraCA)
 	if p.Transport == nil {
 		if p.Transport, err = delivery.NewTransport(extraCA, p.Env.Get); err != nil {
 			return nil, fmt.Errorf("prepare connections: %w", err)
@@ -120,7 +144,7 @@ func newSession(p Process, urls urls, namespace, name string) (*Session, error) 
 	}
 	options := append([]transfer.Option{
 		transfer.WithExtraCA(extraCA),
-		transfer.WithPatience(p.Patience),
+		transfer.WithPatience(cmp.Or(p.Patience, transfer.DefaultPatience)),
 		transfer.WithRetryNotice(func(err error, wait time.Duration) {
 			fmt.Fprintf(p.Stderr, "storage does not answer, trying again in %s: %v\n", wait.Round(time.Second), err)
 		}),
@@ -129,7 +153,7 @@ func newSession(p Process, urls urls, namespace, name string) (*Session, error) 
 	if err != nil {
 		return nil, fmt.Errorf("prepare transfers: %w", err)
 	}
-	return &Session{urls: urls, client: client, store: store, sending: sending, log: p.Stderr}, nil
+	return &Session{urls: urls, store: store, sending: sending, log: p.Stderr}, nil
 }
 
 // urls are what the operator hands to a hook. All but the first two may be empty.
@@ -149,34 +173,4 @@ func parseArgs(args []string) (urls, error) {
 	default:
 		return urls{}, fmt.Errorf("got %d arguments, want 2 URLs (raw result, findings) or 4 (and where to write them)", len(args))
 	}
-}
-
-func oneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > maxSentence {
-		text = strings.ToValidUTF8(text[:maxSentence-len("…")], "") + "…"
-	}
-	return text
-}
-
-// writeTerminationLog writes into the file that Kubernetes put there. Outside a pod there is none, and none is made.
-func writeTerminationLog(path, sentence string) error {
-	if path == "" {
-		return nil
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("write termination message: %w", err)
-	}
-	if _, err := f.WriteString(sentence + "\n"); err != nil {
-		_ = f.Close() // the write error says more
-		return fmt.Errorf("write termination message: %w", err)
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write termination message: %w", err)
-	}
-	return nil
 }

@@ -13,13 +13,16 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/apis/outcome"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
+	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/scanclient"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 // ErrReadOnly says that a hook wanted to write without having been given a place to write to.
-var ErrReadOnly = errors.New("this hook changes results, but the operator gave it no upload URLs: " +
-	"set spec.type of its ScanCompletionHook to ReadAndWrite")
+var ErrReadOnly = process.Misconfigured(errors.New("this hook changes results, but the operator gave it no upload URLs: " +
+	"set spec.type of its ScanCompletionHook to ReadAndWrite"))
 
 // Session is one run of a hook for one Scan.
 type Session struct {
@@ -27,7 +30,12 @@ type Session struct {
 	instance string
 	scan     *Scan
 	urls     urls
-	client   ScanClient
+	// client reaches the Scan by the API. Nil where it was handed over.
+	client *scanclient.Client
+	// told is what the operator will be told. Nil where the Scan was not handed over.
+	told *outcome.Outcome
+	// findings are the bytes that the findings must have. Nil: that is not known.
+	findings *outcome.Stored
 	store    *transfer.Client
 	sending  delivery.Options
 	log      io.Writer
@@ -74,6 +82,9 @@ func (s *Session) open(ctx context.Context, from transfer.URL) (*Findings, error
 		body, err = io.NopCloser(strings.NewReader("[]")), nil
 		s.unparsed = true
 	}
+	if err == nil && from == s.urls.findings && s.findings != nil {
+		body, err = checked(body, *s.findings)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("get findings: %w", err)
 	}
@@ -109,7 +120,7 @@ func (s *Session) each(ctx context.Context, from transfer.URL, do func(element [
 // same. The input is valid during the call, the output must be one JSON value.
 type Edit func(element []byte) ([]byte, error)
 
-// EditFindings replaces the findings by what edit makes of them, and the counters in the Scan's status with them.
+// EditFindings replaces the findings by what edit makes of them, and the counters in the Scan's status change with them.
 func (s *Session) EditFindings(ctx context.Context, edit Edit) error {
 	return s.UpdateFindings(ctx, func(ctx context.Context, out *Output) error {
 		return s.EachFinding(ctx, func(element []byte) error {
@@ -149,7 +160,7 @@ func (o *Output) WriteRaw(element []byte) error {
 	return o.writer.WriteRaw(element)
 }
 
-// UpdateFindings replaces all findings by those that produce writes, then the counters in the Scan's status. Large
+// UpdateFindings replaces all findings by those that produce writes; the counters in the Scan's status follow. Large
 // outputs are produced twice and must be the same both times. A finding that cannot be counted is stored like the
 // others, as with every SDK of this protocol, and then is the error.
 func (s *Session) UpdateFindings(ctx context.Context, produce func(ctx context.Context, out *Output) error) error {
@@ -181,8 +192,14 @@ func (s *Session) UpdateFindings(ctx context.Context, produce func(ctx context.C
 	if first.uncounted != nil {
 		return first.uncounted
 	}
+	if s.told != nil {
+		stored := staged.Stored()
+		s.told.Findings, s.findings = outcome.Count(first.stats, stored), &stored
+		return nil
+	}
 	previous := slices.Sorted(maps.Keys(s.scan.Status.Findings.Categories))
-	return s.client.PatchStatus(ctx, first.stats.StatusPatch(previous))
+	_, err = s.client.PatchStatus(ctx, first.stats.StatusPatch(previous))
+	return err
 }
 
 // UpdateRawResult replaces the raw result by size bytes of what open gives; open may be called again after a fault of

@@ -6,10 +6,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
+
+	"github.com/scanyard/scanyard/apis/outcome"
 )
 
 // bufferLimit is the size up to which an output is kept in memory instead of being made twice.
@@ -47,6 +50,11 @@ func Stage(ctx context.Context, produce Produce) (*Staged, error) {
 
 // Size is the output's length in bytes.
 func (s *Staged) Size() int64 { return s.size }
+
+// Stored says which bytes the output has.
+func (s *Staged) Stored() outcome.Stored {
+	return outcome.Stored{Size: s.size, SHA256: hex.EncodeToString(s.sum[:])}
+}
 
 // Open reads the output from its beginning. The last bytes come only when the whole is known to be what was counted,
 // so whoever needs all Size bytes never takes a different output for this one.

@@ -160,7 +160,7 @@ func (b *Batcher) flush(ctx context.Context) error {
 }
 
 func (b *Batcher) deliver(ctx context.Context, batch *Batch) error {
-	trouble := b.client.newTrouble()
+	loop := b.client.newLoop()
 	for {
 		failures, err := b.send(ctx, batch)
 		if err != nil {
@@ -174,7 +174,7 @@ func (b *Batcher) deliver(ctx context.Context, batch *Batch) error {
 			return nil
 		}
 		why = fmt.Errorf("%s does not take %d of %d findings: %w", b.client.farEnd(), len(rest), len(batch.Items), why)
-		if err := trouble.wait(ctx, TryAgain(why, 0)); err != nil {
+		if err := b.client.wait(ctx, loop, TryAgain(why, 0)); err != nil {
 			return err
 		}
 		batch = &Batch{Number: batch.Number, Items: rest}
@@ -231,6 +231,9 @@ func (e *PartialError) Error() string {
 	return fmt.Sprintf("%s refuses %d of %d findings, such as %s", e.FarEnd, e.Refused, e.Total,
 		Excerpt(errors.Join(e.examples...).Error()))
 }
+
+// ExitCode is how the container ends: the error names some of those that were refused, and the next try may bring others.
+func (e *PartialError) ExitCode() int { return 1 }
 
 // Unwrap gives the first reasons.
 func (e *PartialError) Unwrap() []error { return e.examples }

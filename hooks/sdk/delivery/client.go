@@ -12,12 +12,18 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/scanyard/scanyard/podkit/redact"
+	"github.com/scanyard/scanyard/podkit/retry"
 )
 
 // Defaults of Options.
 const (
-	DefaultAttempts  = 6
-	DefaultBudget    = 5 * time.Minute
+	DefaultAttempts = 6
+	DefaultBudget   = 5 * time.Minute
+	// DefaultContact is the budget while a far end has not answered well yet. Nothing is lost by failing then, the hook's
+	// Job comes again, and its Scan tells meanwhile why it waits.
+	DefaultContact   = 20 * time.Second
 	DefaultTimeout   = time.Minute
 	DefaultMaxAnswer = 1 << 20
 
@@ -35,7 +41,8 @@ type Options struct {
 	FarEnd string
 	// Attempts is how often a request is made at most.
 	Attempts int
-	// Budget is how long after its first attempt a request is still repeated.
+	// Budget is how long after its first attempt a request is still repeated. By default it is DefaultBudget, and
+	// DefaultContact until the far end has answered well once, unless it asks to be waited for.
 	Budget time.Duration
 	// Timeout is how long the far end may be silent.
 	Timeout time.Duration
@@ -62,13 +69,14 @@ type Client struct {
 	o    Options
 	http *http.Client
 	host atomic.Pointer[string] // of the last request
+	// answered says that the far end has answered well.
+	answered atomic.Bool
 }
 
 // New makes a Client.
 func New(o Options) *Client {
 	setDefault(&o.FarEnd, "the far end")
 	setDefault(&o.Attempts, DefaultAttempts)
-	setDefault(&o.Budget, DefaultBudget)
 	setDefault(&o.Timeout, DefaultTimeout)
 	setDefault(&o.FirstPause, defaultFirstPause)
 	setDefault(&o.LongestPause, defaultLongestPause)
@@ -104,13 +112,14 @@ func (c *Client) Do(ctx context.Context, r *Request) (*Answer, error) {
 		return nil, fmt.Errorf("send to %s: %w", c.o.FarEnd, err)
 	}
 	c.host.Store(&target.Host)
-	trouble := c.newTrouble()
+	loop := c.newLoop()
 	for {
 		answer, err := c.attempt(ctx, target, r)
 		if err == nil {
+			c.answered.Store(true)
 			return answer, nil
 		}
-		if err := trouble.wait(ctx, err); err != nil {
+		if err := c.wait(ctx, loop, err); err != nil {
 			return nil, err
 		}
 	}
@@ -138,7 +147,7 @@ func (c *Client) attempt(ctx context.Context, target *url.URL, r *Request) (*Ans
 	if err != nil {
 		return nil, err
 	}
-	hide := func() redactor { return newRedactor(target, r.Header, c.o.Secrets) }
+	hide := func() redact.Secrets { return redact.OfRequest(target, r.Header, c.o.Secrets...) }
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if failure := sent.failure(); failure != nil {
@@ -192,7 +201,7 @@ func (c *Client) newRequest(ctx context.Context, target *url.URL, r *Request, on
 	sent := &watched{ReadCloser: source, onRead: onRead}
 	req, err := http.NewRequestWithContext(ctx, r.method(), target.String(), sent)
 	if err != nil {
-		return nil, nil, errors.Join(withoutURL(err), source.Close())
+		return nil, nil, errors.Join(redact.WithoutURL(err), source.Close())
 	}
 	if req.ContentLength = body.Size(); req.ContentLength == 0 {
 		req.Body = http.NoBody // with any other, net/http would take the length for unknown
@@ -232,11 +241,11 @@ func readAnswer(resp *http.Response, most int64) (*Answer, error) {
 	return answer, nil
 }
 
-func (c *Client) statusError(target *url.URL, resp *http.Response, answer *Answer, hide redactor) error {
+func (c *Client) statusError(target *url.URL, resp *http.Response, answer *Answer, hide redact.Secrets) error {
 	e := &StatusError{
 		FarEnd: c.o.FarEnd, Host: target.Host, Status: answer.Status,
-		Excerpt:    hide.excerpt(answer.Header, answer.Body),
-		RetryAfter: retryAfter(answer.Header, c.o.Clock.Now()),
+		Excerpt:    excerptOf(hide, answer),
+		RetryAfter: retry.After(answer.Header, c.o.Clock.Now()),
 	}
 	if location, err := resp.Location(); err == nil && answer.Status >= 300 && answer.Status <= 399 {
 		e.Location = location.Scheme + "://" + location.Host
@@ -244,10 +253,10 @@ func (c *Client) statusError(target *url.URL, resp *http.Response, answer *Answe
 	return e
 }
 
-func (c *Client) unreachable(ctx context.Context, target *url.URL, status int, err error, hide redactor) error {
-	err = withoutURL(err)
+func (c *Client) unreachable(ctx context.Context, target *url.URL, status int, err error, hide redact.Secrets) error {
+	err = redact.WithoutURL(err)
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) || errors.Is(cause, errEndless) {
 		err = cause
 	}
-	return &UnreachableError{FarEnd: c.o.FarEnd, Host: target.Host, Status: status, Text: hide.clean(err.Error()), err: err}
+	return &UnreachableError{FarEnd: c.o.FarEnd, Host: target.Host, Status: status, Text: Excerpt(hide.Text(err.Error())), err: err}
 }

@@ -68,8 +68,8 @@ func TestFaults(t *testing.T) {
 		"TooEarly":            {replies: []sdktest.Reply{{Status: 425}, ok}, tries: 2, pauses: []time.Duration{time.Second}},
 		"NotImplemented":      {replies: []sdktest.Reply{{Status: 501}}, tries: 1, fails: "Elsewhere at HOST answers 501 Not Implemented"},
 		"Never": {
-			replies: []sdktest.Reply{{Status: 500}}, tries: 6, fails: "given up after 6 attempts: Elsewhere at HOST answers 500 Internal Server Error",
-			pauses: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second},
+			replies: []sdktest.Reply{{Status: 500}}, tries: 5, fails: "given up after 5 attempts: Elsewhere at HOST answers 500 Internal Server Error",
+			pauses: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, reason: "its Job comes again, and the Scan says why it waits",
 		},
 		"BudgetUsedUp": {
 			replies: []sdktest.Reply{{Status: 500}}, change: func(o *delivery.Options) { o.Budget, o.Attempts = 8*time.Second, 100 },
@@ -85,12 +85,12 @@ func TestFaults(t *testing.T) {
 		},
 		"Unauthorized":       {replies: []sdktest.Reply{{Status: 401, Header: text, Body: "who are\n\tyou?"}}, tries: 1, fails: "answers 401 Unauthorized: who are you?"},
 		"HTMLIsNotShown":     {replies: []sdktest.Reply{{Status: 403, Header: map[string]string{"Content-Type": "text/html"}, Body: "<h1>no</h1>"}}, tries: 1, fails: "answers 403 Forbidden\n"},
-		"LongAnswersAreCut":  {replies: []sdktest.Reply{{Status: 400, Header: text, Body: strings.Repeat("x", 1<<20)}}, tries: 1, fails: strings.Repeat("x", 200) + "…\n"},
+		"LongAnswersAreCut":  {replies: []sdktest.Reply{{Status: 400, Header: text, Body: strings.Repeat("x", 1<<20)}}, tries: 1, fails: strings.Repeat("x", 199) + "…\n"},
 		"HalfAnAnswer":       {replies: []sdktest.Reply{{Body: `{"ok":`, Half: true}, ok}, tries: 2, pauses: []time.Duration{time.Second}},
-		"HalfOfAllAnswers":   {replies: []sdktest.Reply{{Body: `{"ok":`, Half: true}}, tries: 6, fails: "Elsewhere at HOST breaks off its answer of status 200: read answer: unexpected EOF"},
+		"HalfOfAllAnswers":   {replies: []sdktest.Reply{{Body: `{"ok":`, Half: true}}, tries: 5, fails: "Elsewhere at HOST breaks off its answer of status 200: read answer: unexpected EOF"},
 		"HalfIsEnough":       {replies: []sdktest.Reply{{Body: `{"ok":`, Half: true}}, request: func(r *delivery.Request) { r.StatusIsEnough = true }, tries: 1},
 		"ConnectionBreaks":   {replies: []sdktest.Reply{{Drop: true}, ok}, tries: 2, pauses: []time.Duration{time.Second}},
-		"NeverAnAnswer":      {replies: []sdktest.Reply{{Drop: true}}, tries: 6, fails: "given up after 6 attempts: Elsewhere at HOST cannot be reached: EOF"},
+		"NeverAnAnswer":      {replies: []sdktest.Reply{{Drop: true}}, tries: 5, fails: "given up after 5 attempts: Elsewhere at HOST cannot be reached: EOF"},
 		"Hangs":              {replies: []sdktest.Reply{{Hang: time.Minute}, ok}, change: func(o *delivery.Options) { o.Budget = 24 * time.Hour }, tries: 2, pauses: []time.Duration{time.Second}},
 		"HangsForEver":       {replies: []sdktest.Reply{{Hang: time.Minute}}, change: func(o *delivery.Options) { o.Attempts = 1 }, tries: 1, fails: "Elsewhere at HOST cannot be reached: no sign of life in time (1m0s)"},
 		"AcceptedStatus":     {replies: []sdktest.Reply{{Status: 409}}, request: func(r *delivery.Request) { r.Accept = []int{409} }, tries: 1},
@@ -129,6 +129,20 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%s: paused %v, want %v", c.reason, pauses, c.pauses)
 			}
 		})
+	}
+}
+
+// TestFarEndThatWentAway has taken something already: failing would begin from the start, so it is waited for.
+func TestFarEndThatWentAway(t *testing.T) {
+	w := sdktest.New(t)
+	far := w.NewFarEnd(t, replies(ok, sdktest.Reply{Status: 503}))
+	client := delivery.New(options(w))
+	r := &delivery.Request{URL: far.URL + "/x"}
+	if _, err := client.Do(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Do(t.Context(), r); err == nil || !strings.Contains(err.Error(), "given up after 6 attempts") {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -348,8 +362,8 @@ func TestNeverSent(t *testing.T) {
 		request *delivery.Request
 		want    string
 	}{
-		"Scheme":      {&delivery.Request{URL: "ftp://s3cr3t@example.com"}, "is no http:// or https:// address"},
-		"NoHost":      {&delivery.Request{URL: "https:///s3cr3t"}, "is no http:// or https:// address"},
+		"Scheme":      {&delivery.Request{URL: "ftp://s3cr3t@example.com"}, "is not an http:// or https:// address"},
+		"NoHost":      {&delivery.Request{URL: "https:///s3cr3t"}, "is not an http:// or https:// address"},
 		"HeaderValue": {&delivery.Request{URL: "http://example.com", Header: http.Header{"X-Key": {"s3cr3t\n"}}}, "the header X-Key has a value"},
 		"HeaderName":  {&delivery.Request{URL: "http://example.com", Header: http.Header{"X s3cr3t": {"v"}}}, "a header has a name"},
 		"NoKey":       {&delivery.Request{URL: "http://example.com", Signer: &delivery.Signer{}}, "needs a key"},

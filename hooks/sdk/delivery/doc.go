@@ -12,7 +12,8 @@
 //
 // What it decides:
 //
-//   - Attempts and the time spent between the first and the last are bounded. A far end that asks to be left alone for
+//   - Attempts and the time spent between the first and the last are bounded, closely so until the far end has answered well
+//     once: a pod that fails tells its Scan why, one that goes on trying cannot. A far end that asks to be left alone for
 //     longer than a pod should wait ends the run; the hook's Job comes again later.
 //   - Silence is bounded, not the whole duration: every piece of the request that goes out sets the clock back, and the
 //     answer must come as a whole within one timeout after the last piece.
@@ -23,9 +24,5 @@
 //   - Errors name the far end, its host, the status and a short excerpt of what it said. Nothing that was sent as a
 //     credential is in them: queries, user information, paths, headers and what looks like a token are taken out.
 //   - Signatures follow Standard Webhooks 1.0 (webhook-id, webhook-timestamp, webhook-signature).
-//
-// The loop is written here and not taken from cenkalti/backoff or hashicorp/go-retryablehttp. Neither lets a caller
-// supply the clock, so faults could be tested only by waiting for them; and neither bounds attempts, total time and
-// Retry-After together or watches over a body while it is being sent. What would be left to take from them is one line
-// that doubles a number.
+//   - Trying again is the loop of podkit/retry, whose clock tests supply.
 package delivery

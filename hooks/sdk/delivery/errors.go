@@ -4,13 +4,14 @@ package delivery
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/scanyard/scanyard/apis/exitcode"
+	"github.com/scanyard/scanyard/podkit/retry"
 )
 
 // StatusError is an answer whose status is not an accepted one.
@@ -39,6 +40,14 @@ func (e *StatusError) Error() string {
 		text += ": " + e.Excerpt
 	}
 	return text
+}
+
+// ExitCode is how the container ends: another try has the same credentials.
+func (e *StatusError) ExitCode() int {
+	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
+		return exitcode.Refused
+	}
+	return 1
 }
 
 // UnreachableError says that there was no answer, or only a part of one.
@@ -94,6 +103,9 @@ func (a *again) Error() string { return a.err.Error() }
 
 func (a *again) Unwrap() error { return a.err }
 
+// ExitCode is how the container ends: the next try may go well, whatever the error is.
+func (a *again) ExitCode() int { return 1 }
+
 // TryAgain marks an error as one that may pass; after is how long the far end asked to wait, 0 if it did not.
 func TryAgain(err error, after time.Duration) error { return &again{err: err, after: after} }
 
@@ -103,8 +115,6 @@ func MayPass(err error) (after time.Duration, yes bool) {
 		status      *StatusError
 		unreachable *UnreachableError
 		marked      *again
-		certificate *tls.CertificateVerificationError
-		record      tls.RecordHeaderError
 	)
 	switch {
 	case errors.Is(err, errSource), errors.Is(err, context.Canceled):
@@ -113,7 +123,7 @@ func MayPass(err error) (after time.Duration, yes bool) {
 		return marked.after, true
 	case errors.As(err, &status):
 		return status.RetryAfter, statusMayPass(status.Status)
-	case errors.As(err, &certificate), errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+	case retry.IsLasting(err):
 		return 0, false
 	case errors.As(err, &unreachable):
 		return 0, true
@@ -129,31 +139,4 @@ func statusMayPass(status int) bool {
 		return false
 	}
 	return status >= 500
-}
-
-// withoutURL drops the *url.Error that net/http wraps around everything, since that one carries the address.
-func withoutURL(err error) error {
-	for {
-		wrapper, ok := errors.AsType[*url.Error](err)
-		if !ok {
-			return err
-		}
-		err = wrapper.Err
-	}
-}
-
-// retryAfter reads the header of that name. A date is compared with the far end's own clock where it tells it.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	value := header.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
-		return time.Duration(min(max(0, seconds), 1<<30)) * time.Second
-	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	if date, err := http.ParseTime(header.Get("Date")); err == nil {
-		now = date
-	}
-	return max(0, at.Sub(now))
 }

@@ -97,7 +97,7 @@ type Request struct {
 	// repeated like a status.
 	Check func(*Answer) error
 	// StatusIsEnough takes a 2xx for success even if the rest of the answer is lost on the way. It is for far ends that
-	// can not tell a repetition: there it avoids sending twice what was taken.
+	// cannot tell a repetition: there it avoids sending twice what was taken.
 	StatusIsEnough bool
 }
 
@@ -145,11 +145,11 @@ func (r *Request) prepare() (*url.URL, error) {
 }
 
 // ParseURL reads the address of a far end. Its errors do not repeat the address, which may hold a secret, and read well
-// after its name: "is no http:// or https:// address".
+// after its name: "is not an http:// or https:// address".
 func ParseURL(address string) (*url.URL, error) {
 	target, err := url.Parse(address)
 	if err != nil || target.Hostname() == "" || (target.Scheme != "http" && target.Scheme != "https") {
-		return nil, errors.New("is no http:// or https:// address")
+		return nil, errors.New("is not an http:// or https:// address")
 	}
 	return target, nil
 }

@@ -4,58 +4,39 @@ package delivery
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// trouble counts the attempts at one delivery.
-type trouble struct {
-	client  *Client
-	started time.Time
-	tries   int
+// newLoop counts the attempts at one delivery.
+func (c *Client) newLoop() *retry.Loop {
+	o := &c.o
+	return retry.Policy{
+		First: o.FirstPause, Longest: o.LongestPause, Attempts: o.Attempts, LongestAsked: longestRetryAfter,
+		Clock: o.Clock.Clock, Random: o.Random,
+		Notice: func(err error, pause time.Duration) { o.Notef("%v; trying again in %s", err, pause.Round(time.Second)) },
+	}.Begin()
 }
-
-func (c *Client) newTrouble() *trouble { return &trouble{client: c, started: c.o.Clock.Now()} }
 
 // wait pauses before the next attempt, or returns the error that ends the trying.
-func (t *trouble) wait(ctx context.Context, err error) error {
-	t.tries++
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w (while: %w)", context.Cause(ctx), err)
-	}
+func (c *Client) wait(ctx context.Context, loop *retry.Loop, err error) error {
 	asked, again := MayPass(err)
-	if !again {
-		return t.giveUp(err)
+	if ctx.Err() == nil && !again {
+		return loop.Stop(err)
 	}
-	o := &t.client.o
-	pause := max(t.pause(), asked)
+	loop.Budget = c.budget(asked)
+	return loop.Wait(ctx, err, asked)
+}
+
+// budget is how long a request is repeated.
+func (c *Client) budget(asked time.Duration) time.Duration {
 	switch {
-	case asked > longestRetryAfter:
-		return t.giveUp(fmt.Errorf("%w (it asks to wait for %s)", err, asked.Round(time.Second)))
-	case t.tries >= o.Attempts, o.Clock.Now().Add(pause).Sub(t.started) > o.Budget:
-		return t.giveUp(err)
+	case c.o.Budget > 0:
+		return c.o.Budget
+	case c.answered.Load(), asked > 0:
+		return DefaultBudget
+	default:
+		return DefaultContact
 	}
-	o.Notef("%v; trying again in %s", err, pause.Round(time.Second))
-	if stopped := o.Clock.Sleep(ctx, pause); stopped != nil {
-		return fmt.Errorf("%w (while: %w)", stopped, err)
-	}
-	return nil
-}
-
-func (t *trouble) giveUp(err error) error {
-	if t.tries > 1 {
-		return fmt.Errorf("given up after %d attempts: %w", t.tries, err)
-	}
-	return err
-}
-
-// pause doubles with each attempt; at least half of it is kept, the rest is chance, so that many hooks that failed
-// together do not come back together.
-func (t *trouble) pause() time.Duration {
-	o := &t.client.o
-	d := o.LongestPause
-	if t.tries <= 16 { // far beyond any sensible maximum, well before the shift overflows
-		d = min(d, o.FirstPause<<(t.tries-1))
-	}
-	return d/2 + time.Duration(float64(d/2)*o.Random())
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
-	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 // NewTransport makes connections to third parties. They trust the system's certificates and those in the PEM file
@@ -50,7 +50,7 @@ func newProxy(get func(string) string) (func(*http.Request) (*url.URL, error), e
 			values[name] = get(strings.ToLower(name))
 		}
 		if value := values[name]; name != "NO_PROXY" && value != "" && !isProxy(value) {
-			return nil, fmt.Errorf("%s is no address of a proxy", name) // not repeated: it may hold a password
+			return nil, fmt.Errorf("%s is not an address of a proxy", name) // not repeated: it may hold a password
 		}
 	}
 	config := httpproxy.Config{HTTPProxy: values["HTTP_PROXY"], HTTPSProxy: values["HTTPS_PROXY"], NoProxy: values["NO_PROXY"]}

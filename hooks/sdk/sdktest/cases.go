@@ -48,7 +48,7 @@ func JSON(t testing.TB, text []byte) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatalf("%.200q is no JSON: %v", text, err)
+		t.Fatalf("%.200q is not JSON: %v", text, err)
 	}
 	return v
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
+	"github.com/scanyard/scanyard/podkit/retry"
 )
 
 // Clock stands still unless something waits: a pause moves it on and is written down, and takes no time.
@@ -58,18 +59,7 @@ func (c *Clock) Advance(d time.Duration) int {
 // Delivery is the clock as deliveries take it.
 func (c *Clock) Delivery() delivery.Clock {
 	return delivery.Clock{
-		Now: func() time.Time {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return c.now
-		},
-		Sleep: func(ctx context.Context, d time.Duration) error {
-			c.mu.Lock()
-			c.pauses = append(c.pauses, d)
-			c.mu.Unlock()
-			c.Advance(d)
-			return context.Cause(ctx)
-		},
+		Clock: retry.Clock{Now: c.time, Sleep: c.sleep},
 		AfterFunc: func(d time.Duration, do func()) delivery.Timer {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -78,6 +68,20 @@ func (c *Clock) Delivery() delivery.Clock {
 			return t
 		},
 	}
+}
+
+func (c *Clock) time() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *Clock) sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	c.pauses = append(c.pauses, d)
+	c.mu.Unlock()
+	c.Advance(d)
+	return context.Cause(ctx)
 }
 
 type timer struct {

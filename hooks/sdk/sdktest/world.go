@@ -5,10 +5,13 @@ package sdktest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +19,10 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/apis/handover"
 	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 // Signature stands in every URL a hook is given. It must never be seen in what a hook prints.
@@ -45,6 +50,8 @@ type World struct {
 	Transport http.RoundTripper
 	// Clock is the hook's. Its pauses take no time.
 	Clock *Clock
+	// HandOver has the operator hand the Scan over in the environment. Then there is no API server.
+	HandOver bool
 	// Patience is how long a store or API server that is away is waited for. 0 means hardly.
 	Patience time.Duration
 
@@ -73,6 +80,8 @@ type Result struct {
 	ExitCode   int
 	Stderr     string
 	Operations []Operation
+	// LastWords are what the hook left for the status of its pod.
+	LastWords string
 }
 
 // Env is the environment of a pod for the world's Scan with further variables.
@@ -131,18 +140,51 @@ func (w *World) run(ctx context.Context, t testing.TB, hook sdk.Hook, env sdk.En
 	w.mu.Unlock()
 	patience := max(w.Patience, time.Nanosecond)
 	var stderr bytes.Buffer
+	words := filepath.Join(t.TempDir(), "termination-log")
+	if err := os.WriteFile(words, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	api := func() (*rest.Config, error) { return w.API(), nil }
+	if w.HandOver {
+		env = w.handOver(t, env)
+		api = func() (*rest.Config, error) { return nil, errors.New("there is no API server") }
+	}
 	code := sdk.Run(ctx, hook, sdk.Process{
-		Args: args, Env: env, Stderr: &stderr, Patience: patience, Transport: w.Transport,
+		TerminationLog: process.LastWords(words),
+		Args:           args, Env: env, Stderr: &stderr, Patience: patience, Transport: w.Transport,
 		Clock: w.Clock.Delivery(), Random: func() float64 { return 1 },
-		Kubernetes: func() (*rest.Config, error) { return w.API(), nil },
+		Kubernetes: api,
 		Transfer:   []transfer.Option{transfer.WithBackoff(time.Millisecond, time.Millisecond)},
 	})
 	if strings.Contains(stderr.String(), Signature) {
 		t.Errorf("the hook printed a credential: %s", stderr.String())
 	}
+	left, err := os.ReadFile(words)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Result{ExitCode: code, Stderr: stderr.String(), Operations: w.operations}
+	return Result{ExitCode: code, Stderr: stderr.String(), Operations: w.operations, LastWords: string(left)}
+}
+
+// handOver adds to an environment what the operator adds.
+func (w *World) handOver(t testing.TB, env sdk.Env) sdk.Env {
+	t.Helper()
+	variables, err := handover.Split([]byte(w.Scan))
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := map[string]string{handover.EnvCategoriesURL: w.URLs("/put-categories")[0]}
+	for _, v := range variables {
+		added[v.Name] = v.Value
+	}
+	return func(name string) (string, bool) {
+		if value, ok := added[name]; ok {
+			return value, true
+		}
+		return env(name)
+	}
 }
 
 const scanPath = "/apis/execution.securecodebox.io/v1/namespaces/ns/scans/nmap-x"
