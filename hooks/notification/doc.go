@@ -2,9 +2,9 @@
 
 // Package notification is a ReadOnly hook that tells people and trackers about a Scan: chats, mail, incidents, issues.
 //
-//	configuration ─► channels: whom to tell (kinds.go), of what (rule.go), in which words (message.go, templates/)
+//	configuration ─► channels: whom to tell (kinds.go), of what (rules), in which words (message)
 //	findings ─► selection.go: one pass, what each channel is to hear of
-//	each channel ─► one message (slack.go, email.go, …) or one report per finding (trello.go, jira.go, …)
+//	each channel ─► one message (senders) or one report per finding (trackers)
 //
 // What it decides:
 //

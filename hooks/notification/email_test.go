@@ -13,6 +13,8 @@ import (
 	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanyard/scanyard/apis/exitcode"
+	"github.com/scanyard/scanyard/hooks/notification/senders"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -77,7 +79,7 @@ func TestMailSettings(t *testing.T) {
 		"UnknownCA":       {map[string]string{"NODE_EXTRA_CA_CERTS": ""}, nil, "certificate", nil},
 		"AnyCA":           {map[string]string{"NODE_EXTRA_CA_CERTS": "", "SMTP_CONFIG": "smtp://u:s3cr3t@mail.example.com?tls.rejectUnauthorized=false"}, nil, "", func(m letterIn) bool { return m.isTLS }},
 		"WrongPassword":   {map[string]string{"SMTP_CONFIG": "smtp://s3cr3tuser:wrong@mail.example.com"}, nil, "the mail server at mail.example.com:587 answers 535", nil},
-		"NoAddress":       {map[string]string{"SMTP_CONFIG": "mail.example.com:s3cr3t"}, nil, "SMTP_CONFIG is no smtp:// or smtps:// address", nil},
+		"NoAddress":       {map[string]string{"SMTP_CONFIG": "mail.example.com:s3cr3t"}, nil, "SMTP_CONFIG is not an smtp:// or smtps:// address", nil},
 		"Port":            {map[string]string{"SMTP_CONFIG": "smtp://mail.example.com:99999"}, nil, "SMTP_CONFIG: the port", nil},
 		"NotSet":          {map[string]string{"SMTP_CONFIG": ""}, nil, "SMTP_CONFIG is not set", nil},
 		"Recipient":       {map[string]string{"NOTIFICATION_CHANNELS": "- {type: email, template: email, endPoint: nobody}"}, nil, `endPoint is "nobody"`, nil},
@@ -99,6 +101,9 @@ func TestMailSettings(t *testing.T) {
 			if (got.ExitCode != 0) != (c.want != "") || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "attempts") {
 				t.Fatalf("exit code %d, stderr %q, want %q", got.ExitCode, got.Stderr, c.want)
 			}
+			if name == "WrongPassword" && got.ExitCode != exitcode.Refused {
+				t.Errorf("exit code %d", got.ExitCode)
+			}
 			mails := b.taken()
 			if (len(mails) == 1) != (c.want == "") || c.check != nil && !c.check(mails[0]) {
 				t.Errorf("mails %+v", mails)
@@ -111,7 +116,7 @@ func TestMailSettings(t *testing.T) {
 func TestMailAnnotation(t *testing.T) {
 	b := newMailbox(t, "mail.example.com")
 	w := newWorld(t)
-	w.Scan = strings.Replace(scanErrored, `"uid"`, `"annotations":{"`+annotationEmail+`":"team@example.com"},"uid"`, 1)
+	w.Scan = strings.Replace(scanErrored, `"uid"`, `"annotations":{"`+senders.AnnotationEmail+`":"team@example.com"},"uid"`, 1)
 	if got := mailRun(t, w, b, nil); got.ExitCode != 0 {
 		t.Fatal(got.Stderr)
 	}
@@ -137,7 +142,7 @@ func TestMailWithFaults(t *testing.T) {
 			}
 			return nil
 		}, nil, 1, ""},
-		"ForEver": {func(int, string) *smtp.SMTPError { return busy }, nil, 0, "given up after 6 attempts"},
+		"ForEver": {func(int, string) *smtp.SMTPError { return busy }, nil, 0, "given up after 5 attempts"},
 		"RefusedRecipient": {func(_ int, to string) *smtp.SMTPError {
 			if to == "ops@example.com" {
 				return nobody

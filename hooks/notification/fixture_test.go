@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/hooks/notification/rules"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -161,7 +162,7 @@ func TestFixtureNotificationRules(t *testing.T) {
 	}
 	sdktest.Cases(t, "notification-rules", func(t *testing.T, c ruleCase) {
 		for _, text := range [][]byte{c.Rules, bytes.ReplaceAll(c.Rules, []byte("\n"), nil)} {
-			rules, err := parseRules(text, false)
+			meets, err := rules.Parse(text, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +170,7 @@ func TestFixtureNotificationRules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := (&Channel{rules: rules}).hears(value, ""); got != c.Expected.Matches {
+			if got := meets.Match(value, ""); got != c.Expected.Matches {
 				t.Errorf("matches: %t, want %t", got, c.Expected.Matches)
 			}
 		}

@@ -6,9 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
+	"github.com/scanyard/scanyard/hooks/notification/channel"
+	"github.com/scanyard/scanyard/hooks/notification/message"
+	"github.com/scanyard/scanyard/hooks/notification/senders"
+	"github.com/scanyard/scanyard/hooks/notification/trackers"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
@@ -21,7 +26,7 @@ const (
 
 // options are what tests change.
 type options struct {
-	dial dialFunc // connects to mail servers; nil is the network
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // connects to mail servers; nil is the network
 }
 
 // Hook registers notification.
@@ -35,10 +40,10 @@ func newHook(o options) sdk.Hook {
 			{Name: "NOTIFICATION_CHANNELS", Text: "whom to tell of what, as YAML; or NOTIFICATION_CHANNELS_FILE; default the file " + defaultChannels},
 			{Name: "NOTIFICATION_TEMPLATES", Text: "folder with templates of your own, NAME.tmpl; default " + defaultTemplates},
 			{Name: "SLACK_APP_TOKEN", Text: "slack-app: token of the bot (all credentials here may come from a file that NAME_FILE names)"},
-			{Name: "SLACK_DEFAULT_CHANNEL", Text: "slack-app: where Scans without the annotation " + annotationSlack + " go"},
+			{Name: "SLACK_DEFAULT_CHANNEL", Text: "slack-app: where Scans without the annotation " + senders.AnnotationSlack + " go"},
 			{Name: "ROCKET_CHAT_AUTH_TOKEN", Text: "rocket-chat: token; with ROCKET_CHAT_USER_ID"},
 			{Name: "ROCKET_CHAT_USER_ID", Text: "rocket-chat: whose token it is"},
-			{Name: "ROCKET_CHAT_DEFAULT_CHANNEL", Text: "rocket-chat: where Scans without the annotation " + annotationRocketChat + " go"},
+			{Name: "ROCKET_CHAT_DEFAULT_CHANNEL", Text: "rocket-chat: where Scans without the annotation " + senders.AnnotationRocketChat + " go"},
 			{Name: "SMTP_CONFIG", Text: "email: mail server, as an address: smtp:// or smtps://, user and password, host and port"},
 			{Name: "EMAIL_FROM", Text: "email: sender, an address or a name"},
 			{Name: "TRELLO_KEY", Text: "trello: API key; with TRELLO_TOKEN and TRELLO_LIST"},
@@ -47,9 +52,9 @@ func newHook(o options) sdk.Hook {
 			{Name: "TRELLO_LABELS", Text: "trello: ids of labels, separated by commas; default none"},
 			{Name: "TRELLO_POS", Text: "trello: top or bottom of the list; default top"},
 			{Name: "TRELLO_TITLE_PREFIX", Text: "trello: what the cards' names begin with; default nothing"},
-			{Name: "TRELLO_CARDS_ENDPOINT", Text: "trello: another address than " + trelloCards + "; the channel's endPoint names this variable"},
+			{Name: "TRELLO_CARDS_ENDPOINT", Text: "trello: another address than " + trackers.TrelloCards + "; the channel's endPoint names this variable"},
 			{Name: "PAGERDUTY_ROUTING_KEY", Text: "pagerduty: integration key of the service (Events API v2)"},
-			{Name: "PAGERDUTY_URL", Text: "pagerduty: address of the events API; default " + pagerDutyEvents},
+			{Name: "PAGERDUTY_URL", Text: "pagerduty: address of the events API; default " + senders.PagerDutyEvents},
 			{Name: "JIRA_URL", Text: "jira: address; with JIRA_PROJECT and JIRA_TOKEN"},
 			{Name: "JIRA_USER", Text: "jira: whose token it is, in Jira Cloud; without it the token is a personal access token"},
 			{Name: "JIRA_TOKEN", Text: "jira: token"},
@@ -58,11 +63,11 @@ func newHook(o options) sdk.Hook {
 			{Name: "JIRA_LABELS", Text: "jira: further labels, separated by commas"},
 			{Name: "GITHUB_TOKEN", Text: "github: token that may write issues and set labels"},
 			{Name: "GITHUB_REPOSITORY", Text: "github: owner/name"},
-			{Name: "GITHUB_URL", Text: "github: address of the API; default " + gitHubAPI},
+			{Name: "GITHUB_URL", Text: "github: address of the API; default " + trackers.GitHubAPI},
 			{Name: "GITHUB_LABELS", Text: "github: further labels, separated by commas"},
 			{Name: "GITLAB_TOKEN", Text: "gitlab: token with the scope api"},
 			{Name: "GITLAB_PROJECT", Text: "gitlab: number or path of the project"},
-			{Name: "GITLAB_URL", Text: "gitlab: default " + gitLabURL},
+			{Name: "GITLAB_URL", Text: "gitlab: default " + trackers.GitLabURL},
 			{Name: "GITLAB_LABELS", Text: "gitlab: further labels, separated by commas"},
 			{Name: "VULNMANAG_ENABLED", Text: "true: cards of ms-teams and slack have buttons that lead to your dashboard"},
 			{Name: "VULNMANAG_DASHBOARD_URL", Text: "first button; {{ uid }} is the Scan's uid"},
@@ -75,20 +80,20 @@ func newHook(o options) sdk.Hook {
 // maxAnswer has room for a page of a tracker's list.
 const maxAnswer = 16 << 20
 
-type handler struct{ channels []*Channel }
+type handler struct{ channels []*recipient }
 
 func newHandler(env sdk.Env, o options) (sdk.Handler, error) {
 	text, err := readChannels(env)
 	if err != nil {
 		return nil, err
 	}
-	channels, err := ParseChannels(text)
+	channels, err := parseChannels(text)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	templates := &library{folder: env.Get("NOTIFICATION_TEMPLATES"), env: env}
-	if templates.folder == "" {
-		templates.folder = defaultTemplates
+	templates := &message.Templates{Folder: env.Get("NOTIFICATION_TEMPLATES"), Env: env}
+	if templates.Folder == "" {
+		templates.Folder = defaultTemplates
 	}
 	var wrong failures
 	for _, c := range channels {
@@ -134,16 +139,16 @@ func (f failures) err() error {
 
 // Handle tells all channels, and fails in the end if one of them could not be told.
 func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
-	scan, err := newScan(s.Scan())
+	scan, err := message.NewScan(s.Scan())
 	if err != nil {
 		return err
 	}
-	selection, err := newSelection(ctx, s, h.channels, scan.errored())
+	selection, err := newSelection(ctx, s, h.channels, scan.Errored())
 	if err != nil {
 		return err
 	}
 	choose := selection.choose
-	if scan.errored() {
+	if scan.Errored() {
 		choose = selection.chooseForErrored
 	}
 	all, err := choose(ctx, h.channels)
@@ -152,9 +157,10 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	}
 	var failed failures
 	for i, c := range h.channels {
-		t := &task{Channel: c, session: s, scan: scan, client: s.Sender(delivery.Options{
-			FarEnd: c.kind.farEnd, Secrets: c.secrets, MaxAnswer: maxAnswer,
-		})}
+		t := &turn{c, &channel.Task{
+			Channel: c.Channel, Session: s, Scan: scan, Errored: c.errored, Override: c.override,
+			Client: s.Sender(delivery.Options{FarEnd: c.kind.farEnd, Secrets: c.secrets, MaxAnswer: maxAnswer}),
+		}}
 		if err := t.tell(ctx, selection, all[i]); err != nil {
 			failed = append(failed, fmt.Errorf("channel %q: %w", c.Name, err))
 		}
@@ -165,19 +171,26 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	return failed.err()
 }
 
+// turn is when a recipient is told.
+type turn struct {
+	*recipient
+
+	task *channel.Task
+}
+
 // tell does one channel's part.
-func (t *task) tell(ctx context.Context, l *selection, s *selected) error {
-	errored := t.scan.errored()
+func (t *turn) tell(ctx context.Context, l *selection, s *message.Findings) error {
+	errored := t.task.Scan.Errored()
 	switch {
 	case errored && t.SkipErrored:
-		t.session.Notef("channel %q: nothing is said, since the Scan is Errored", t.Name)
+		t.task.Session.Notef("channel %q: nothing is said, since the Scan is Errored", t.Name)
 		return nil
 	case errored && t.messenger == nil:
 		return t.reportFailure(ctx)
 	case errored:
 		return t.sendMessage(ctx, t.errored, s)
-	case s.count == 0 && t.skips():
-		t.session.Notef("channel %q: nothing is said, since no finding matches", t.Name)
+	case s.Count == 0 && t.Skips():
+		t.task.Session.Notef("channel %q: nothing is said, since no finding matches", t.Name)
 		return nil
 	case t.messenger == nil:
 		return t.reportAll(ctx, l, s)
@@ -185,18 +198,18 @@ func (t *task) tell(ctx context.Context, l *selection, s *selected) error {
 	return t.sendMessage(ctx, t.message, s)
 }
 
-func (t *task) sendMessage(ctx context.Context, m *message, s *selected) error {
-	if more := s.count - len(s.kept); more > 0 {
-		t.session.Notef("channel %q: the template is given %d of %d findings", t.Name, len(s.kept), s.count)
+func (t *turn) sendMessage(ctx context.Context, m *message.Message, s *message.Findings) error {
+	if more := s.Count - len(s.Kept); more > 0 {
+		t.task.Session.Notef("channel %q: the template is given %d of %d findings", t.Name, len(s.Kept), s.Count)
 	}
-	text, err := m.render(t.scan, s)
+	text, err := m.Render(t.task.Scan, s)
 	if err != nil {
 		return err
 	}
 	kind := "message"
-	if t.scan.errored() {
+	if t.task.Scan.Errored() {
 		kind = "errored"
 	}
 	// The Scan in a message changes while hooks run, the findings do not: the key is made of those.
-	return t.messenger.send(ctx, t, note{text: text, key: t.session.Key(t.Name, t.Type, kind, m.source, s.sum())})
+	return t.messenger.Send(ctx, t.task, channel.Note{Text: text, Key: t.task.Session.Key(t.Name, t.Type, kind, m.Source, s.Sum())})
 }

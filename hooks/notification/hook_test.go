@@ -111,7 +111,7 @@ func TestMistakes(t *testing.T) {
 		"UnknownField":   {good + "- {type: slack, rulez: []}", `unknown field "rulez"`},
 		"NoTemplate":     {good + "- {name: c, type: slack, endPoint: FAR}", `channel "c": template is not set`},
 		"OtherTemplate":  {good + "- {name: c, type: slack, endPoint: FAR, template: none}", `there is no template "none"`},
-		"Traversal":      {good + "- {name: c, type: slack, endPoint: FAR, template: ../x}", "is no name of a template"},
+		"Traversal":      {good + "- {name: c, type: slack, endPoint: FAR, template: ../x}", "is not a valid name of a template"},
 		"BadTemplate":    {good + "- {name: c, type: slack, endPoint: FAR, templateText: '{{'}", "read template"},
 		"TwoTemplates":   {good + "- {type: slack, endPoint: FAR, template: a, templateText: b}", "one is enough"},
 		"Rule":           {good + "- {type: slack, rules: [{}]}", "rules: rule 0: matches is missing"},
@@ -132,7 +132,7 @@ func TestMistakes(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			requests, got := run(t, newWorld(t), c.channel, nil, accept)
-			if got.ExitCode != 1 || !strings.Contains(got.Stderr, c.want) || len(requests) != 0 {
+			if got.ExitCode == 0 || !strings.Contains(got.Stderr, c.want) || len(requests) != 0 {
 				t.Errorf("exit code %d, %d requests, stderr %q, want %q", got.ExitCode, len(requests), got.Stderr, c.want)
 			}
 		})
@@ -152,7 +152,7 @@ func TestAllAreTried(t *testing.T) {
 		}
 		return sdktest.Reply{Status: http.StatusNotFound, Header: map[string]string{"Content-Type": "text/plain"}, Body: "no_service for /services/s3cr3tpath"}
 	})
-	if got.ExitCode != 1 || len(requests) != 3 {
+	if got.ExitCode == 0 || len(requests) != 3 {
 		t.Fatalf("exit code %d, %d requests", got.ExitCode, len(requests))
 	}
 	for _, want := range []string{`channel "first": Slack at 127.0.0.1:`, "answers 404 Not Found: no_service", `; channel "third": Microsoft Teams at `} {
@@ -207,7 +207,7 @@ func TestNoFindingsIsAnError(t *testing.T) {
 	w := newWorld(t)
 	delete(w.Objects, "/findings.json")
 	requests, got := run(t, w, "- {type: slack, template: slack-messageCard, endPoint: FAR}", nil, accept)
-	if got.ExitCode != 1 || len(requests) != 0 {
+	if got.ExitCode == 0 || len(requests) != 0 {
 		t.Errorf("exit code %d, %d requests: %s", got.ExitCode, len(requests), got.Stderr)
 	}
 }
@@ -234,23 +234,78 @@ func TestOwnTemplates(t *testing.T) {
 	}
 }
 
-// nasty has everything that YAML, JSON, HTML, Markdown or Slack take for something else.
-const nasty = "- a: b # \"c\" 'd' {e} [f] & <!channel> <b>|> \\ %g @h *i* `j`\n--- \u0000\u2028 \U0001F600"
+// hostile has everything that YAML, JSON, HTML, Markdown or Slack take for something else.
+const hostile = "- a: b # \"c\" 'd' {e} [f] & <!channel> <b>|> \\ %g @h *i* `j`\n--- \u0000\u2028 \U0001F600"
 
-// TestBuiltInTemplates renders all with texts that must not change their shape, and with a Scan that has hardly anything.
-func TestBuiltInTemplates(t *testing.T) {
-	files, err := builtIn.ReadDir("templates")
+// TestBuiltInTemplatesLinkNowhereElse: whatever a finding says, a message links to DefectDojo and nowhere else, and no
+// text of a finding hides where it leads.
+func TestBuiltInTemplatesLinkNowhereElse(t *testing.T) {
+	files, err := os.ReadDir("message/templates")
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoded, err := json.Marshal(nasty)
+	const masked = "[open](https://evil.example) <https://evil.example|open>"
+	finding := fmt.Sprintf(`[{"name":%[1]q,"description":%[1]q,"severity":%[1]q,"location":%[1]q,"attributes":{"defectdojo.org/finding-url":"https://evil.example/finding/1"}},`+
+		`{"name":"n","severity":"HIGH","attributes":{"defectdojo.org/finding-url":"javascript:alert(1)"}}]`, masked)
+	scan := fmt.Sprintf(`{"metadata":{"name":"n"},"spec":{"scanType":"nmap"},"status":{"errorDescription":%[1]q,"findings":{"severities":{%[1]q:1},"categories":{%[1]q:2}}}}`, masked)
+	for _, file := range files {
+		t.Run(file.Name(), func(t *testing.T) {
+			w := sdktest.New(t)
+			w.Scan, w.Objects["/findings.json"] = scan, []byte(finding)
+			env := map[string]string{"VULNMANAG_ENABLED": "true", "VULNMANAG_DASHBOARD_URL": "https://d", "VULNMANAG_DASHBOARD_FINDINGS_URL": "https://f", "DEFECTDOJO_URL": "https://dd.example.com"}
+			requests, got := run(t, w, "- {type: slack, endPoint: FAR, template: "+strings.TrimSuffix(file.Name(), ".tmpl")+"}", env, accept)
+			if got.ExitCode != 0 || len(requests) != 1 {
+				t.Fatalf("%d requests: %s", len(requests), got.Stderr)
+			}
+			var sent any
+			if err := json.Unmarshal(requests[0].Body, &sent); err != nil {
+				t.Fatal(err)
+			}
+			var look func(key string, value any)
+			look = func(key string, value any) {
+				switch v := value.(type) {
+				case map[string]any:
+					for k, each := range v {
+						look(k, each)
+					}
+				case []any:
+					for _, each := range v {
+						look(key, each)
+					}
+				case string:
+					if key == "url" && strings.Contains(v, "evil") || strings.Contains(v, "javascript:") {
+						t.Errorf("it links to %q", v)
+					}
+					if strings.HasPrefix(file.Name(), "email") { // text, or escaped for HTML
+						return
+					}
+					// Code is not markup, and Slack has no such links.
+					v = strings.ReplaceAll(v, "`"+masked+"`", "")
+					if strings.Contains(v, "<https://evil") || strings.Contains(v, "](https://evil") && !strings.HasPrefix(file.Name(), "slack") {
+						t.Errorf("%q hides where it leads", v)
+					}
+				}
+			}
+			look("", sent)
+		})
+	}
+}
+
+// TestBuiltInTemplates renders all with texts that must not change their shape, and with a Scan that has hardly anything.
+func TestBuiltInTemplates(t *testing.T) {
+	files, err := os.ReadDir("message/templates")
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := json.Marshal(hostile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := string(encoded)
 	scans := map[string]string{
-		"Bare":  `{"metadata":{}}`,
-		"Nasty": fmt.Sprintf(`{"metadata":{"name":%s,"namespace":%s,"creationTimestamp":%s},"spec":{"scanType":%s},"status":{"errorDescription":%s,"findings":{"severities":{%s:1},"categories":{%s:2}}}}`, n, n, n, n, n, n, n),
+		"Bare":      `{"metadata":{}}`,
+		"Unreached": fmt.Sprintf(`{"metadata":{},"status":{"conditions":[{"type":"TargetReached","status":"False","message":%s}]}}`, n),
+		"Nasty":     fmt.Sprintf(`{"metadata":{"name":%s,"namespace":%s,"creationTimestamp":%s},"spec":{"scanType":%s},"status":{"errorDescription":%s,"findings":{"severities":{%s:1},"categories":{%s:2}}}}`, n, n, n, n, n, n, n),
 	}
 	finding := fmt.Sprintf(`{"name":%s,"description":%s,"severity":%s,"location":%s,"attributes":{"defectdojo.org/finding-url":%s}}`, n, n, n, n, n)
 	for _, file := range files {
@@ -260,7 +315,7 @@ func TestBuiltInTemplates(t *testing.T) {
 					w := sdktest.New(t)
 					w.Scan, w.Objects["/findings.json"] = scan, []byte(findings)
 					env := map[string]string{"VULNMANAG_ENABLED": "true", "VULNMANAG_DASHBOARD_URL": "https://d/{{ uid }}?a=1&b=2", "VULNMANAG_DASHBOARD_FINDINGS_URL": "https://f"}
-					requests, got := run(t, w, "- {type: slack, endPoint: FAR, template: "+strings.TrimSuffix(file.Name(), ending)+"}", env, accept)
+					requests, got := run(t, w, "- {type: slack, endPoint: FAR, template: "+strings.TrimSuffix(file.Name(), ".tmpl")+"}", env, accept)
 					if got.ExitCode != 0 || len(requests) != 1 {
 						t.Fatalf("%d requests: %s", len(requests), got.Stderr)
 					}
@@ -270,6 +325,9 @@ func TestBuiltInTemplates(t *testing.T) {
 					}
 					if strings.HasPrefix(file.Name(), "slack") && strings.Contains(body, "<!channel>") {
 						t.Errorf("a finding can call the whole channel: %s", body)
+					}
+					if says := strings.Contains(body, "Nothing was reached: "); says != (name == "Unreached" && !strings.Contains(file.Name(), "errored")) {
+						t.Errorf("says that nothing was reached: %v, in %s", says, body)
 					}
 					var message struct {
 						Blocks []any `json:"blocks"`
@@ -294,33 +352,5 @@ func TestButtons(t *testing.T) {
 		if n := strings.Count(body, "Action.OpenUrl"); n != want || want > 0 && !strings.Contains(body, `"https://d/u-1?a=1&b=2"`) {
 			t.Errorf("%q: %d buttons, want %d: %s", enabled, n, want, body)
 		}
-	}
-}
-
-func TestTruncate(t *testing.T) {
-	cases := map[string]struct {
-		length int
-		text   any
-		want   string
-	}{
-		"Short":      {5, "ab", "ab"},
-		"Exact":      {5, "abcde", "abcde"},
-		"AtSpace":    {8, "one two three", "one two..."},
-		"SpaceAfter": {7, "one two three", "one two..."},
-		"NoSpace":    {3, "abcdef", "abc..."},
-		"Runes":      {2, "äöü", "äö..."},
-		"Lines":      {20, "a\nb", "a b"},
-		"Nothing":    {20, nil, ""},
-		"Number":     {20, int64(4), "4"},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := (data{}).Truncate(c.length, c.text); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
-	}
-	if got := (data{}).Slack(8, "aaaaaa<b"); got != "aaaaaa…" {
-		t.Errorf("%q: half an escape is left", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scanyard/scanyard/hooks/notification/message"
 	"github.com/scanyard/scanyard/hooks/sdk"
 )
 
@@ -37,18 +38,18 @@ func TestREADME(t *testing.T) {
 		if !strings.HasPrefix(example, "- ") {
 			continue // the hook's own object
 		}
-		channels, err := ParseChannels(example)
+		channels, err := parseChannels(example)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, example)
 		}
 		for _, c := range channels {
 			shown[c.Type] = true
-			if err := c.prepare(env, &library{folder: t.TempDir(), env: env}, options{}); err != nil {
+			if err := c.prepare(env, &message.Templates{Folder: t.TempDir(), Env: env}, options{}); err != nil {
 				t.Errorf("%s: %v", c.Name, err)
 			}
 		}
 	}
-	for _, kind := range Types() {
+	for _, kind := range types() {
 		if !shown[kind] {
 			t.Errorf("no example of %s", kind)
 		}

@@ -3,62 +3,16 @@
 package notification
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"hash"
 	"net/http"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/apis/transfer"
 	"github.com/scanyard/scanyard/findings/compare"
+	"github.com/scanyard/scanyard/hooks/notification/message"
 	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
-
-const (
-	// maxKept is how many findings a template is given where the channel does not say.
-	maxKept = 1000
-	// maxKeptBytes bounds their size: decoded they take several times as much, and there are several channels.
-	maxKeptBytes = 2 << 20
-)
-
-// selected is what a channel is to hear of: all are counted, the first are kept.
-type selected struct {
-	kept   []kept
-	bytes  int
-	full   bool
-	limit  int
-	count  int
-	counts map[compare.State]int
-	hash   hash.Hash
-}
-
-type kept struct {
-	element []byte
-	state   compare.State
-}
-
-func newSelected(limit int) *selected {
-	return &selected{limit: limit, counts: map[compare.State]int{}, hash: sha256.New()}
-}
-
-func (s *selected) add(element []byte, state compare.State) {
-	s.count++
-	s.counts[state]++
-	s.hash.Write(element)
-	s.full = s.full || len(s.kept) >= s.limit || s.bytes+len(element) > maxKeptBytes
-	if s.full {
-		return
-	}
-	s.bytes += len(element)
-	s.kept = append(s.kept, kept{bytes.Clone(element), state})
-}
-
-// sum is the same for the same findings.
-func (s *selected) sum() string { return hex.EncodeToString(s.hash.Sum(nil)) }
 
 // selection asks the rules of channels about findings.
 type selection struct {
@@ -69,13 +23,11 @@ type selection struct {
 }
 
 // newSelection reads the previous run where a rule asks for it. An Errored Scan is not compared: it is not whole.
-func newSelection(ctx context.Context, s *sdk.Session, channels []*Channel, errored bool) (*selection, error) {
+func newSelection(ctx context.Context, s *sdk.Session, to []*recipient, errored bool) (*selection, error) {
 	l := &selection{session: s, decoder: finding.NewDecoder(0), keys: map[string]bool{}}
-	for _, c := range channels {
-		for i := range c.rules {
-			c.rules[i].keys(l.keys)
-		}
-		if c.compares() && l.previous == nil && !errored {
+	for _, c := range to {
+		c.rules.AddKeys(l.keys)
+		if c.rules.Compare() && l.previous == nil && !errored {
 			var err error
 			if l.previous, err = s.Compare(ctx); err != nil {
 				return nil, err
@@ -118,28 +70,23 @@ func (l *selection) each(ctx context.Context, fixed bool, do func(element []byte
 	})
 }
 
-// hears says whether a channel is to hear of a finding; of one that is gone only if a rule says so.
-func (c *Channel) hears(value any, state compare.State) bool {
-	return (state != compare.Fixed || c.wants(compare.Fixed)) && c.matches(value, state)
-}
-
 // choose goes through the findings once, for all channels.
-func (l *selection) choose(ctx context.Context, channels []*Channel) ([]*selected, error) {
-	all := make([]*selected, len(channels))
-	for i, c := range channels {
-		limit := maxKept
+func (l *selection) choose(ctx context.Context, to []*recipient) ([]*message.Findings, error) {
+	all := make([]*message.Findings, len(to))
+	for i, c := range to {
+		limit := message.MaxKept
 		switch {
 		case c.messenger == nil:
 			limit = 0
 		case c.MaxFindings > 0:
 			limit = c.MaxFindings
 		}
-		all[i] = newSelected(limit)
+		all[i] = message.NewFindings(limit)
 	}
 	err := l.each(ctx, true, func(element []byte, value any, state compare.State) error {
-		for i, c := range channels {
-			if c.hears(value, state) {
-				all[i].add(element, state)
+		for i, c := range to {
+			if c.rules.Match(value, state) {
+				all[i].Add(element, state)
 			}
 		}
 		return nil
@@ -155,8 +102,8 @@ func nothingThere(err error) bool {
 }
 
 // chooseForErrored is choose for a Scan that may have no findings: whatever is wrong with them, the failure is told.
-func (l *selection) chooseForErrored(ctx context.Context, channels []*Channel) ([]*selected, error) {
-	all, err := l.choose(ctx, channels)
+func (l *selection) chooseForErrored(ctx context.Context, to []*recipient) ([]*message.Findings, error) {
+	all, err := l.choose(ctx, to)
 	if err == nil || ctx.Err() != nil {
 		return all, err
 	}
@@ -164,16 +111,7 @@ func (l *selection) chooseForErrored(ctx context.Context, channels []*Channel) (
 		l.session.Notef("%v; the Scan is Errored, so it is told as one without findings", err)
 	}
 	for i := range all {
-		all[i] = newSelected(all[i].limit)
+		all[i] = message.NewFindings(all[i].Limit)
 	}
 	return all, nil
-}
-
-// keyOf names a finding across runs of a scanner.
-func (t *task) keyOf(element []byte) (string, error) {
-	mark, err := compare.MarkOf(element)
-	if err != nil {
-		return "", fmt.Errorf("name finding: %w", err)
-	}
-	return hex.EncodeToString(mark[:]), nil
 }
