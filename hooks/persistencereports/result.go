@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package persistencereports
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/apis/text"
+)
+
+// outcomes are what a result can be, in the order of a summary.
+var outcomes = []string{"pass", "fail", "warn", "error", "skip"}
+
+// ranks order the severities of findings. 0 is none.
+var ranks = map[string]int{finding.Informational: 1, finding.Low: 2, finding.Medium: 3, finding.High: 4}
+
+// severities are the words of reports for those of findings.
+var severities = map[string]string{finding.Informational: "info", finding.Low: "low", finding.Medium: "medium", finding.High: "high"}
+
+// Bounds of one result: findings may be of any size, chunks may not.
+const (
+	maxName       = 253
+	maxMessage    = 4 << 10
+	maxMitigation = 1 << 10
+	maxLocation   = 1 << 10
+	maxReferences = 4 << 10
+	maxAttributes = 32
+	maxAttribute  = 256
+	criticalScore = 9.0
+	highestScore  = 10.0
+)
+
+// result is one element of a report's results. The fields are those of PolicyReportResult.
+type result struct {
+	Source     string            `json:"source"`
+	Policy     string            `json:"policy"`
+	Rule       string            `json:"rule,omitempty"`
+	Category   string            `json:"category,omitempty"`
+	Severity   string            `json:"severity,omitempty"`
+	Timestamp  *timestamp        `json:"timestamp,omitempty"`
+	Result     string            `json:"result"`
+	Scored     bool              `json:"scored"`
+	Resources  []objectReference `json:"resources,omitempty"`
+	Message    string            `json:"message,omitempty"`
+	Properties map[string]string `json:"properties,omitempty"`
+}
+
+type timestamp struct {
+	Seconds int64 `json:"seconds"`
+	Nanos   int32 `json:"nanos"`
+}
+
+type objectReference struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+	UID        string `json:"uid,omitempty"`
+}
+
+// mapping is how results are made of findings.
+type mapping struct {
+	informational string // the result of INFORMATIONAL findings
+	least         int    // the rank below which findings are left out
+
+	// Of the Scan:
+	source   string
+	finished string           // when the Scan ended, an RFC 3339 time; may be empty
+	resource *objectReference // what the Scan is about; may be nil
+}
+
+// result makes the result of a finding; false leaves the finding out.
+func (m *mapping) result(f finding.Object) (result, bool) {
+	severity := strings.ToUpper(f.Text("severity").String())
+	if ranks[severity] < m.least {
+		return result{}, false
+	}
+	attributes := objectAt(f, "attributes")
+	score, scored := scoreOf(attributes)
+	name := f.Text("name").String()
+	r := result{
+		Source:     m.source,
+		Policy:     policyOf(f, attributes),
+		Rule:       text.Cut(name, maxName),
+		Category:   text.Cut(f.Text("category").String(), maxName),
+		Severity:   severities[severity],
+		Timestamp:  timestampOf(f.Text("identified_at").String(), f.Text("parsed_at").String(), m.finished),
+		Result:     "fail",
+		Scored:     true,
+		Message:    messageOf(f, name),
+		Properties: propertiesOf(f, attributes),
+	}
+	if strings.EqualFold(attributes.Text("severity").String(), "critical") || scored && score >= criticalScore {
+		r.Severity = "critical"
+	}
+	if scored {
+		r.Properties["cvss"] = strconv.FormatFloat(score, 'f', -1, 64)
+	}
+	if severity == finding.Informational {
+		r.Result = m.informational
+	}
+	if mark, _ := f.Get("false_positive"); mark == true {
+		r.Result = "skip"
+	}
+	if about := cmp.Or(referenceOf(attributes), m.resource); about != nil {
+		r.Resources = []objectReference{*about}
+	}
+	return r, true
+}
+
+// policyOf names what was violated: a known weakness, else a rule of the scanner, else the category.
+func policyOf(f, attributes finding.Object) string {
+	for _, wanted := range []string{"CVE", "GHSA", "CWE"} {
+		for _, reference := range objectsAt(f, "references") {
+			if value := reference.Text("value").String(); value != "" && strings.EqualFold(reference.Text("type").String(), wanted) {
+				return text.Cut(value, maxName)
+			}
+		}
+	}
+	for _, key := range []string{"rule_id", "id", "template_id"} {
+		if value := attributes.Text(key).String(); value != "" {
+			return text.Cut(value, maxName)
+		}
+	}
+	return text.Cut(cmp.Or(f.Text("category").String(), "scanyard"), maxName)
+}
+
+// messageOf is what people read, with the place at its end, which long texts must not push out.
+func messageOf(f finding.Object, name string) string {
+	message := cmp.Or(f.Text("description").String(), name)
+	location := text.Cut(f.Text("location").String(), maxLocation)
+	if location == "" {
+		return text.Cut(message, maxMessage)
+	}
+	place := " (" + location + ")"
+	return text.Cut(message, maxMessage-len(place)) + place
+}
+
+// timestampOf is the first of the times that is one.
+func timestampOf(times ...string) *timestamp {
+	for _, t := range times {
+		if at, err := time.Parse(time.RFC3339Nano, t); err == nil {
+			return &timestamp{Seconds: at.Unix(), Nanos: int32(at.Nanosecond())}
+		}
+	}
+	return nil
+}
+
+// scoreOf is the CVSS score among the attributes, from 0 to 10.
+func scoreOf(attributes finding.Object) (float64, bool) {
+	for _, key := range []string{"cvss", "cvss_score", "cvssScore"} {
+		value, _ := attributes.Get(key)
+		score, ok := value.(float64)
+		if words := attributes.Text(key).String(); words != "" {
+			var err error
+			score, err = strconv.ParseFloat(words, 64)
+			ok = err == nil
+		}
+		if ok && score >= 0 && score <= highestScore {
+			return score, true
+		}
+	}
+	return 0, false
+}
+
+// propertiesOf are further facts as texts: of a finding's attributes only scalars, in their order, so many as fit.
+func propertiesOf(f, attributes finding.Object) map[string]string {
+	properties := map[string]string{}
+	set := func(key, value string, most int) {
+		if value != "" {
+			properties[key] = text.Cut(value, most)
+		}
+	}
+	set("id", f.Text("id").String(), maxAttribute)
+	set("location", f.Text("location").String(), maxLocation)
+	set("osi_layer", f.Text("osi_layer").String(), maxAttribute)
+	set("mitigation", f.Text("mitigation").String(), maxMitigation)
+	var references []string
+	for _, reference := range objectsAt(f, "references") {
+		if value := reference.Text("value").String(); value != "" {
+			references = append(references, value)
+		}
+	}
+	set("references", strings.Join(references, ","), maxReferences)
+	taken := 0
+	for _, member := range attributes {
+		value, scalar := scalarOf(member.Value)
+		if !scalar || value == "" {
+			continue
+		}
+		if taken++; taken > maxAttributes {
+			break
+		}
+		set("attr."+text.Cut(member.Key, maxAttribute), value, maxAttribute)
+	}
+	return properties
+}
+
+func scalarOf(value any) (string, bool) {
+	switch value.(type) {
+	case string, float64, bool:
+		return finding.ToString(value), true
+	default:
+		return "", false
+	}
+}
+
+// referenceOf is the object of Kubernetes that attributes name: {"kubernetes": {"kind", "name", …}}, or the same with dots.
+// Nil where kind or name is missing.
+func referenceOf(attributes finding.Object) *objectReference {
+	nested := objectAt(attributes, "kubernetes")
+	field := func(key string) string {
+		return text.Cut(cmp.Or(nested.Text(key).String(), attributes.Text("kubernetes."+key).String()), maxName)
+	}
+	return named(objectReference{APIVersion: field("apiVersion"), Kind: field("kind"), Namespace: field("namespace"), Name: field("name")})
+}
+
+// named is the reference, or nil where it names nothing.
+func named(r objectReference) *objectReference {
+	if r.Kind == "" || r.Name == "" {
+		return nil
+	}
+	return &r
+}
+
+func objectAt(o finding.Object, key string) finding.Object {
+	value, _ := o.Get(key)
+	object, _ := value.(finding.Object)
+	return object
+}
+
+func objectsAt(o finding.Object, key string) []finding.Object {
+	value, _ := o.Get(key)
+	list, _ := value.([]any)
+	var objects []finding.Object
+	for _, element := range list {
+		if object, ok := element.(finding.Object); ok {
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
+
+// decodeObject reads one finding.
+func decodeObject(decoder *finding.Decoder, element []byte) (finding.Object, error) {
+	value, err := decoder.Value(element)
+	if err != nil {
+		return nil, fmt.Errorf("read finding: %w", err)
+	}
+	object, ok := value.(finding.Object)
+	if !ok {
+		return nil, errors.New("must be an object")
+	}
+	return object, nil
+}
+
+// indexOf is where an outcome stands in a summary.
+func indexOf(outcome string) int { return slices.Index(outcomes, outcome) }
