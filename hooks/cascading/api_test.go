@@ -25,6 +25,10 @@ import (
 
 // api is an API server as far as this hook uses one: objects by path, created with POST, listed by label.
 type api struct {
+	// env is that of the hook.
+	env map[string]string
+	// handOver has the operator hand the Scan over.
+	handOver bool
 	*httptest.Server
 	mu       sync.Mutex
 	objects  map[string]string
@@ -152,13 +156,13 @@ func (a *api) put(path, object string) { a.objects[path] = object }
 func (a *api) run(t *testing.T, scan, findings string) sdktest.Result {
 	t.Helper()
 	w := sdktest.New(t)
-	w.Scan = scan
+	w.Scan, w.HandOver = scan, a.handOver
 	w.Objects["/findings.json"] = []byte(findings)
 	hook := cascading.Hook(
 		func(sdk.Env) (*rest.Config, error) { return &rest.Config{Host: a.URL}, nil },
 		func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) },
 	)
-	return w.Run(t, hook, nil)
+	return w.Run(t, hook, a.env)
 }
 
 // scans are the Scans that were created, in order.

@@ -5,6 +5,8 @@ package cascading
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,15 +14,19 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/hooks/sdk/kubeapi"
+	"github.com/scanyard/scanyard/podkit/kubeapi"
 )
 
 // userAgent shows as the manager of the fields that this hook writes.
 const userAgent = "scanyard-cascading-scans"
 
+// Where kinds are on the API server.
+var (
+	executionAPI = kubeapi.Path{"apis", "execution.securecodebox.io", "v1"}
+	cascadingAPI = kubeapi.Path{"apis", "cascading.securecodebox.io", "v1"}
+)
+
 const (
-	executionAPI = "/apis/execution.securecodebox.io/v1"
-	cascadingAPI = "/apis/cascading.securecodebox.io/v1"
 	// pageSize is how many objects are asked for at once.
 	pageSize = "250"
 	// metadataOnly asks for objects without their content.
@@ -37,7 +43,7 @@ type cluster struct {
 }
 
 func newCluster(config *rest.Config, namespace string) (*cluster, error) {
-	api, err := kubeapi.New(config, userAgent, patience)
+	api, err := kubeapi.New(config, userAgent, kubeapi.Policy(patience))
 	if err != nil {
 		return nil, err
 	}
@@ -45,13 +51,13 @@ func newCluster(config *rest.Config, namespace string) (*cluster, error) {
 }
 
 // inNamespace is the path of a kind in the Scan's namespace.
-func (c *cluster) inNamespace(api, resource string) string {
-	return api + "/namespaces/" + c.namespace + "/" + resource
+func (c *cluster) inNamespace(api kubeapi.Path, resource string) kubeapi.Path {
+	return api.Join("namespaces", c.namespace, resource)
 }
 
 // get returns an object; nil if there is none.
-func (c *cluster) get(ctx context.Context, path string) (finding.Object, error) {
-	object, err := c.call(ctx, func(api rest.Interface) *rest.Request { return api.Get().AbsPath(path) })
+func (c *cluster) get(ctx context.Context, path kubeapi.Path) (finding.Object, error) {
+	object, err := c.call(ctx, path, kubeapi.Request{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -59,22 +65,14 @@ func (c *cluster) get(ctx context.Context, path string) (finding.Object, error) 
 }
 
 // list returns all objects that a label selector selects, in the order of the API server: by name.
-func (c *cluster) list(ctx context.Context, path, selector, accept string) ([]finding.Object, error) {
+func (c *cluster) list(ctx context.Context, path kubeapi.Path, selector, accept string) ([]finding.Object, error) {
 	var all []finding.Object
-	for next := ""; ; {
-		page, err := c.call(ctx, func(api rest.Interface) *rest.Request {
-			r := api.Get().AbsPath(path).Param("limit", pageSize)
-			if selector != "" {
-				r = r.Param("labelSelector", selector)
-			}
-			if next != "" {
-				r = r.Param("continue", next)
-			}
-			if accept != "" {
-				r = r.SetHeader("Accept", accept)
-			}
-			return r
-		})
+	query := url.Values{"limit": {pageSize}}
+	if selector != "" {
+		query.Set("labelSelector", selector)
+	}
+	for {
+		page, err := c.call(ctx, path, kubeapi.Request{Query: query, Accept: accept})
 		if err != nil {
 			return nil, err
 		}
@@ -85,38 +83,40 @@ func (c *cluster) list(ctx context.Context, path, selector, accept string) ([]fi
 				all = append(all, object)
 			}
 		}
-		if next, _ = objectAt(page, "metadata").Text("continue").Get(); next == "" {
+		next, _ := objectAt(page, "metadata").Text("continue").Get()
+		if next == "" {
 			return all, nil
 		}
+		query.Set("continue", next)
 	}
 }
 
 // create makes an object. Its name is given, so trying again does no harm.
-func (c *cluster) create(ctx context.Context, path string, object finding.Object) error {
+func (c *cluster) create(ctx context.Context, path kubeapi.Path, object finding.Object) error {
 	body, err := finding.AppendValue(nil, object)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	_, err = c.call(ctx, func(api rest.Interface) *rest.Request { return api.Post().AbsPath(path).Body(body) })
+	_, err = c.call(ctx, path, kubeapi.Request{Method: http.MethodPost, Body: body})
 	return err
 }
 
 // apply writes the given fields and leaves those of others alone.
-func (c *cluster) apply(ctx context.Context, path string, object finding.Object) error {
+func (c *cluster) apply(ctx context.Context, path kubeapi.Path, object finding.Object) error {
 	body, err := finding.AppendValue(nil, object)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	_, err = c.call(ctx, func(api rest.Interface) *rest.Request {
-		return api.Patch(types.ApplyYAMLPatchType).AbsPath(path).
-			Param("fieldManager", userAgent).Param("force", "true").Body(body)
+	_, err = c.call(ctx, path, kubeapi.Request{
+		Method: http.MethodPatch, ContentType: string(types.ApplyYAMLPatchType), Body: body,
+		Query: url.Values{"fieldManager": {userAgent}, "force": {"true"}},
 	})
 	return err
 }
 
 // call makes a request and reads the object that it is answered with.
-func (c *cluster) call(ctx context.Context, request func(rest.Interface) *rest.Request) (finding.Object, error) {
-	body, err := c.api.Do(ctx, request)
+func (c *cluster) call(ctx context.Context, path kubeapi.Path, request kubeapi.Request) (finding.Object, error) {
+	body, err := c.api.Do(ctx, path, request)
 	if err != nil {
 		return nil, err
 	}

@@ -90,7 +90,7 @@ func comparable(t *testing.T, raw []byte) any {
 	t.Helper()
 	scan, ok := sdktest.JSON(t, raw).(map[string]any)
 	if !ok {
-		t.Fatalf("%s is no object", raw)
+		t.Fatalf("%s is not an object", raw)
 	}
 	if metadata, ok := scan["metadata"].(map[string]any); ok {
 		delete(metadata, "name")
@@ -234,7 +234,7 @@ func decode(t testing.TB, text string) finding.Object {
 	}
 	object, ok := v.(finding.Object)
 	if !ok {
-		t.Fatalf("%s is no object", text)
+		t.Fatalf("%s is not an object", text)
 	}
 	return object
 }

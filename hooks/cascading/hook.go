@@ -5,9 +5,11 @@ package cascading
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/scanyard/scanyard/apis/finding"
@@ -15,6 +17,7 @@ import (
 	"github.com/scanyard/scanyard/findings/cascade/plan"
 	"github.com/scanyard/scanyard/findings/cascade/selector"
 	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/podkit/kubeapi"
 )
 
 // Connect says how to reach the API server.
@@ -27,6 +30,10 @@ func Hook(connect Connect, now func() time.Time) sdk.Hook {
 		Name:    "cascading-scans",
 		Summary: "Starts further Scans from findings, by the cascading rules that the Scan selects.",
 		New: func(env sdk.Env) (sdk.Handler, error) {
+			most, err := maxChildren(env)
+			if err != nil {
+				return nil, err
+			}
 			return sdk.HandlerFunc(func(ctx context.Context, s *sdk.Session) error {
 				config, err := connect(env)
 				if err != nil {
@@ -36,15 +43,29 @@ func Hook(connect Connect, now func() time.Time) sdk.Hook {
 				if err != nil {
 					return err
 				}
-				return (&handler{cluster: c, now: now}).Handle(ctx, s)
+				return (&handler{cluster: c, now: now, maxChildren: most}).Handle(ctx, s)
 			}), nil
 		},
 	}
 }
 
+// maxChildren reads CASCADE_MAX_CHILDREN; 0 means no bound.
+func maxChildren(env sdk.Env) (int, error) {
+	text := env.Get("CASCADE_MAX_CHILDREN")
+	if text == "" {
+		return plan.DefaultMaxChildren, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("CASCADE_MAX_CHILDREN is %q, want a number, 0 for no bound", text)
+	}
+	return int(n), nil
+}
+
 type handler struct {
-	cluster *cluster
-	now     func() time.Time
+	cluster     *cluster
+	now         func() time.Time
+	maxChildren int
 }
 
 // Handle starts what the findings of one Scan start.
@@ -71,7 +92,7 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	if stopped != nil {
 		return stopped
 	}
-	h.tellLost(ctx, s.Notef, scan, outcomes)
+	h.tellLost(ctx, s, scan, outcomes)
 	return p.Failure(outcomes)
 }
 
@@ -88,7 +109,7 @@ func (h *handler) prepare(ctx context.Context, s *sdk.Session, scan finding.Obje
 	if err != nil {
 		return nil, fmt.Errorf("spec.cascades: %w", err)
 	}
-	in := plan.Input{Scan: scan}
+	in := plan.Input{Scan: scan, MaxChildren: h.maxChildren}
 	if in.Rules, err = h.cluster.list(ctx, k.rules, text, ""); err != nil {
 		return nil, fmt.Errorf("list %s: %w", k.ruleKind, err)
 	}
@@ -98,7 +119,10 @@ func (h *handler) prepare(ctx context.Context, s *sdk.Session, scan finding.Obje
 	}
 	if chain := child.ChainOf(scan); len(chain) > 0 {
 		name := chain[len(chain)-1]
-		if in.StartedBy, err = h.cluster.get(ctx, k.rules+"/"+name); err != nil {
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			return nil, fmt.Errorf("the annotation cascading.securecodebox.io/chain of the Scan ends in %q, which is not a valid name of a %s", name, k.ruleKind)
+		}
+		if in.StartedBy, err = h.cluster.get(ctx, k.rules.Join(name)); err != nil {
 			return nil, fmt.Errorf("get %s %s, which started this Scan: %w", k.ruleKind, name, err)
 		}
 		if in.StartedBy == nil {
@@ -108,7 +132,10 @@ func (h *handler) prepare(ctx context.Context, s *sdk.Session, scan finding.Obje
 	if value, _ := cascades.Get("scopeLimiter"); value != nil {
 		// Without the aliases a scope could seem wider than it is.
 		name := s.Scan().Status.RawResultType
-		if in.ParseDefinition, err = h.cluster.get(ctx, k.definitions+"/"+name); err != nil {
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			return nil, fmt.Errorf("the Scan's result type %q is not a valid name of a %s", name, k.definitionKind)
+		}
+		if in.ParseDefinition, err = h.cluster.get(ctx, k.definitions.Join(name)); err != nil {
 			return nil, fmt.Errorf("get %s %s: %w", k.definitionKind, name, err)
 		}
 		if in.ParseDefinition == nil {
@@ -119,13 +146,18 @@ func (h *handler) prepare(ctx context.Context, s *sdk.Session, scan finding.Obje
 }
 
 // kinds are the family of kinds that a Scan uses; families are never mixed.
-type kinds struct{ rules, ruleKind, definitions, definitionKind string }
+type kinds struct {
+	rules          kubeapi.Path
+	ruleKind       string
+	definitions    kubeapi.Path
+	definitionKind string
+}
 
 func (h *handler) kindsOf(spec finding.Object) kinds {
 	if mode, _ := spec.Text("resourceMode").Get(); mode == "clusterWide" {
 		return kinds{
-			cascadingAPI + "/clustercascadingrules", "ClusterCascadingRule",
-			executionAPI + "/clusterparsedefinitions", "ClusterParseDefinition",
+			cascadingAPI.Join("clustercascadingrules"), "ClusterCascadingRule",
+			executionAPI.Join("clusterparsedefinitions"), "ClusterParseDefinition",
 		}
 	}
 	return kinds{
@@ -162,6 +194,9 @@ func describe(o plan.Outcome) string {
 	}
 	if o.Held > 0 {
 		text += fmt.Sprintf(" (%d were left out)", o.Held)
+	}
+	if o.Refused > 0 {
+		text += fmt.Sprintf(" (%d were refused)", o.Refused)
 	}
 	return text
 }

@@ -3,6 +3,7 @@
 package cascading_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/hooks/cascading"
 )
 
 // scanWith is a Scan of nmap in ns.
@@ -170,7 +174,7 @@ func TestHookFailures(t *testing.T) {
 		},
 		"RulesForbidden": {
 			cascades: `{}`, fault: func(string, string, int) int { return http.StatusForbidden },
-			exitCode: 1, says: "list CascadingRule: fault", reason: "a hook that cannot look must not look as if there was nothing",
+			exitCode: 1, says: "list CascadingRule: the API server answers 403 Forbidden: fault", reason: "a hook that cannot look must not look as if there was nothing",
 		},
 		"OneCreationRefused": {
 			cascades: `{}`, objects: map[string]string{rulesPath + "/a": ruleWith("CascadingRule", "a", anyPort, ""), rulesPath + "/b": ruleWith("CascadingRule", "b", anyPort, "")},
@@ -220,6 +224,94 @@ func TestHookToleratesARuleThatIsGone(t *testing.T) {
 	got := a.run(t, scan, "["+port("1", 1, "h")+"]")
 	if got.ExitCode != 0 || len(a.created) != 1 || !strings.Contains(got.Stderr, "CascadingRule first, which started this Scan, is gone") {
 		t.Errorf("exit code %d, created %v: %s", got.ExitCode, names(a), got.Stderr)
+	}
+}
+
+// TestNamesLeadNowhereElse: the chain of a Scan is an annotation that whoever writes the Scan chooses, and the hook for
+// the cluster may read more than they. So it asks for nothing whose name is none.
+func TestNamesLeadNowhereElse(t *testing.T) {
+	for _, name := range []string{
+		"../../../../api/v1/namespaces/scanyard-system/secrets/my-secret", "..", ".", "a/../b", "%2e%2e", "%2f", "never?watch=true", "never#x", "a\\b", "a b", "-a", "UPPER", strings.Repeat("a", 254), "",
+	} {
+		annotated := func(scan string) string {
+			encoded, err := json.Marshal("first," + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Replace(scan, `"annotations":{`, `"annotations":{"cascading.securecodebox.io/chain":`+string(encoded)+`,`, 1)
+		}
+		typed := func(scan string) string {
+			encoded, err := json.Marshal(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Replace(scan, `"rawResultType":"nmap-xml"`, `"rawResultType":`+string(encoded), 1)
+		}
+		limiter := `{"scopeLimiter":{"allOf":[{"key":"scope.cascading.securecodebox.io/domain","operator":"Contains","values":["x"]}]}}`
+		for what, scan := range map[string]string{"Chain": annotated(scanWith(`{}`, "")), "ResultType": typed(scanWith(limiter, ""))} {
+			a := newAPI(t)
+			a.put(rulesPath+"/second", ruleWith("CascadingRule", "second", anyPort, ""))
+			got := a.run(t, scan, twoPorts)
+			if got.ExitCode != 1 || len(a.created) != 0 || !strings.Contains(got.Stderr, "is not a valid name of a ") {
+				t.Errorf("%s %q: exit code %d, created %v: %s", what, name, got.ExitCode, names(a), got.Stderr)
+			}
+			for _, request := range a.requests {
+				if !strings.HasPrefix(request, "GET "+rulesPath) && !strings.Contains(request, "/scans/") || strings.Contains(request, "secrets") {
+					t.Errorf("%s %q: it asked for %s", what, name, request)
+				}
+			}
+		}
+	}
+}
+
+// TestHookStartsNoFlood: a result of many findings starts as many Scans as there is room for, and says what it left out.
+func TestHookStartsNoFlood(t *testing.T) {
+	var findings []string
+	for i := range 1005 {
+		findings = append(findings, port(fmt.Sprintf("f-%d", i), i+1, "h.example.com"))
+	}
+	all := "[" + strings.Join(findings, ",") + "]"
+	for name, c := range map[string]struct {
+		cascades, most string
+		created        int
+		says           string
+	}{
+		"Default":   {`{}`, "", 1000, "5 Scans were not started"},
+		"Fewer":     {`{}`, "3", 3, "1002 Scans were not started"},
+		"NoBound":   {`{}`, "0", 1005, ""},
+		"OfTheScan": {`{"maxScans":4}`, "3", 4, "1001 Scans were not started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAPI(t)
+			a.env = map[string]string{"CASCADE_MAX_CHILDREN": c.most}
+			a.put(rulesPath+"/r", ruleWith("CascadingRule", "r", anyPort, ""))
+			got := a.run(t, scanWith(c.cascades, ""), all)
+			told := strings.Join(a.patches, "\n")
+			if got.ExitCode != 0 || len(a.created) != c.created || !strings.Contains(got.Stderr, c.says) {
+				t.Errorf("exit code %d, created %d: %.300s", got.ExitCode, len(a.created), got.Stderr)
+			}
+			if (c.says != "") != strings.Contains(told, cascading.ReasonChildrenLeftOut) || !strings.Contains(told, c.says) {
+				t.Errorf("the condition says %q", told)
+			}
+		})
+	}
+	a := newAPI(t)
+	a.env = map[string]string{"CASCADE_MAX_CHILDREN": "many"}
+	if got := a.run(t, scanWith(`{}`, ""), "[]"); got.ExitCode == 0 || !strings.Contains(got.Stderr, `CASCADE_MAX_CHILDREN is "many"`) {
+		t.Errorf("exit code %d: %s", got.ExitCode, got.Stderr)
+	}
+}
+
+// TestHookLetsFindingsChooseNoOptions: others of the rule are started, and the condition tells of this one.
+func TestHookLetsFindingsChooseNoOptions(t *testing.T) {
+	a := newAPI(t)
+	a.put(rulesPath+"/r", ruleWith("CascadingRule", "r", anyPort, ""))
+	got := a.run(t, scanWith(`{}`, ""), "["+port("1", 443, "-oN /tmp/x")+","+port("2", 443, "h.example.com")+"]")
+	if got.ExitCode != 0 || len(a.created) != 1 || !strings.Contains(got.Stderr, "would begin with '-'") {
+		t.Errorf("exit code %d, created %v: %s", got.ExitCode, names(a), got.Stderr)
+	}
+	if told := strings.Join(a.patches, "\n"); !strings.Contains(told, "1 Scans were not started, since a finding would have chosen an option of the scanner. By rule: r (1).") {
+		t.Errorf("the condition says %q", told)
 	}
 }
 
@@ -323,6 +415,26 @@ func TestHookWarnsOfCategoriesThatAreGone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHookTellsTheOperator holds that a hook whose Scan was handed over writes no status: it needs no right to.
+func TestHookTellsTheOperator(t *testing.T) {
+	a := newAPI(t)
+	a.handOver = true
+	a.put(rulesPath+"/r", ruleWith("CascadingRule", "r", anyPort, ""))
+	hooks := `"orderedHookStatuses":[[{"hookName":"defectdojo","type":"ReadAndWrite","state":"Completed"}]],"state"`
+	got := a.run(t, strings.Replace(scanWith(`{}`, ""), `"state"`, hooks, 1), `[{"id":"1","category":"DefectDojo Imported Finding","severity":"LOW"}]`)
+	o, err := outcome.Decode([]byte(got.LastWords))
+	if got.ExitCode != 0 || err != nil {
+		t.Fatalf("exit code %d, last words %q: %v", got.ExitCode, got.LastWords, err)
+	}
+	if len(o.Conditions) != 1 || o.Conditions[0].Type != cascading.ConditionMatched || o.Conditions[0].Status != outcome.False ||
+		o.Conditions[0].Reason != cascading.ReasonCategoryMissing || !strings.Contains(o.Conditions[0].Message, "which rules r need") {
+		t.Errorf("told %+v", o)
+	}
+	if len(a.patches) > 0 {
+		t.Errorf("it patches %v", a.patches)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/findings/cascade/child"
 	"github.com/scanyard/scanyard/findings/cascade/plan"
-	"github.com/scanyard/scanyard/hooks/sdk/kubeapi"
+	"github.com/scanyard/scanyard/podkit/kubeapi"
 )
 
 // run creates the children of one Scan.
@@ -61,8 +61,8 @@ func (r *run) count(ctx context.Context) error {
 }
 
 // existing decides about a Scan that has a child's name.
-func (r *run) existing(ctx context.Context, path string, c plan.Child) (plan.Result, error) {
-	there, err := r.cluster.get(ctx, path+"/"+c.Name)
+func (r *run) existing(ctx context.Context, path kubeapi.Path, c plan.Child) (plan.Result, error) {
+	there, err := r.cluster.get(ctx, path.Join(c.Name))
 	if err != nil {
 		return plan.Failed, stopIfAway(fmt.Errorf("get Scan %s, which exists already: %w", c.Name, err))
 	}

@@ -41,7 +41,7 @@ func ParseRules(text string) ([]Rule, error) {
 func parseRule(entry any) (Rule, error) {
 	object, ok := entry.(finding.Object)
 	if !ok {
-		return Rule{}, errors.New("it is no object")
+		return Rule{}, errors.New("it is not an object")
 	}
 	matches, err := member(object, "matches")
 	if err != nil {
@@ -53,11 +53,11 @@ func parseRule(entry any) (Rule, error) {
 	}
 	anyOf, ok := value.([]any)
 	if !ok {
-		return Rule{}, errors.New("matches.anyOf is no list")
+		return Rule{}, errors.New("matches.anyOf is not a list")
 	}
 	for i, condition := range anyOf {
 		if _, ok := condition.(finding.Object); !ok {
-			return Rule{}, fmt.Errorf("matches.anyOf[%d] is no object", i)
+			return Rule{}, fmt.Errorf("matches.anyOf[%d] is not an object", i)
 		}
 	}
 	override, err := member(object, "override")
@@ -75,7 +75,7 @@ func member(o finding.Object, key string) (finding.Object, error) {
 	}
 	object, ok := value.(finding.Object)
 	if !ok {
-		return nil, fmt.Errorf("%s is no object", key)
+		return nil, fmt.Errorf("%s is not an object", key)
 	}
 	return object, nil
 }

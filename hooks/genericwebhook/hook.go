@@ -131,7 +131,7 @@ func newHeader(env sdk.Env) (http.Header, error) {
 	switch {
 	case name != "" && value != "":
 		if !httpguts.ValidHeaderFieldName(name) {
-			return nil, errors.New("WEBHOOK_APIKEY_HEADER_NAME is no valid name of a header")
+			return nil, errors.New("WEBHOOK_APIKEY_HEADER_NAME is not a valid name of a header")
 		}
 		if !httpguts.ValidHeaderFieldValue(value) {
 			return nil, errors.New("WEBHOOK_APIKEY_HEADER_VALUE holds characters that a header cannot carry, perhaps a line break at its end")

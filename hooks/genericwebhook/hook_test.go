@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanyard/scanyard/apis/exitcode"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -145,14 +146,14 @@ func TestSendAgain(t *testing.T) {
 	}{
 		"Accepted":             {&receiver{answers: answers(202)}, 1, 0, "", 0, "any 2xx is success"},
 		"BackAfterTwo":         {&receiver{answers: answers(502, 504, 200)}, 3, 0, "", 0, "a gateway without its server is a passing state"},
-		"NeverBack":            {&receiver{answers: answers(503)}, 6, 1, "given up after 6 attempts: the webhook at example.com answers 503 Service Unavailable", 0, "attempts are bounded"},
+		"NeverBack":            {&receiver{answers: answers(503)}, 5, 1, "given up after 5 attempts: the webhook at example.com answers 503 Service Unavailable", 0, "attempts are bounded"},
 		"TooMany":              {&receiver{answers: later("17")}, 2, 0, "", 17 * time.Second, "the receiver says when to come back"},
 		"TooManyUntilDate":     {&receiver{answers: later("Mon, 01 Jan 2035 00:00:30 GMT")}, 2, 0, "", 30 * time.Second, "or until when, by its own clock"},
 		"TooManyForHours":      {&receiver{answers: later("7200")}, 1, 1, "answers 503 Service Unavailable (it asks to wait for 2h0m0s)", 0, "a pod does not wait for hours, the Job comes again"},
 		"NoConnection":         {&receiver{answers: answers(200), fail: []error{io.ErrUnexpectedEOF}}, 2, 0, "", 0, "a connection that breaks is tried again"},
-		"NeverAConnection":     {&receiver{fail: []error{io.EOF, io.EOF, io.EOF, io.EOF, io.EOF, io.EOF}}, 6, 1, "the webhook at example.com cannot be reached: EOF", 0, "attempts are bounded"},
+		"NeverAConnection":     {&receiver{fail: []error{io.EOF, io.EOF, io.EOF, io.EOF, io.EOF, io.EOF}}, 5, 1, "the webhook at example.com cannot be reached: EOF", 0, "attempts are bounded"},
 		"InternalServerError":  {&receiver{answers: answers(500, 200)}, 2, 0, "", time.Second, "the key makes a repetition safe"},
-		"Unauthorized":         {&receiver{answers: answers(401)}, 1, 1, "answers 401 Unauthorized", 0, "asking again changes nothing"},
+		"Unauthorized":         {&receiver{answers: answers(401)}, 1, exitcode.Refused, "answers 401 Unauthorized", 0, "asking again changes nothing"},
 		"NotImplemented":       {&receiver{answers: answers(501)}, 1, 1, "answers 501 Not Implemented", 0, "asking again changes nothing"},
 		"RedirectIsNotSuccess": {&receiver{answers: []http.Response{{StatusCode: 302, Header: http.Header{"Location": {"https://other.example/secret?token=1"}}}}}, 1, 1, "a redirect to https://other.example; redirects are not followed", 0, "following turns the POST into a GET without the findings"},
 	}
@@ -190,12 +191,12 @@ func TestSettings(t *testing.T) {
 		want string
 	}{
 		"AddressMissing":    {map[string]string{}, "WEBHOOK_URL is not set"},
-		"AddressNotHTTP":    {map[string]string{"WEBHOOK_URL": "ftp://s3cr3t@example.com"}, "WEBHOOK_URL is no http:// or https:// address"},
-		"AddressUnreadable": {map[string]string{"WEBHOOK_URL": "http://exa mple/s3cr3t"}, "WEBHOOK_URL is no http:// or https:// address"},
+		"AddressNotHTTP":    {map[string]string{"WEBHOOK_URL": "ftp://s3cr3t@example.com"}, "WEBHOOK_URL is not an http:// or https:// address"},
+		"AddressUnreadable": {map[string]string{"WEBHOOK_URL": "http://exa mple/s3cr3t"}, "WEBHOOK_URL is not an http:// or https:// address"},
 		"TimeoutNoDuration": {map[string]string{"WEBHOOK_URL": "http://example.com", "WEBHOOK_TIMEOUT": "30"}, `WEBHOOK_TIMEOUT is "30", want a duration`},
 		"HeaderName": {
 			map[string]string{"WEBHOOK_URL": "http://example.com", "WEBHOOK_APIKEY_HEADER_NAME": "X Key", "WEBHOOK_APIKEY_HEADER_VALUE": "s3cr3t"},
-			"WEBHOOK_APIKEY_HEADER_NAME is no valid name",
+			"WEBHOOK_APIKEY_HEADER_NAME is not a valid name",
 		},
 		"HeaderValue": {
 			map[string]string{"WEBHOOK_URL": "http://example.com", "WEBHOOK_APIKEY_HEADER_NAME": "X-Key", "WEBHOOK_APIKEY_HEADER_VALUE": "s3cr3t\n"},
@@ -206,7 +207,7 @@ func TestSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sdktest.New(t)
 			got := w.Run(t, Hook(), c.env)
-			if got.ExitCode != 1 || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "s3cr3t") {
+			if got.ExitCode != exitcode.Configuration || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "s3cr3t") {
 				t.Errorf("exit code %d, stderr %q, want %q", got.ExitCode, got.Stderr, c.want)
 			}
 		})
@@ -262,7 +263,7 @@ func TestSilentReceiver(t *testing.T) {
 	w := sdktest.New(t)
 	far := w.NewFarEnd(t, func(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{Hang: time.Minute} })
 	got := w.Run(t, Hook(), map[string]string{"WEBHOOK_URL": far.URL, "WEBHOOK_TIMEOUT": "20s", "DELIVERY_ATTEMPTS": "2", "DELIVERY_BUDGET": "24h"})
-	if got.ExitCode != 1 || !strings.Contains(got.Stderr, "given up after 2 attempts") || !strings.Contains(got.Stderr, "no sign of life in time (20s)") {
+	if got.ExitCode == 0 || !strings.Contains(got.Stderr, "given up after 2 attempts") || !strings.Contains(got.Stderr, "no sign of life in time (20s)") {
 		t.Errorf("exit code %d, stderr %q", got.ExitCode, got.Stderr)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/scanyard/scanyard/findings/render"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
+	"github.com/scanyard/scanyard/podkit/process"
 )
 
 // maxWhole is how many bytes of findings a template is given at once; decoded they take several times as much.
@@ -80,7 +81,7 @@ func (r *run) rendered(ctx context.Context) error {
 	hash, size := sha256.New(), 0
 	err := r.session.EachFinding(ctx, func(element []byte) error {
 		if size += len(element); size > maxWhole {
-			return fmt.Errorf("the findings are more than the %d MiB that a template is given at once; set WEBHOOK_BATCH_SIZE", maxWhole>>20)
+			return process.Misconfigured(fmt.Errorf("the findings are more than the %d MiB that a template is given at once; set WEBHOOK_BATCH_SIZE", maxWhole>>20))
 		}
 		hash.Write(element)
 		all.Items = append(all.Items, delivery.Item{Data: bytes.Clone(element)})
@@ -143,14 +144,14 @@ func (r *run) fill(b *delivery.Batch) (delivery.Body, error) {
 		"scan": scan, "findings": findings, "batch": map[string]any{"number": b.Number + 1},
 	})
 	if err != nil {
-		return nil, err
+		return nil, process.Misconfigured(err)
 	}
 	if strings.TrimSpace(text) == "" {
 		r.session.Notef("the template makes nothing of %d findings, so nothing is sent for them", len(findings))
-		return nil, nil //nolint:nilnil // no body and no error is what this function is for
+		return nil, nil // no body and no error is what this function is for
 	}
 	if r.makesJSON() && !json.Valid([]byte(text)) {
-		return nil, errors.New("WEBHOOK_TEMPLATE makes no valid JSON; put values into it with toJson, or set WEBHOOK_CONTENT_TYPE")
+		return nil, process.Misconfigured(errors.New("WEBHOOK_TEMPLATE makes no valid JSON; put values into it with toJson, or set WEBHOOK_CONTENT_TYPE"))
 	}
 	return delivery.Bytes(text), nil
 }

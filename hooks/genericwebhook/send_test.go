@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/scanyard/scanyard/apis/exitcode"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -94,7 +95,7 @@ func TestTemplateFails(t *testing.T) {
 			w := sdktest.New(t)
 			w.Objects["/findings.json"] = sdktest.Findings(c.count)
 			bodies, _, got := sent(t, w, c.env)
-			if got.ExitCode != 1 || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "s3cr3t") || len(bodies) != 0 {
+			if got.ExitCode != exitcode.Configuration || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "s3cr3t") || len(bodies) != 0 {
 				t.Errorf("exit code %d, %d requests, stderr %q, want %q", got.ExitCode, len(bodies), got.Stderr, c.want)
 			}
 		})

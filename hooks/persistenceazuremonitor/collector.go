@@ -51,7 +51,7 @@ func newCollector(env sdk.Env) (sdk.Handler, error) {
 		return nil, err
 	}
 	if c.key, err = decodeKey(key); err != nil {
-		return nil, errors.New("MONITOR_SHARED_KEY is no base64") // not what is wrong with it: that would repeat it
+		return nil, errors.New("MONITOR_SHARED_KEY is not base64") // not what is wrong with it: that would repeat it
 	}
 	what := "MONITOR_ADDRESS"
 	if c.address == "" {

@@ -33,7 +33,7 @@ func encoder(s *sdk.Session, more func(*record)) (sdk.Encode, error) {
 		}
 		r, ok := value.(finding.Object)
 		if !ok {
-			return nil, errors.New("is no object")
+			return nil, errors.New("is not an object")
 		}
 		r.Set("scan_id", scan.Metadata.UID)
 		r.Set("scan_name", scan.Metadata.Name)

@@ -51,14 +51,14 @@ func appendGeneric(dst, element []byte, makeID func([]byte) (string, error), now
 	if err := json.Unmarshal(element, &f); err != nil {
 		return dst, fmt.Errorf("read finding: %w", err)
 	}
-	id := text(f.ID)
+	id := textOf(f.ID)
 	if id == "" {
 		var err error
 		if id, err = makeID(element); err != nil {
 			return dst, err
 		}
 	}
-	description := text(f.Description)
+	description := textOf(f.Description)
 	if len(f.Attributes) > 0 && string(f.Attributes) != "null" {
 		var pretty strings.Builder
 		pretty.WriteString(description + "\n ")
@@ -68,27 +68,27 @@ func appendGeneric(dst, element []byte, makeID func([]byte) (string, error), now
 		description = pretty.String()
 	}
 	out := finding.Object{
-		{Key: "title", Value: text(f.Name)},
+		{Key: "title", Value: textOf(f.Name)},
 		{Key: "description", Value: description},
 		{Key: "severity", Value: severityOf(f.Severity)},
 		{Key: "date", Value: dateOf(now, f.IdentifiedAt, f.ParsedAt)},
 		{Key: "unique_id_from_tool", Value: id},
 	}
-	if location := text(f.Location); isURI(location) {
+	if location := textOf(f.Location); isURI(location) {
 		out.Set("endpoints", []string{location})
 	}
 	return finding.AppendValue(dst, out)
 }
 
 // text is a value that is a string, else nothing.
-func text(v any) string {
+func textOf(v any) string {
 	s, _ := v.(string)
 	return s
 }
 
 // severityOf is DefectDojo's word for a severity.
 func severityOf(v any) string {
-	switch strings.ToUpper(text(v)) {
+	switch strings.ToUpper(textOf(v)) {
 	case finding.High:
 		return "High"
 	case finding.Medium:
@@ -102,7 +102,7 @@ func severityOf(v any) string {
 // dateOf is the day of the first value that is a time, in the zone of now, which is taken where none is.
 func dateOf(now time.Time, values ...any) string {
 	for _, v := range values {
-		if at, err := time.Parse(time.RFC3339, text(v)); err == nil {
+		if at, err := time.Parse(time.RFC3339, textOf(v)); err == nil {
 			return at.In(now.Location()).Format(time.DateOnly)
 		}
 	}

@@ -90,7 +90,7 @@ func newHandler(env sdk.Env) (sdk.Handler, error) {
 		return nil, fmt.Errorf("DEFECTDOJO_IMPORT_TIMEOUT is %s, want %s at most", h.importTimeout, longestImport)
 	}
 	if h.zone, err = time.LoadLocation(env.Get("TZ")); err != nil {
-		return nil, fmt.Errorf("TZ is no time zone: %w", err)
+		return nil, fmt.Errorf("TZ is not a time zone: %w", err)
 	}
 	switch h.mode = env.Get("DEFECTDOJO_SYNC_MODE"); h.mode {
 	case "":

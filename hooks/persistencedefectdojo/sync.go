@@ -177,7 +177,7 @@ func (s *syncer) writeOwn(ctx context.Context, element []byte, out *sdk.Output) 
 	d := s.known.find(id, &f)
 	switch {
 	case d == nil && s.mode == syncReplace:
-		return nil, nil //nolint:nilnil // neither a record nor a fault
+		return nil, nil // neither a record nor a fault
 	case d == nil:
 		return nil, out.WriteRaw(element)
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/hooks/sdk"
 )
 
@@ -74,14 +75,14 @@ func targetOf(scan *sdk.Scan) (*target, error) {
 	lasting, ownTest := lastingName(scan, d.Metadata.OwnerReferences)
 	t := &target{
 		productType:        annotation("product-type-name"),
-		product:            cut(or(annotation("product-name"), lasting), maxProductName),
+		product:            text.CutRunes(or(annotation("product-name"), lasting), maxProductName),
 		productDescription: or(annotation("product-description"), "Product was automatically created by Scanyard for its scan results."),
 		productTags:        tags(annotation("product-tags")),
-		engagement:         cut(or(annotation("engagement-name"), lasting), maxEngagementName),
+		engagement:         text.CutRunes(or(annotation("engagement-name"), lasting), maxEngagementName),
 		version:            annotation("engagement-version"),
 		engagementTags:     tags(annotation("engagement-tags")),
 		dedupeOnEngagement: strings.EqualFold(annotation("engagement-deduplicate-on-engagement"), "true"),
-		testTitle:          cut(or(annotation("test-title"), lasting)+ownTest, maxTestTitle),
+		testTitle:          text.CutRunes(or(annotation("test-title"), lasting)+ownTest, maxTestTitle),
 		testDescription:    testDescription(scan),
 		scanType:           genericImport,
 		file:               "findings.json",
@@ -128,12 +129,11 @@ func lastingName(scan *sdk.Scan, owners []owner) (name, ownTest string) {
 // testDescription holds for every run.
 func testDescription(scan *sdk.Scan) string {
 	return fmt.Sprintf("#### Automated scan\n\n* **Scan type:** `%s`\n* **Parameters:** `%s`\n",
-		oneLine(scan.Spec.ScanType), oneLine(strings.Join(scan.Spec.Parameters, " ")))
+		quotable(scan.Spec.ScanType), quotable(strings.Join(scan.Spec.Parameters, " ")))
 }
 
-func oneLine(text string) string {
-	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "`", "'")
-}
+// quotable is one line that ends no quotation of Markdown.
+func quotable(s string) string { return strings.ReplaceAll(text.Line(s), "`", "'") }
 
 func rawFile(d *details) string {
 	if d.Status.RawResultFile != "" {
@@ -152,14 +152,6 @@ func tags(text string) (list []string) {
 		}
 	}
 	return list
-}
-
-// cut shortens a text to a number of characters, not bytes.
-func cut(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }
 
 func or(text, fallback string) string {

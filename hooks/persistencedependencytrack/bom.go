@@ -19,7 +19,7 @@ type bom struct {
 	name, version string // of what it is about
 }
 
-// readBOM walks through the raw result. It is nil for what is no CycloneDX.
+// readBOM walks through the raw result. It is nil for what is not CycloneDX.
 func readBOM(ctx context.Context, s *sdk.Session) (b *bom, err error) {
 	raw, err := s.RawResult(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func readBOM(ctx context.Context, s *sdk.Session) (b *bom, err error) {
 	case source.err != nil:
 		return nil, fmt.Errorf("read raw result: %w", source.err)
 	case err != nil, b.format != "CycloneDX":
-		return nil, nil //nolint:nilnil // what is no SBOM is ignored, and nil says so
+		return nil, nil // what is not an SBOM is ignored, and nil says so
 	}
 	return b, nil
 }

@@ -8,7 +8,7 @@
 //
 // What it decides:
 //
-//   - Scans with another kind of raw result, or with one that is no CycloneDX in JSON, are ignored: the hook runs for
+//   - Scans with another kind of raw result, or with one that is not CycloneDX in JSON, are ignored: the hook runs for
 //     every Scan of a namespace.
 //   - A project has the name and version of annotations, else those of the image reference in metadata.component.name:
 //     repository and tag, digest, or latest. What is no such reference, like the folder of a file system scan, ends the

@@ -157,7 +157,7 @@ func newIndexBody(env sdk.Env) ([]byte, error) {
 	case body != "":
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(body), &object); err != nil {
-			return nil, fmt.Errorf("ELASTICSEARCH_INDEX_BODY is no JSON object: %w", err)
+			return nil, fmt.Errorf("ELASTICSEARCH_INDEX_BODY is not a JSON object: %w", err)
 		}
 		return []byte(body), nil
 	case known:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanyard/scanyard/apis/exitcode"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -142,7 +143,7 @@ func TestCredentials(t *testing.T) {
 			far = newCluster()
 			far.authorization = "other"
 			got := runHook(t, w, far, env)
-			if got.ExitCode != 1 || !strings.Contains(got.Stderr, "create index scb_2035-06-30: Elasticsearch at ") || !strings.Contains(got.Stderr, "answers 401 Unauthorized") {
+			if got.ExitCode != exitcode.Refused || !strings.Contains(got.Stderr, "create index scb_2035-06-30: Elasticsearch at ") || !strings.Contains(got.Stderr, "answers 401 Unauthorized") {
 				t.Errorf("exit code %d, stderr %q", got.ExitCode, got.Stderr)
 			}
 			for _, secret := range []string{"s3cr3t", "p4ssw0rd"} {
@@ -159,7 +160,7 @@ func TestSettings(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"AddressNotHTTP": {map[string]string{"ADDRESS": "s3cr3t"}, "ELASTICSEARCH_ADDRESS is no http:// or https:// address"},
+		"AddressNotHTTP": {map[string]string{"ADDRESS": "s3cr3t"}, "ELASTICSEARCH_ADDRESS is not an http:// or https:// address"},
 		"Suffix":         {map[string]string{"INDEX_SUFFIX": "DD"}, "ELASTICSEARCH_INDEX_SUFFIX has the token DD"},
 		"SuffixQuote":    {map[string]string{"INDEX_SUFFIX": "yyyy'Q"}, `ELASTICSEARCH_INDEX_SUFFIX "'Q" has a quote that does not end`},
 		"Refresh":        {map[string]string{"REFRESH": "yes"}, `ELASTICSEARCH_REFRESH is "yes"`},
@@ -167,7 +168,7 @@ func TestSettings(t *testing.T) {
 		"BatchText":      {map[string]string{"BATCH_SIZE": "x"}, `ELASTICSEARCH_BATCH_SIZE is "x"`},
 		"Mappings":       {map[string]string{"MAPPINGS": "solr"}, `ELASTICSEARCH_MAPPINGS is "solr"`},
 		"BodyAndMapping": {map[string]string{"MAPPINGS": "opensearch", "INDEX_BODY": "{}"}, "one is enough"},
-		"Body":           {map[string]string{"INDEX_BODY": "[]"}, "ELASTICSEARCH_INDEX_BODY is no JSON object"},
+		"Body":           {map[string]string{"INDEX_BODY": "[]"}, "ELASTICSEARCH_INDEX_BODY is not a JSON object"},
 		"KeyFile":        {map[string]string{"APIKEY_FILE": "/does/not/exist"}, "read ELASTICSEARCH_APIKEY_FILE"},
 	}
 	for name, c := range cases {
@@ -177,7 +178,7 @@ func TestSettings(t *testing.T) {
 				env["ELASTICSEARCH_"+key] = value
 			}
 			got := sdktest.New(t).Run(t, Hook(), env)
-			if got.ExitCode != 1 || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "s3cr3t") {
+			if got.ExitCode != exitcode.Configuration || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "s3cr3t") {
 				t.Errorf("exit code %d, stderr %q, want %q", got.ExitCode, got.Stderr, c.want)
 			}
 		})

@@ -157,7 +157,7 @@ func (r *run) encoder() (sdk.Encode, error) {
 		}
 		document, ok := value.(finding.Object)
 		if !ok {
-			return nil, errors.New("is no object")
+			return nil, errors.New("is not an object")
 		}
 		document.Set("@timestamp", r.at)
 		document.Set("type", "finding")

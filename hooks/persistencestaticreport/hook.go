@@ -65,7 +65,7 @@ func newHandler(env sdk.Env) (sdk.Handler, error) {
 		return h, err
 	}
 	if err := json.Unmarshal([]byte(urls), &h.urls); err != nil {
-		return nil, errors.New("OUTPUT_URLS is no JSON object of names and URLs") // not repeated: they are credentials
+		return nil, errors.New("OUTPUT_URLS is not a JSON object of names and URLs") // not repeated: they are credentials
 	}
 	return h, nil
 }

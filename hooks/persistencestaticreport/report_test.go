@@ -77,13 +77,13 @@ func TestRefused(t *testing.T) {
 	}{
 		"NoPlaces":     {env: map[string]string{"OUTPUT_URLS": ""}, want: "spec.outputs of the hook must list"},
 		"OnePlace":     {env: map[string]string{"OUTPUT_URLS": `{"report.html":"http://x/s3cr3t"}`}, want: "no place for report.sarif"},
-		"NoJSON":       {env: map[string]string{"OUTPUT_URLS": "s3cr3t"}, want: "OUTPUT_URLS is no JSON object"},
+		"NoJSON":       {env: map[string]string{"OUTPUT_URLS": "s3cr3t"}, want: "OUTPUT_URLS is not a JSON object"},
 		"Format":       {env: map[string]string{"REPORT_FORMATS": "pdf"}, want: `REPORT_FORMATS has "pdf", want some of html,sarif,junit,csv,markdown`},
 		"NoFormat":     {env: map[string]string{"REPORT_FORMATS": ","}, want: "names no format"},
 		"Severity":     {env: map[string]string{"REPORT_JUNIT_SEVERITY": "CRITICAL"}, want: "none of HIGH, MEDIUM, LOW, INFORMATIONAL"},
 		"TooMany":      {env: map[string]string{"REPORT_MAX_FINDINGS": "1000000"}, want: "want 250000 at most"},
 		"StoreRefuses": {faults: putFault(403), want: "URL_EXPIRATION_HOOK"},
-		"StoreDead":    {faults: putFault(503), want: "report.html: given up after 6 attempts"},
+		"StoreDead":    {faults: putFault(503), want: "report.html: given up after 5 attempts"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestRefused(t *testing.T) {
 			env := map[string]string{"OUTPUT_URLS": outputURLs(t, w)}
 			maps.Copy(env, c.env)
 			got := w.Run(t, Hook(), env)
-			if got.ExitCode != 1 || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "s3cr3t") {
+			if got.ExitCode == 0 || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "s3cr3t") {
 				t.Errorf("exit code %d, stderr %q, want %q", got.ExitCode, got.Stderr, c.want)
 			}
 		})

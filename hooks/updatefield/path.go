@@ -39,7 +39,7 @@ const (
 	maxIndex      = 9999
 )
 
-// ParsePath reads a field name in the syntax of lodash's `set`: dots, `[0]`, `["a.b"]`. Text that is no well formed
+// ParsePath reads a field name in the syntax of lodash's `set`: dots, `[0]`, `["a.b"]`. Text that is not a well formed
 // path is one key. It fails only on paths beyond the bounds.
 func ParsePath(text string) (Path, error) {
 	if len(text) > maxPathLength {

@@ -41,7 +41,7 @@ func TestSetEqualsLodash(t *testing.T) {
 			}
 			var got any
 			if err := json.Unmarshal(out, &got); err != nil {
-				t.Fatalf("%s is no JSON: %v", out, err)
+				t.Fatalf("%s is not JSON: %v", out, err)
 			}
 			if diff := cmp.Diff(c.Want, got); diff != "" {
 				t.Errorf("set(%s, %q) (-lodash +ours):\n%s", c.In, c.Path, diff)

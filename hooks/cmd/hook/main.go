@@ -13,17 +13,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/scanyard/scanyard/apis/exitcode"
 	"github.com/scanyard/scanyard/hooks/cascading"
 	"github.com/scanyard/scanyard/hooks/findingpostprocessing"
 	"github.com/scanyard/scanyard/hooks/genericwebhook"
@@ -32,9 +30,12 @@ import (
 	"github.com/scanyard/scanyard/hooks/persistencedefectdojo"
 	"github.com/scanyard/scanyard/hooks/persistencedependencytrack"
 	"github.com/scanyard/scanyard/hooks/persistenceelastic"
+	"github.com/scanyard/scanyard/hooks/persistencereports"
 	"github.com/scanyard/scanyard/hooks/persistencestaticreport"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/updatefield"
+	"github.com/scanyard/scanyard/podkit/kubeapi"
+	"github.com/scanyard/scanyard/podkit/process"
 )
 
 // hooks is the list of all: a new one is a folder and a line here.
@@ -47,6 +48,7 @@ var hooks = []sdk.Hook{
 	persistencedefectdojo.Hook(),
 	persistencedependencytrack.Hook(),
 	persistenceelastic.Hook(),
+	persistencereports.Hook(kubernetes),
 	persistencestaticreport.Hook(),
 	updatefield.Hook(),
 }
@@ -55,13 +57,14 @@ var hooks = []sdk.Hook{
 var version = ""
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	ctx, stop := process.Context(context.Background())
 	code := start(ctx, os.Args, os.LookupEnv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// start runs the command and returns its exit code: 2 for a command line that makes no sense.
+// start runs the command and returns its exit code: 2 for a command line that makes no sense, and that of wrong settings
+// where it is the operator's.
 func start(ctx context.Context, args []string, env sdk.Env, stdout, stderr io.Writer) int {
 	if len(args) > 1 && args[1] == cascading.CommandName {
 		return cascading.Command(args[2:], stdout, stderr)
@@ -71,7 +74,7 @@ func start(ctx context.Context, args []string, env sdk.Env, stdout, stderr io.Wr
 	case err == nil && !wantsHelp(urls):
 		return sdk.Run(ctx, hook, sdk.Process{
 			Args: urls, Env: env, Stderr: stderr,
-			TerminationLog: "/dev/termination-log",
+			TerminationLog: process.TerminationLog,
 			Kubernetes:     func() (*rest.Config, error) { return kubernetes(env) },
 		})
 	case err == nil:
@@ -82,8 +85,14 @@ func start(ctx context.Context, args []string, env sdk.Env, stdout, stderr io.Wr
 		return 0
 	}
 	fmt.Fprintf(stderr, "hook: %v\n", err)
+	if isPod(args) {
+		return exitcode.Configuration
+	}
 	return 2
 }
+
+// isPod says whether the arguments are those of the operator, which gives URLs only: no other command line will come.
+func isPod(args []string) bool { return len(args) > 1 && isURL(args[1]) }
 
 // choose finds the hook and what is left of the arguments for it.
 func choose(args []string, env sdk.Env) (sdk.Hook, []string, error) {
@@ -170,7 +179,8 @@ const usage = `Runs a hook for one Scan. The operator starts it; by hand it is o
 
 NAME is one of %s. It may also come from the environment variable HOOK, or from the
 name of the binary (hook-NAME). SCAN_NAME and NAMESPACE name the Scan. KUBECONFIG is used outside a cluster.
-Exit code: 0 done, 1 failed (the reason is one line on stderr), 2 not understood.
+Exit code: 0 done, 1 failed (the reason is one line on stderr), 2 not understood; where another try cannot help it is 77
+(credentials are refused) or 78 (a setting is missing or wrong).
 `
 
 func printHook(stdout io.Writer, h sdk.Hook) {
@@ -190,14 +200,5 @@ func release() string {
 	return "unknown"
 }
 
-// kubernetes takes the pod's service account, or the file that people outside a cluster have.
-func kubernetes(env sdk.Env) (*rest.Config, error) {
-	if path := env.Get("KUBECONFIG"); path != "" {
-		config, err := clientcmd.BuildConfigFromFlags("", path)
-		if err != nil {
-			return nil, fmt.Errorf("read KUBECONFIG: %w", err)
-		}
-		return config, nil
-	}
-	return rest.InClusterConfig()
-}
+// kubernetes finds the API server.
+func kubernetes(env sdk.Env) (*rest.Config, error) { return kubeapi.Config(env.Get) }
