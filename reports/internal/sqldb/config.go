@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqldb
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Driver names the kind of database.
+type Driver string
+
+// The databases there are. MySQL is MariaDB as well.
+const (
+	SQLite     Driver = "sqlite"
+	PostgreSQL Driver = "postgresql"
+	MySQL      Driver = "mysql"
+)
+
+// MigrateMode says whether Open changes the schema.
+type MigrateMode string
+
+// Ways to treat a schema that is older than the program.
+const (
+	MigrateAuto MigrateMode = "auto" // bring it up to date; the default
+	MigrateOff  MigrateMode = "off"  // refuse to open it
+)
+
+// Secret is a text that prints itself redacted.
+type Secret string
+
+// String returns a placeholder.
+func (Secret) String() string { return "[redacted]" }
+
+// GoString returns a placeholder.
+func (Secret) GoString() string { return "[redacted]" }
+
+// Config says which database is opened, and how.
+type Config struct {
+	Driver Driver
+	// DSN is the path of the file for SQLite, the data source name of the driver for the others.
+	DSN Secret
+	// Schema names the schema (PostgreSQL) that holds all tables, so that several clusters can share one database.
+	// Empty is the schema of the connection.
+	Schema string
+	// MaxConnections is how many connections the process opens, one of which writes. Default 10.
+	MaxConnections int
+	// Migrate says what happens to an older schema. Default MigrateAuto.
+	Migrate MigrateMode
+	// SynchronousFull makes SQLite wait for the disk at each commit. By default a power cut may lose the last commits,
+	// which is then noticed at the start.
+	SynchronousFull bool
+	// MaxPages bounds the size of a SQLite file, in pages of 4 KiB. 0 is no bound.
+	MaxPages int
+	// Wait is how long a request waits for a connection. Default 5 seconds.
+	Wait time.Duration
+	// MigrationWait is how long a process waits for another one that migrates. Default 2 minutes.
+	MigrationWait time.Duration
+}
+
+// Validate returns every mistake of the configuration.
+func (c *Config) Validate() field.ErrorList {
+	var errs field.ErrorList
+	switch c.Driver {
+	case SQLite, PostgreSQL, MySQL:
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("driver"), c.Driver, []Driver{SQLite, PostgreSQL, MySQL}))
+	}
+	if c.DSN == "" {
+		errs = append(errs, field.Required(field.NewPath("dsn"), ""))
+	}
+	if c.MaxConnections < 0 || c.MaxConnections == 1 {
+		errs = append(errs, field.Invalid(field.NewPath("maxConnections"), c.MaxConnections, "must be 2 or more: one connection writes"))
+	}
+	switch c.Migrate {
+	case "", MigrateAuto, MigrateOff:
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("migrate"), c.Migrate, []MigrateMode{MigrateAuto, MigrateOff}))
+	}
+	return errs
+}
+
+func (c *Config) withDefaults() Config {
+	full := *c
+	if full.MaxConnections == 0 {
+		full.MaxConnections = 10
+	}
+	if full.Migrate == "" {
+		full.Migrate = MigrateAuto
+	}
+	if full.Wait == 0 {
+		full.Wait = 5 * time.Second
+	}
+	if full.MigrationWait == 0 {
+		full.MigrationWait = 2 * time.Minute
+	}
+	return full
+}
