@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mvcc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
+)
+
+// Options are what a Store can do without: the zero value has the defaults.
+type Options struct {
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+	// Observer counts what happens. Default: nobody.
+	Observer Observer
+	// RingEvents and RingBytes bound the events held in memory. Defaults 4,096 and 64 MiB.
+	RingEvents int
+	RingBytes  int64
+	// Queue is how many changes may wait. Default 256.
+	Queue int
+	// Poll is how often a database that other processes write to is asked for changes. Default 1 second.
+	Poll time.Duration
+	// History is how long changes are kept. Default 5 minutes. KeepChanges of them are kept in any case, default 1,000.
+	History     time.Duration
+	KeepChanges int64
+	// CompactEvery is the time between compactions. Default 1 minute; negative switches them off.
+	CompactEvery time.Duration
+	// Unindex removes what is kept beside an object that is deleted; nil if nothing is.
+	Unindex Indexer
+	// Restored says that the database is an older copy: the counter jumps, so that every watcher lists anew.
+	Restored bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	setDefault(&o.RingEvents, 4096)
+	setDefault(&o.RingBytes, 64<<20)
+	setDefault(&o.Queue, 256)
+	setDefault(&o.Poll, time.Second)
+	setDefault(&o.History, 5*time.Minute)
+	setDefault(&o.KeepChanges, 1000)
+	setDefault(&o.CompactEvery, time.Minute)
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// jump is by how much the counter is raised where numbers may have been given out that the database does not know.
+const jump = 1_000_000
+
+// Store is an open database of versioned values.
+type Store struct {
+	db       *sqldb.DB
+	codec    *codec
+	clock    clock.WithTicker
+	observer Observer
+	options  Options
+	hub      *hub
+	queue    chan *write
+	instance int64
+
+	stop   context.CancelFunc
+	ended  <-chan struct{} // closed when Close begins
+	gone   chan struct{}   // closed when the writer has ended
+	loops  sync.WaitGroup
+	failed chan error // of one error: why the process has to end
+	lastAt int64      // the writer's last time stamp
+}
+
+// Open opens a database and begins to serve it. Errors that end the process are *sqldb.StartError.
+func Open(ctx context.Context, config sqldb.Config, options Options) (*Store, error) {
+	options = options.withDefaults()
+	db, err := sqldb.Open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	packer, err := newCodec()
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Store{
+		db: db, codec: packer, clock: options.Clock, observer: options.Observer, options: options,
+		queue: make(chan *write, options.Queue), stop: stop, ended: running.Done(), gone: make(chan struct{}), failed: make(chan error, 1),
+	}
+	if err := s.begin(ctx); err != nil {
+		stop()
+		return nil, errors.Join(fmt.Errorf("begin with the database: %w", err), db.Close())
+	}
+	loops := []func(context.Context){s.writeLoop, s.tailLoop}
+	if options.CompactEvery > 0 {
+		loops = append(loops, s.compactLoop)
+	}
+	if db.Shared() {
+		loops = append(loops, s.listenLoop)
+	}
+	for _, loop := range loops {
+		s.loops.Go(func() { loop(running) })
+	}
+	return s, nil
+}
+
+// begin reads where the counter is. After an unclean end of the only process (SQLite loses its last commits with the
+// power), and after a restore, numbers may be known to watchers that the database has not seen: the counter jumps.
+func (s *Store) begin(ctx context.Context) error {
+	return s.db.Write(ctx, func(tx *sqldb.Tx, revision int64) error {
+		meta, err := readMeta(ctx, tx)
+		if err != nil {
+			return err
+		}
+		s.instance = meta["instance"]
+		unclean := !s.db.Shared() && meta["clean"] == 0
+		compacted := meta["compacted"]
+		if unclean || s.options.Restored {
+			revision += jump
+			compacted = revision
+			if err := s.logChange(ctx, tx, changeRow{revision: revision, kind: compaction, upTo: revision}); err != nil {
+				return err
+			}
+			if err := setMeta(ctx, tx, map[string]int64{"rv": revision, "compacted": compacted}); err != nil {
+				return err
+			}
+		}
+		if !s.db.Shared() {
+			if err := setMeta(ctx, tx, map[string]int64{"clean": 0}); err != nil {
+				return err
+			}
+		}
+		s.hub = newHub(revision, compacted, s.options.RingEvents, s.options.RingBytes)
+		return nil
+	})
+}
+
+func readMeta(ctx context.Context, tx *sqldb.Tx) (map[string]int64, error) {
+	rows, err := tx.Query(ctx, `SELECT k, v FROM meta`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // errors of reading are those of Err
+	meta := map[string]int64{}
+	for rows.Next() {
+		var key string
+		var value int64
+		if err := rows.Scan(&key, &value); err != nil {
+			return nil, err
+		}
+		meta[key] = value
+	}
+	return meta, rows.Err()
+}
+
+func setMeta(ctx context.Context, tx *sqldb.Tx, values map[string]int64) error {
+	var errs []error
+	for key, value := range values {
+		_, err := tx.Exec(ctx, `UPDATE meta SET v = ? WHERE k = ?`, value, key)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends all watches, finishes the writes in work, and closes the database.
+func (s *Store) Close(ctx context.Context) error {
+	s.stop()
+	s.hub.end()
+	s.loops.Wait()
+	var err error
+	if !s.db.Shared() {
+		err = s.db.Write(ctx, func(tx *sqldb.Tx, _ int64) error { return setMeta(ctx, tx, map[string]int64{"clean": 1}) })
+	}
+	return errors.Join(err, s.db.Close())
+}
+
+// EndWatches ends the watches that there are; later ones begin as usual. Servers call it when they are asked to stop.
+func (s *Store) EndWatches() { s.hub.end() }
+
+// Failed gives an error when the process must end: the database was replaced under it.
+func (s *Store) Failed() <-chan error { return s.failed }
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.classified(ctx, "ping the database", s.db.Ping(ctx))
+}
+
+// Revision is the newest change that watchers of this process have been told of.
+func (s *Store) Revision() int64 { revision, _ := s.hub.state(); return revision }
+
+// Compacted is the revision up to which changes have been dropped, as far as this process has seen.
+func (s *Store) Compacted() int64 { _, compacted := s.hub.state(); return compacted }
+
+// Query runs fn in a snapshot, for questions about what is kept beside the objects. The connection is held until fn returns.
+func (s *Store) Query(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	return s.classified(ctx, "query", s.db.Read(ctx, fn))
+}
+
+// Current asks the database for the counter.
+func (s *Store) Current(ctx context.Context) (int64, error) {
+	var revision int64
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		return tx.QueryRow(ctx, `SELECT v FROM meta WHERE k = 'rv'`).Scan(&revision)
+	})
+	return revision, s.classified(ctx, "read the counter", err)
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mvcc
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
+)
+
+// Bounds of one transaction of the writer.
+const (
+	batchChanges = 128
+	batchBytes   = 8 << 20
+	writeTimeout = 5 * time.Second
+)
+
+// Change is what is to be made of a key.
+type Change struct {
+	Key string
+	// From is the revision that the change was made from; 0 if there must be none.
+	From int64
+	// To is the new state; nil deletes the key.
+	To *State
+}
+
+// State is a state to be written.
+type State struct {
+	Head    []byte
+	Payload []byte // nil if there is none
+	// Size is the number of bytes of the whole, for quotas and estimates.
+	Size int64
+	// What is kept in columns, so that lists can be narrowed by it.
+	Kind                         int
+	UID, Namespace, Name         string
+	Digest, Registry, Repository string
+	Labels                       map[string]string
+	// Index writes what else is kept of the state; nil if there is nothing.
+	Index Indexer
+}
+
+// Indexer replaces the rows that are kept beside an object, in the transaction of its change. at is the time of the write.
+type Indexer func(ctx context.Context, tx *sqldb.Tx, object int64, at time.Time) error
+
+// Outcome is what became of a change.
+type Outcome struct {
+	// Written tells that the change was made, as Revision.
+	Written  bool
+	Revision int64
+	// Exists tells, of a change that was not made, that the key has a state.
+	Exists bool
+}
+
+// write is a change in the queue.
+type write struct {
+	ctx     context.Context //nolint:containedctx // of the request that waits: one that has gone is not written
+	change  Change
+	stored  storedState
+	compact int64 // instead of a change: drop what is older
+	tick    bool  // instead of a change: raise the counter
+	advance int64 // instead of a change: raise the counter to this, and make all before it too old
+	outcome Outcome
+	err     error
+	done    chan struct{}
+}
+
+// storedState is a state as the database keeps it, made before the writer is asked.
+type storedState struct {
+	head []byte
+	blob *blob
+}
+
+func (w *write) bytes() int {
+	if w.stored.blob == nil {
+		return len(w.stored.head)
+	}
+	return len(w.stored.head) + len(w.stored.blob.data)
+}
+
+// Write makes a change. An error says that it is not known to have been made; ErrNotWritten in it, that it was not.
+func (s *Store) Write(ctx context.Context, change Change) (Outcome, error) {
+	w := &write{change: change}
+	if change.To != nil {
+		w.stored.head = s.codec.pack(change.To.Head)
+		if change.To.Payload != nil {
+			w.stored.blob = s.codec.newBlob(change.To.Payload)
+		}
+	}
+	return s.enqueue(ctx, w)
+}
+
+// Tick raises the counter without a change.
+func (s *Store) Tick(ctx context.Context) (int64, error) {
+	outcome, err := s.enqueue(ctx, &write{tick: true})
+	return outcome.Revision, err
+}
+
+// Advance raises the counter to a revision, or by one where it is higher already, and makes all numbers before it too old,
+// so that every watcher lists anew. It returns the counter.
+func (s *Store) Advance(ctx context.Context, to int64) (int64, error) {
+	outcome, err := s.enqueue(ctx, &write{advance: max(to, 1)})
+	return outcome.Revision, err
+}
+
+func (s *Store) enqueue(ctx context.Context, w *write) (Outcome, error) {
+	w.ctx, w.done = ctx, make(chan struct{})
+	select {
+	case <-s.ended:
+		return Outcome{}, ErrClosed
+	default:
+	}
+	select {
+	case s.queue <- w:
+	default:
+		s.observer.Rejected()
+		return Outcome{}, ErrQueueFull
+	}
+	select {
+	case <-w.done:
+		return w.outcome, w.err
+	case <-ctx.Done():
+		return Outcome{}, ctx.Err()
+	case <-s.gone:
+	}
+	select { // the writer may have taken the change before it ended
+	case <-w.done:
+		return w.outcome, w.err
+	default:
+		return Outcome{}, ErrClosed
+	}
+}
+
+// writeLoop is the one writer of this process. What is queued when the Store is closed is still written.
+func (s *Store) writeLoop(ctx context.Context) {
+	defer close(s.gone)
+	for {
+		select {
+		case w := <-s.queue:
+			s.commit(s.gather(w)) //nolint:contextcheck // the outcome of a commit is asked for after its request, too
+		case <-ctx.Done():
+			for {
+				select {
+				case w := <-s.queue:
+					s.commit(s.gather(w)) //nolint:contextcheck // see above
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// gather takes what else is waiting into the same transaction.
+func (s *Store) gather(first *write) []*write {
+	batch, size := []*write{first}, first.bytes()
+	for len(batch) < batchChanges && size < batchBytes {
+		select {
+		case w := <-s.queue:
+			batch, size = append(batch, w), size+w.bytes()
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit writes a batch and answers who waits for it. Where the whole fails by one change, each is tried by itself.
+func (s *Store) commit(batch []*write) {
+	waiting := batch[:0]
+	for _, w := range batch {
+		if w.err = w.ctx.Err(); w.err != nil {
+			close(w.done)
+			continue
+		}
+		waiting = append(waiting, w)
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	err := s.transact(waiting)
+	if err != nil && len(waiting) > 1 && s.db.Classify(err) == sqldb.ClassOther {
+		for _, w := range waiting {
+			w.err = s.transact([]*write{w})
+			close(w.done)
+		}
+		return
+	}
+	for _, w := range waiting {
+		w.err = err
+		close(w.done)
+	}
+}
+
+// transact writes changes in one transaction and tells the hub.
+func (s *Store) transact(batch []*write) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), writeTimeout)
+	defer cancel()
+	begun := s.clock.Now()
+	var events []Event
+	var probe changeRow
+	err := s.db.Write(ctx, func(tx *sqldb.Tx, revision int64) error {
+		events = events[:0]
+		first := revision
+		for _, w := range batch {
+			event, err := s.apply(ctx, tx, w, revision+1)
+			if err != nil {
+				return err
+			}
+			if event == nil {
+				continue
+			}
+			revision = event.Revision
+			events = append(events, *event)
+			probe = changeRow{revision: revision, at: s.lastAt, key: event.Key}
+		}
+		if revision == first {
+			return nil
+		}
+		if err := setMeta(ctx, tx, map[string]int64{"rv": revision}); err != nil {
+			return err
+		}
+		return tx.Notify(ctx, revision)
+	})
+	var unknown *sqldb.CommitError
+	if errors.As(err, &unknown) && len(events) > 0 {
+		err = s.findOut(probe, err)
+	}
+	if err != nil {
+		for _, w := range batch {
+			w.outcome = Outcome{}
+		}
+		return s.classified(context.WithoutCancel(ctx), "write", err)
+	}
+	s.observer.Committed(len(events), s.clock.Since(begun))
+	if !s.hub.offer(events) {
+		s.hub.wake()
+	}
+	return nil
+}
+
+// findOut asks the database whether a transaction was committed whose commit failed. The counter's lock makes the
+// question wait for a commit that is still under way.
+func (s *Store) findOut(probe changeRow, cause error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout) //nolint:forbidigo // the request's time may be over; the outcome is asked for all the same
+	defer cancel()
+	var found int
+	err := s.db.Write(ctx, func(tx *sqldb.Tx, _ int64) error {
+		return tx.QueryRow(ctx, `SELECT COUNT(*) FROM changes WHERE rv = ? AND at = ? AND "key" = ?`, probe.revision, probe.at, probe.key).Scan(&found)
+	})
+	switch {
+	case err != nil:
+		return errors.Join(cause, err)
+	case found == 0:
+		return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrNotWritten, cause)
+	}
+	return nil
+}
+
+// apply makes one change as a revision. It returns nil if the key is not in the state that the change was made from.
+func (s *Store) apply(ctx context.Context, tx *sqldb.Tx, w *write, revision int64) (*Event, error) {
+	w.outcome = Outcome{}
+	switch {
+	case w.tick:
+		w.outcome = Outcome{Written: true, Revision: revision}
+		return &Event{Revision: revision, Type: tick}, s.logChange(ctx, tx, changeRow{revision: revision, kind: tick})
+	case w.compact > 0:
+		return s.applyCompaction(ctx, tx, w, revision)
+	case w.advance > 0:
+		return s.applyAdvance(ctx, tx, w, revision)
+	}
+	var id, present int64
+	var head []byte
+	var payload sql.NullString
+	err := tx.QueryRow(ctx, `SELECT id, rv, head, payload FROM objects WHERE "key" = ?`, w.change.Key).Scan(&id, &present, &head, &payload)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("read the present state: %w", err)
+	}
+	exists := err == nil
+	if exists != (w.change.From != 0) || present != w.change.From {
+		w.outcome.Exists = exists
+		s.observer.Conflict()
+		return nil, nil //nolint:nilnil // no event: the outcome says why
+	}
+	event := &Event{Revision: revision, Type: Added, Key: w.change.Key}
+	row := changeRow{revision: revision, kind: Added, key: w.change.Key}
+	if exists {
+		before := &Value{Revision: present, Sha: payload.String}
+		if before.Head, err = s.codec.unpack(head); err != nil {
+			return nil, err
+		}
+		event.Type, event.Before = Modified, before
+		row.kind, row.before, row.beforeHead, row.beforePayload = Modified, present, head, payload
+	}
+	if w.change.To == nil {
+		event.Type, row.kind = Deleted, Deleted
+		err = s.applyDelete(ctx, tx, id, present)
+	} else {
+		event.After = &Value{Revision: revision, Head: w.change.To.Head, Payload: w.change.To.Payload}
+		if w.stored.blob != nil {
+			event.After.Sha = w.stored.blob.sha
+		}
+		if !exists {
+			id = revision
+		}
+		err = s.applyState(ctx, tx, w, id, present, revision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.logChange(ctx, tx, row); err != nil {
+		return nil, err
+	}
+	w.outcome = Outcome{Written: true, Revision: revision, Exists: w.change.To != nil}
+	return event, nil
+}
+
+// applyDelete leaves the reference to the payload with the change.
+func (s *Store) applyDelete(ctx context.Context, tx *sqldb.Tx, id, present int64) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM labels WHERE object = ?`, id); err != nil {
+		return fmt.Errorf("delete the labels: %w", err)
+	}
+	if s.options.Unindex != nil {
+		if err := s.options.Unindex(ctx, tx, id, s.clock.Now()); err != nil {
+			return fmt.Errorf("delete the rows: %w", err)
+		}
+	}
+	found, err := tx.Exec(ctx, `DELETE FROM objects WHERE id = ? AND rv = ?`, id, present)
+	return exactlyOne("delete the object", found, err)
+}
+
+func (s *Store) applyState(ctx context.Context, tx *sqldb.Tx, w *write, id, present, revision int64) error {
+	if err := s.applyObject(ctx, tx, w, id, present, revision); err != nil {
+		return err
+	}
+	if w.change.To.Index == nil {
+		return nil
+	}
+	if err := w.change.To.Index(ctx, tx, id, s.clock.Now()); err != nil {
+		return fmt.Errorf("write the rows: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) applyObject(ctx context.Context, tx *sqldb.Tx, w *write, id, present, revision int64) error {
+	to := w.change.To
+	var sha sql.NullString
+	if w.stored.blob != nil {
+		sha = sql.NullString{String: w.stored.blob.sha, Valid: true}
+		if err := s.keepBlob(ctx, tx, w.stored.blob); err != nil {
+			return err
+		}
+	}
+	if present == 0 {
+		_, err := tx.Exec(ctx, `INSERT INTO objects (id, "key", uid, kind, ns, name, rv, created, head, payload, size, digest, registry, repository)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			id, w.change.Key, optional(to.UID), to.Kind, to.Namespace, to.Name, revision, s.clock.Now().UnixMilli(), w.stored.head, sha, to.Size,
+			optional(to.Digest), optional(to.Registry), optional(to.Repository))
+		if err != nil {
+			return fmt.Errorf("insert the object: %w", err)
+		}
+		return insertLabels(ctx, tx, id, to.Labels)
+	}
+	found, err := tx.Exec(ctx, `UPDATE objects SET rv = ?, head = ?, payload = ?, size = ?, digest = ?, registry = ?, repository = ? WHERE id = ? AND rv = ?`,
+		revision, w.stored.head, sha, to.Size, optional(to.Digest), optional(to.Registry), optional(to.Repository), id, present)
+	if err := exactlyOne("update the object", found, err); err != nil {
+		return err
+	}
+	return replaceLabels(ctx, tx, id, to.Labels)
+}
+
+func exactlyOne(doing string, found int64, err error) error {
+	if err == nil && found != 1 {
+		err = fmt.Errorf("%d rows instead of one", found)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// optional keeps an empty text as NULL, which unique columns may hold often.
+func optional(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
+
+func insertLabels(ctx context.Context, tx *sqldb.Tx, id int64, labels map[string]string) error {
+	if len(labels) == 0 {
+		return nil
+	}
+	args := make([]any, 0, 3*len(labels))
+	for key, value := range labels {
+		args = append(args, key, value, id)
+	}
+	values := strings.TrimSuffix(strings.Repeat("(?, ?, ?), ", len(labels)), ", ")
+	if _, err := tx.Exec(ctx, `INSERT INTO labels (k, v, object) VALUES `+values, args...); err != nil {
+		return fmt.Errorf("insert the labels: %w", err)
+	}
+	return nil
+}
+
+// replaceLabels writes nothing where the labels are as before, as with most updates.
+func replaceLabels(ctx context.Context, tx *sqldb.Tx, id int64, labels map[string]string) error {
+	rows, err := tx.Query(ctx, `SELECT k, v FROM labels WHERE object = ?`, id)
+	if err != nil {
+		return fmt.Errorf("read the labels: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // errors of reading are those of Err
+	same, n := true, 0
+	for rows.Next() {
+		var key, value string
+		if err := rows.Scan(&key, &value); err != nil {
+			return err
+		}
+		wanted, ok := labels[key]
+		same, n = same && ok && wanted == value, n+1
+	}
+	if err := rows.Err(); err != nil || (same && n == len(labels)) {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM labels WHERE object = ?`, id); err != nil {
+		return fmt.Errorf("delete the labels: %w", err)
+	}
+	return insertLabels(ctx, tx, id, labels)
+}
+
+// keepBlob adds a reference to a payload, and the payload itself if nobody else has it.
+func (s *Store) keepBlob(ctx context.Context, tx *sqldb.Tx, b *blob) error {
+	at := s.clock.Now().UnixMilli()
+	found, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + 1, at = ? WHERE sha = ?`, at, b.sha)
+	if err == nil && found == 0 {
+		_, err = tx.Exec(ctx, `INSERT INTO blobs (sha, codec, raw_size, data, refs, at) VALUES (?, ?, ?, ?, 1, ?)`, b.sha, b.codec, b.raw, b.data, at)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the payload: %w", err)
+	}
+	return nil
+}
+
+// changeRow is a row of changes.
+type changeRow struct {
+	revision, at  int64
+	kind          EventType
+	key           string
+	before        int64
+	beforeHead    []byte
+	beforePayload sql.NullString
+	upTo          int64 // of a compaction, kept in before_rv
+}
+
+// logChange writes a row of changes. Times only rise, also when the clock does not, so that a row is known by its
+// revision and time, and history is dropped from its old end.
+func (s *Store) logChange(ctx context.Context, tx *sqldb.Tx, row changeRow) error {
+	s.lastAt = max(s.lastAt+1, s.clock.Now().UnixNano())
+	before := sql.NullInt64{Int64: max(row.before, row.upTo), Valid: row.before != 0 || row.kind == compaction}
+	_, err := tx.Exec(ctx, `INSERT INTO changes (rv, at, "key", type, before_rv, before_head, before_payload) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		row.revision, s.lastAt, row.key, int(row.kind), before, row.beforeHead, row.beforePayload)
+	if err != nil {
+		return fmt.Errorf("log the change: %w", err)
+	}
+	return nil
+}
