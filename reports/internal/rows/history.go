@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
+)
+
+// life is a row of history.
+type life struct {
+	group
+	fixed bool
+}
+
+// follow notes which findings a target has, which of them are new or have come back, and once all parts of the run have
+// been seen, which are gone.
+func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, ns, target int64, after []stored, at time.Time, days map[group]*course) error {
+	byFingerprint := map[string]*stored{}
+	for i := range after {
+		byFingerprint[after[i].fingerprint] = &after[i]
+	}
+	for part := range slices.Chunk(fingerprints(after), step) {
+		if err := s.followPart(ctx, tx, ns, target, part, byFingerprint, at, days); err != nil {
+			return err
+		}
+	}
+	if s.Run == "" || s.Parts == 0 {
+		return nil
+	}
+	complete, err := s.isComplete(ctx, tx, ns, target, at)
+	if err != nil || !complete {
+		return err
+	}
+	return s.fix(ctx, tx, ns, target, at, days)
+}
+
+func (s *Set) followPart(ctx context.Context, tx *sqldb.Tx, ns, target int64, part []string, rows map[string]*stored, at time.Time, days map[group]*course) error {
+	args := []any{ns, target}
+	for _, fingerprint := range part {
+		args = append(args, fingerprint)
+	}
+	where := ` WHERE ns = ? AND target = ? AND fingerprint IN ` + marks(1, len(part))
+	lives, err := readLives(ctx, tx, where, args)
+	if err != nil {
+		return err
+	}
+	if len(lives) > 0 {
+		// The order of the assignments matters: MySQL's see each other. What was fixed is counted before it is cleared.
+		_, err := tx.Exec(ctx, `UPDATE history SET reopened = reopened + CASE WHEN fixed_at IS NULL THEN 0 ELSE 1 END, fixed_at = NULL, last_at = ?, run = ?`+where,
+			append([]any{at.Unix(), s.Run}, args...)...)
+		if err != nil {
+			return err
+		}
+	}
+	var fresh []any
+	for _, fingerprint := range part {
+		row := rows[fingerprint]
+		known, ok := lives[fingerprint]
+		if !ok || known.fixed {
+			of(days, row.group).added++
+		}
+		if !ok {
+			fresh = append(fresh, ns, target, fingerprint, row.source, int(row.severity), int(row.result), at.Unix(), at.Unix(), s.Run)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?), ", len(fresh)/9), ", ")
+	_, err = tx.Exec(ctx, `INSERT INTO history (ns, target, fingerprint, source, severity, result, first_at, last_at, fixed_at, reopened, run) VALUES `+values, fresh...)
+	return err
+}
+
+func readLives(ctx context.Context, tx *sqldb.Tx, where string, args []any) (map[string]life, error) {
+	rows, err := tx.Query(ctx, `SELECT fingerprint, source, severity, result, fixed_at FROM history`+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // errors of reading are those of Err
+	lives := map[string]life{}
+	for rows.Next() {
+		var fingerprint string
+		var found life
+		var fixed sql.NullInt64
+		if err := rows.Scan(&fingerprint, &found.source, &found.severity, &found.result, &fixed); err != nil {
+			return nil, err
+		}
+		found.fixed = fixed.Valid
+		lives[fingerprint] = found
+	}
+	return lives, rows.Err()
+}
+
+// isComplete notes this part of the run and tells whether all have been seen. Parts of other runs are forgotten then.
+func (s *Set) isComplete(ctx context.Context, tx *sqldb.Tx, ns, target int64, at time.Time) (bool, error) {
+	found, err := tx.Exec(ctx, `UPDATE run_parts SET at = ? WHERE ns = ? AND target = ? AND run = ? AND part = ?`, at.Unix(), ns, target, s.Run, s.Part)
+	if err != nil {
+		return false, err
+	}
+	if found == 0 {
+		if _, err := tx.Exec(ctx, `INSERT INTO run_parts (ns, target, run, part, at) VALUES (?, ?, ?, ?, ?)`, ns, target, s.Run, s.Part, at.Unix()); err != nil {
+			return false, err
+		}
+	}
+	var parts int
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM run_parts WHERE ns = ? AND target = ? AND run = ?`, ns, target, s.Run).Scan(&parts); err != nil {
+		return false, err
+	}
+	if parts < s.Parts {
+		return false, nil
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM run_parts WHERE ns = ? AND target = ? AND run <> ?`, ns, target, s.Run)
+	return true, err
+}
+
+// fix marks what the target had and a complete run does not hold.
+func (s *Set) fix(ctx context.Context, tx *sqldb.Tx, ns, target int64, at time.Time, days map[group]*course) error {
+	where, args := ` WHERE ns = ? AND target = ? AND run <> ? AND fixed_at IS NULL`, []any{ns, target, s.Run}
+	gone, err := readLives(ctx, tx, where, args)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	for _, found := range gone {
+		of(days, found.group).fixed++
+	}
+	_, err = tx.Exec(ctx, `UPDATE history SET fixed_at = ?`+where, append([]any{at.Unix()}, args...)...)
+	return err
+}

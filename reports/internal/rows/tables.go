@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
+)
+
+// step is how many rows one statement inserts: 17 parameters each, of the 32,766 that SQLite allows.
+const step = 200
+
+const secondsOfDay = 24 * 60 * 60
+
+// marks are n groups of placeholders, for a list of values.
+func marks(n, columns int) string {
+	group := "(" + strings.TrimSuffix(strings.Repeat("?, ", columns), ", ") + ")"
+	return strings.TrimSuffix(strings.Repeat(group+", ", n), ", ")
+}
+
+func readBefore(ctx context.Context, tx *sqldb.Tx, object int64) (before []stored, ns int64, err error) {
+	rows, err := tx.Query(ctx, `SELECT ns, source, policy, severity, result, suppressed, fingerprint FROM results WHERE object = ?`, object)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = rows.Close() }() // errors of reading are those of Err
+	for rows.Next() {
+		var row stored
+		if err := rows.Scan(&ns, &row.source, &row.policy, &row.severity, &row.result, &row.suppressed, &row.fingerprint); err != nil {
+			return nil, 0, err
+		}
+		before = append(before, row)
+	}
+	return before, ns, rows.Err()
+}
+
+// longest is how much of a text is kept to be asked for, in bytes. Its number stands for the whole.
+const longest = 4 << 10
+
+// nameOf is what the database can hold of a text: no zero bytes, no broken characters, and not all of a long one.
+func nameOf(text string) string {
+	text = strings.ReplaceAll(text, "\x00", "")
+	if len(text) > longest {
+		text = text[:longest]
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+// numbersOf returns the numbers of texts, and gives one to those that are new.
+func numbersOf(ctx context.Context, tx *sqldb.Tx, texts []string) (map[string]int64, error) {
+	bySum := make(map[string]string, len(texts))
+	sums := make([]string, 0, len(texts))
+	for _, text := range texts {
+		sum := sha256.Sum256([]byte(text))
+		sums = append(sums, hex.EncodeToString(sum[:]))
+		bySum[sums[len(sums)-1]] = text
+	}
+	numbers := make(map[string]int64, len(texts))
+	for part := range slices.Chunk(sums, 10*step) {
+		if err := readNumbers(ctx, tx, part, bySum, numbers); err != nil {
+			return nil, err
+		}
+	}
+	if len(numbers) == len(bySum) {
+		return numbers, nil
+	}
+	var last int64
+	if err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(id), 0) FROM names`).Scan(&last); err != nil {
+		return nil, err
+	}
+	var fresh []any
+	for _, sum := range sums {
+		text := bySum[sum]
+		if _, known := numbers[text]; !known {
+			last++
+			numbers[text] = last
+			fresh = append(fresh, last, sum, nameOf(text))
+		}
+	}
+	for part := range slices.Chunk(fresh, 3*step) {
+		if _, err := tx.Exec(ctx, `INSERT INTO names (id, sha, s) VALUES `+marks(len(part)/3, 3), part...); err != nil {
+			return nil, err
+		}
+	}
+	return numbers, nil
+}
+
+func readNumbers(ctx context.Context, tx *sqldb.Tx, sums []string, bySum map[string]string, numbers map[string]int64) error {
+	args := make([]any, 0, len(sums))
+	for _, sum := range sums {
+		args = append(args, sum)
+	}
+	rows, err := tx.Query(ctx, `SELECT id, sha FROM names WHERE sha IN `+marks(1, len(args)), args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // errors of reading are those of Err
+	for rows.Next() {
+		var id int64
+		var sum string
+		if err := rows.Scan(&id, &sum); err != nil {
+			return err
+		}
+		numbers[bySum[sum]] = id
+	}
+	return rows.Err()
+}
+
+func fingerprints(rows []stored) []string {
+	found := make([]string, 0, len(rows))
+	for i := range rows {
+		found = append(found, rows[i].fingerprint)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// see notes that fingerprints are there now, and returns when each was first.
+func see(ctx context.Context, tx *sqldb.Tx, ns int64, after []stored, at time.Time) (map[string]int64, error) {
+	seen := map[string]int64{}
+	for part := range slices.Chunk(fingerprints(after), step) {
+		args := []any{ns}
+		for _, fingerprint := range part {
+			args = append(args, fingerprint)
+		}
+		if err := readSeen(ctx, tx, args, seen); err != nil {
+			return nil, err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE first_seen SET last = ? WHERE ns = ? AND fingerprint IN `+marks(1, len(part)), append([]any{at.Unix()}, args...)...); err != nil {
+			return nil, err
+		}
+		var fresh []any
+		for _, fingerprint := range part {
+			if _, known := seen[fingerprint]; !known {
+				seen[fingerprint] = at.Unix()
+				fresh = append(fresh, ns, fingerprint, at.Unix(), at.Unix())
+			}
+		}
+		if len(fresh) == 0 {
+			continue
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO first_seen (ns, fingerprint, at, last) VALUES `+marks(len(fresh)/4, 4), fresh...); err != nil {
+			return nil, err
+		}
+	}
+	return seen, nil
+}
+
+func readSeen(ctx context.Context, tx *sqldb.Tx, args []any, seen map[string]int64) error {
+	rows, err := tx.Query(ctx, `SELECT fingerprint, at FROM first_seen WHERE ns = ? AND fingerprint IN `+marks(1, len(args)-1), args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // errors of reading are those of Err
+	for rows.Next() {
+		var fingerprint string
+		var at int64
+		if err := rows.Scan(&fingerprint, &at); err != nil {
+			return err
+		}
+		seen[fingerprint] = at
+	}
+	return rows.Err()
+}
+
+// insertRows writes the rows in the order of their policies, in which their index is cheapest to fill.
+func insertRows(ctx context.Context, tx *sqldb.Tx, object, ns int64, after []stored, seen map[string]int64) error {
+	order := make([]int, len(after))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(after[a].policy - after[b].policy) })
+	for part := range slices.Chunk(order, step) {
+		args := make([]any, 0, 16*len(part))
+		for _, i := range part {
+			row := &after[i]
+			var score sql.NullFloat64
+			if row.row.Score != nil {
+				score = sql.NullFloat64{Float64: *row.row.Score, Valid: true}
+			}
+			ts := sql.NullInt64{Int64: row.row.Time.Unix(), Valid: !row.row.Time.IsZero()}
+			args = append(args, object, i, ns, row.source, row.policy, row.rule, row.category, int(row.severity), int(row.result), score, ts,
+				seen[row.fingerprint], row.resKind, row.resName, row.fingerprint, row.suppressed)
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO results (object, i, ns, source, policy, rule, category, severity, result, score, ts,
+			first_seen, res_kind, res_name, fingerprint, suppressed) VALUES `+marks(len(part), 16), args...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count changes the counts of policies by the difference between two states.
+func count(ctx context.Context, tx *sqldb.Tx, ns int64, before, after []stored) error {
+	differences := map[counted]int64{}
+	for i := range before {
+		differences[counted{before[i].policy, before[i].result, before[i].suppressed}]--
+	}
+	for i := range after {
+		differences[counted{after[i].policy, after[i].result, after[i].suppressed}]++
+	}
+	var args []any
+	lower := false
+	for key, n := range differences {
+		if n == 0 {
+			continue
+		}
+		lower = lower || n < 0
+		for _, place := range []int64{ns, 0} {
+			args = append(args, place, key.policy, int(key.result), key.suppressed, n)
+		}
+	}
+	end := tx.AddTo("counts", []string{"ns", "policy", "result", "suppressed"}, []string{"n"})
+	for part := range slices.Chunk(args, 5*step) {
+		if _, err := tx.Exec(ctx, `INSERT INTO counts (ns, policy, result, suppressed, n) VALUES `+marks(len(part)/5, 5)+end, part...); err != nil {
+			return err
+		}
+	}
+	if !lower {
+		return nil
+	}
+	for key, n := range differences {
+		if n >= 0 {
+			continue
+		}
+		_, err := tx.Exec(ctx, `DELETE FROM counts WHERE ns IN (?, 0) AND policy = ? AND result = ? AND suppressed = ? AND n = 0`, ns, key.policy, int(key.result), key.suppressed)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openDay makes sure that today has rows: the first write of a day begins with what the last day ended with.
+func openDay(ctx context.Context, tx *sqldb.Tx, at time.Time) (int64, error) {
+	var last sql.NullInt64
+	if err := tx.QueryRow(ctx, `SELECT MAX(day) FROM daily`).Scan(&last); err != nil {
+		return 0, err
+	}
+	today := max(at.Unix()/secondsOfDay, last.Int64) // a clock that was set back does not open a day behind the last
+	if !last.Valid || last.Int64 == today {
+		return today, nil
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO daily (day, ns, source, severity, result, suppressed, n, added, fixed)
+		SELECT d.day + ?, d.ns, d.source, d.severity, d.result, d.suppressed, d.n, 0, 0 FROM daily d WHERE d.day = ? AND d.n > 0`, today-last.Int64, last.Int64)
+	return today, err
+}
+
+// course is what a day changes.
+type course struct{ open, added, fixed int64 }
+
+func of(days map[group]*course, key group) *course {
+	if days[key] == nil {
+		days[key] = &course{}
+	}
+	return days[key]
+}
+
+func countCourse(days map[group]*course, before, after []stored) {
+	for i := range before {
+		of(days, before[i].group).open--
+	}
+	for i := range after {
+		of(days, after[i].group).open++
+	}
+}
+
+func addCourse(ctx context.Context, tx *sqldb.Tx, day, ns int64, days map[group]*course) error {
+	var args []any
+	for key, change := range days {
+		if *change != (course{}) {
+			args = append(args, day, ns, key.source, int(key.severity), int(key.result), key.suppressed, change.open, change.added, change.fixed)
+		}
+	}
+	end := tx.AddTo("daily", []string{"day", "ns", "source", "severity", "result", "suppressed"}, []string{"n", "added", "fixed"})
+	for part := range slices.Chunk(args, 9*step) {
+		if _, err := tx.Exec(ctx, `INSERT INTO daily (day, ns, source, severity, result, suppressed, n, added, fixed) VALUES `+marks(len(part)/9, 9)+end, part...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
