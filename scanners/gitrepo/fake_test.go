@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/scanyard/scanyard/podkit/retry"
 )
 
 // now is the time of all tests.
@@ -127,8 +129,8 @@ func run(t *testing.T, env map[string]string, args ...string) *scan {
 	clock := now
 	s.err = Run(t.Context(), Process{
 		Args: append([]string{"--file-output", s.dir}, args...), Env: func(n string) string { return env[n] }, Stderr: &stderr,
-		Transport: http.DefaultTransport,
-		Clock: Clock{Now: func() time.Time { return clock }, Sleep: func(ctx context.Context, d time.Duration) error {
+		Transport: http.DefaultTransport, Random: func() float64 { return 1 },
+		Clock: retry.Clock{Now: func() time.Time { return clock }, Sleep: func(ctx context.Context, d time.Duration) error {
 			s.slept = append(s.slept, d)
 			clock = clock.Add(d)
 			return ctx.Err()

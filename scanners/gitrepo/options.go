@@ -39,7 +39,7 @@ type options struct {
 	ignoreGroups map[int64]bool
 	obeyLimit    bool
 	annotate     bool
-	// since and until count back from now; nil is no bound.
+	// since and until count back from now; nil means no bound.
 	since, until *time.Duration
 }
 
@@ -122,7 +122,7 @@ func ids(into map[int64]bool) func(string) error {
 		for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ' ' }) {
 			id, err := strconv.ParseInt(part, 10, 64)
 			if err != nil {
-				return fmt.Errorf("%q is no ID", part)
+				return fmt.Errorf("%q is not an ID", part)
 			}
 			into[id] = true
 		}
@@ -151,7 +151,7 @@ var (
 func parseDuration(s string) (time.Duration, error) {
 	m := durationForm.FindStringSubmatch(s)
 	if m == nil {
-		return 0, fmt.Errorf("%q is no duration; write numbers with the units m, h, d, w, as 2h45m or 7d", s)
+		return 0, fmt.Errorf("%q is not a duration; write numbers with the units m, h, d, w, as 2h45m or 7d", s)
 	}
 	var sum float64
 	for _, p := range durationPart.FindAllStringSubmatch(m[2], -1) {

@@ -54,10 +54,10 @@ func TestCommandLine(t *testing.T) {
 		"NoOutput":       {"--git-type github --organization a", "--file-output is missing"},
 		"BadURL":         {"--file-output /tmp --git-type gitlab --url gitlab.com", "--url must be an address"},
 		"NoTime":         {"--file-output /tmp --git-type github --organization a --activity-since-duration 1d --activity-until-duration 2d", "there is no time between"},
-		"BadDuration":    {"--file-output /tmp --git-type github --organization a --activity-since-duration yesterday", "is no duration"},
+		"BadDuration":    {"--file-output /tmp --git-type github --organization a --activity-since-duration yesterday", "is not a duration"},
 		"UnknownOption":  {"--file-output /tmp --git-type github --organisation a", "organisation"},
 		"Stray":          {"--file-output /tmp --git-type github --organization a b", `parameter "b"`},
-		"BadID":          {"--file-output /tmp --git-type github --organization a --ignore-repos acme/a", "is no ID"},
+		"BadID":          {"--file-output /tmp --git-type github --organization a --ignore-repos acme/a", "is not an ID"},
 		"UnsetVariable":  {"--file-output /tmp --git-type github --organization a --access-token $(GITHUB_TOKEN)", "names a variable that is not set"},
 		"BadBool":        {"--file-output /tmp --git-type github --organization a --obey-rate-limit maybe", "maybe"},
 	}

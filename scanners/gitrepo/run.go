@@ -10,21 +10,18 @@ import (
 	"io"
 	"net/http"
 	"time"
-)
 
-// Clock is time as a scan sees it.
-type Clock struct {
-	Now func() time.Time
-	// Sleep returns after a while, or with the context's error.
-	Sleep func(context.Context, time.Duration) error
-}
+	"github.com/scanyard/scanyard/podkit/retry"
+)
 
 // Process is what a scan gets from its surroundings.
 type Process struct {
-	Args      []string
-	Env       func(string) string
-	Stderr    io.Writer
-	Clock     Clock
+	Args   []string
+	Env    func(string) string
+	Stderr io.Writer
+	Clock  retry.Clock
+	// Random is the jitter of pauses, from 0 to below 1. Nil is chance.
+	Random    func() float64
 	Transport http.RoundTripper
 }
 
@@ -92,7 +89,7 @@ func (o *options) leavesOut(f found, now time.Time) bool {
 
 // newSource sets up the client of a server; the second result is the product's name in findings.
 func newSource(o *options, p Process, log func(string, ...any)) (source, string, error) {
-	transport := &polite{next: p.Transport, clock: p.Clock, obey: o.obeyLimit, log: log, token: o.token}
+	transport := &polite{next: p.Transport, clock: p.Clock, random: p.Random, obey: o.obeyLimit, log: log, token: o.token}
 	if o.gitType == gitLab {
 		s, err := newGitLab(o, transport)
 		return s, "GitLab", err

@@ -10,13 +10,16 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/scanyard/scanyard/podkit/retry"
 )
 
 const (
 	// attempts is how often a request is sent while the server or the network fails.
 	attempts = 5
-	// firstPause doubles with each attempt: 1, 2, 4, 8 seconds.
-	firstPause = time.Second
+	// firstPause doubles with each attempt: about 1, 2, 4, 8 seconds.
+	firstPause   = time.Second
+	longestPause = 8 * time.Second
 	// secondaryPause is what GitHub asks for where a limit says nothing about its end.
 	secondaryPause = time.Minute
 	// longestWait is more than the hour of GitHub's limit; a server that asks for more is not waited for.
@@ -47,10 +50,11 @@ func (e *LimitError) Error() string {
 // polite sends requests again where that helps, and keeps to rate limits. All requests of this package read, so
 // sending them twice does no harm.
 type polite struct {
-	next  http.RoundTripper
-	clock Clock
-	obey  bool
-	log   func(format string, args ...any)
+	next   http.RoundTripper
+	clock  retry.Clock
+	random func() float64
+	obey   bool
+	log    func(format string, args ...any)
 	// host is the only one that gets the token, in a header.
 	host, header, token string
 }
@@ -62,10 +66,15 @@ func (p *polite) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p.token != "" && req.URL.Host == p.host {
 		req.Header.Set(p.header, p.token)
 	}
-	pause := firstPause
-	for try := 1; ; try++ {
+	loop := retry.Policy{
+		First: firstPause, Longest: longestPause, Attempts: attempts, Clock: p.clock, Random: p.random,
+		Notice: func(err error, pause time.Duration) {
+			p.log("%s: %v; trying again in %s", req.URL.Redacted(), err, pause.Round(time.Millisecond))
+		},
+	}.Begin()
+	for {
 		resp, err := p.sendWithinLimit(ctx, req)
-		var failed string
+		var failed error
 		switch {
 		case isFinal(err):
 			return nil, err
@@ -75,24 +84,25 @@ func (p *polite) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 			return nil, ctx.Err()
 		case err != nil:
-			failed = "no answer"
+			failed = errors.New("no answer")
 		case resp.StatusCode >= http.StatusInternalServerError:
-			failed = resp.Status
+			failed = errors.New(resp.Status)
 		default:
 			resp.Body = http.MaxBytesReader(nil, resp.Body, largestAnswer)
 			return resp, nil
 		}
-		if try == attempts {
-			return resp, err
+		if wait := loop.Wait(ctx, failed, 0); wait != nil {
+			if loop.Attempts() >= attempts {
+				return resp, err // the client library says what is wrong
+			}
+			if resp != nil {
+				drop(resp)
+			}
+			return nil, wait
 		}
 		if resp != nil {
 			drop(resp)
 		}
-		p.log("%s: %s; trying again in %s", req.URL.Redacted(), failed, pause)
-		if err := p.clock.Sleep(ctx, pause); err != nil {
-			return nil, err
-		}
-		pause *= 2
 	}
 }
 

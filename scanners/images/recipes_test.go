@@ -38,6 +38,9 @@ func TestAllRecipes(t *testing.T) {
 			if r.Base == "" && (r.User != "65532:65532" || !r.Accounts) {
 				t.Error("images that are not a vendor's run as nonroot")
 			}
+			if uid, _, _ := strings.Cut(r.User, ":"); uid == "" || uid == "0" {
+				t.Errorf("user %q: each image says as whom it runs, and none as root", r.User)
+			}
 			for _, f := range r.Files {
 				if strings.HasSuffix(f.Source, ".sh") && f.Mode != "0755" {
 					t.Errorf("%s is not executable", f.Path)

@@ -10,15 +10,15 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/retry"
 	"github.com/scanyard/scanyard/scanners/gitrepo"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	ctx, stop := process.Context(context.Background())
 	// Proxies come from the environment, as everywhere. A server that takes a request and says nothing is given up.
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
@@ -26,26 +26,15 @@ func main() {
 	}
 	err := gitrepo.Run(ctx, gitrepo.Process{
 		Args: os.Args[1:], Env: os.Getenv, Stderr: os.Stderr,
-		Clock: gitrepo.Clock{Now: time.Now, Sleep: sleep}, Transport: transport,
+		Clock: retry.Clock{}.WithDefaults(), Transport: transport,
 	})
 	stop()
 	if err == nil || gitrepo.IsHelp(err) {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "git-repo-scanner:", err)
+	fmt.Fprintln(os.Stderr, "git-repo-scanner: "+process.Sentence(err))
 	if _, ok := errors.AsType[*gitrepo.UsageError](err); ok {
 		os.Exit(2)
 	}
 	os.Exit(1)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +31,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/scanyard/scanyard/scanners/internal/debian"
 	"github.com/scanyard/scanyard/scanners/internal/debian/debtest"
 )
 
@@ -438,8 +440,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"ToolUnknown":     {"a version that is not there", func(w *world) { w.edit("scanners/images/fromproxy/image.yaml", "v1.2.3", "v1.2.4") }, []string{"lock", "fromproxy"}, []string{"recipe fromproxy", "example.com/tool@v1.2.4"}},
 		"BaseUnknown":     {"a vendor's image that is not there", func(w *world) { w.edit("scanners/images/vendor/image.yaml", "thing:1.2", "thing:9") }, []string{"lock", "vendor"}, []string{"recipe vendor", "thing:9"}},
 		"PackageUnknown":  {"a package that is not there", func(w *world) { w.recipe("packaged", "debian: {packages: [tol]}\n") }, []string{"lock", "packaged"}, []string{"recipe packaged", "no package tol"}},
-		"RecipeUnknown":   {"a name that is no recipe", func(*world) {}, []string{"build", "helo"}, []string{"recipe helo", `see "images list"`}},
-		"RecipePath":      {"a path is no name", func(*world) {}, []string{"build", "../images/hello"}, []string{"is no recipe's name"}},
+		"RecipeUnknown":   {"a name that is not a recipe", func(*world) {}, []string{"build", "helo"}, []string{"recipe helo", `see "images list"`}},
+		"RecipePath":      {"a path is not a valid name", func(*world) {}, []string{"build", "../images/hello"}, []string{"is not a recipe's name"}},
 		"RecipeMisspelt":  {"a field that is not known", func(w *world) { w.recipe("hello", "programmes: []\n") }, []string{"build", "hello"}, []string{"recipe hello", "programmes"}},
 		"PlatformUnknown": {"a platform that cannot be built", func(*world) {}, []string{"build", "hello", "--platform", "linux/sparc"}, []string{"linux/sparc", "linux/arm64"}},
 		"PlatformOther":   {"a platform that a recipe has not", func(w *world) { w.edit("scanners/images/hello/image.yaml", "title", "platforms: [linux/amd64]\ntitle") }, []string{"build", "hello", "--platform", "linux/arm64"}, []string{"is for [linux/amd64] only"}},
@@ -514,18 +516,42 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestMirrorsOfTheMachine: no host is built in; flags come before what apt says.
+func TestMirrorsOfTheMachine(t *testing.T) {
+	apt := fstest.MapFS{"sources.list": {Data: []byte("deb http://apt.example/debian trixie main\n")}}
+	for name, tc := range map[string]struct {
+		o    options
+		want map[string]string
+	}{
+		"Nothing":  {options{environment: environment{Apt: fstest.MapFS{}}}, map[string]string{}},
+		"Apt":      {options{environment: environment{Apt: apt}}, map[string]string{"debian": "http://apt.example/debian", "debian-security": "http://apt.example/debian-security"}},
+		"Flag":     {options{environment: environment{Apt: apt}, mirror: "http://flag.example/debian/"}, map[string]string{"debian": "http://flag.example/debian/", "debian-security": "http://flag.example/debian-security"}},
+		"Security": {options{environment: environment{Apt: apt}, securityMirror: "http://s.example/x"}, map[string]string{"debian": "http://apt.example/debian", "debian-security": "http://s.example/x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.o.mirrors()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestRealMirror builds an image of the committed lock with packages of a real Debian mirror, which IMAGES_MIRROR
-// names, and looks whether the mirror's signed lists can be read.
+// names, or "machine" for the one that apt uses, and looks whether the mirror's signed lists can be read.
 func TestRealMirror(t *testing.T) {
 	mirror := os.Getenv("IMAGES_MIRROR")
-	if mirror == "" {
-		t.Skip("set IMAGES_MIRROR to the address of a Debian mirror, as http://deb.debian.org/debian")
+	if mirror == "" || mirror == "machine" && len(debian.MachineMirrors(os.DirFS("/etc/apt"))) == 0 {
+		t.Skip("set IMAGES_MIRROR to the address of a Debian mirror, or to machine where apt has one")
+	}
+	var mirrors []string
+	if mirror != "machine" {
+		mirrors = []string{"--mirror", mirror}
 	}
 	run := func(args ...string) error {
-		cmd := newCommand(environment{Environ: os.Environ(), LookupEnv: os.LookupEnv, Now: time.Now()})
+		cmd := newCommand(environment{Environ: os.Environ(), LookupEnv: os.LookupEnv, Now: time.Now(), Apt: os.DirFS("/etc/apt")})
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
-		cmd.SetArgs(append(args, "--cache", t.TempDir(), "--mirror", mirror, "--security-mirror", mirror+"-security"))
+		cmd.SetArgs(slices.Concat(args, []string{"--cache", t.TempDir()}, mirrors))
 		return cmd.ExecuteContext(t.Context())
 	}
 	out := t.TempDir()

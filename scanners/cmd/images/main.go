@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,7 +18,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := newCommand(environment{Environ: os.Environ(), LookupEnv: os.LookupEnv, Now: time.Now()}).ExecuteContext(ctx)
+	err := newCommand(environment{Environ: os.Environ(), LookupEnv: os.LookupEnv, Now: time.Now(), Apt: os.DirFS("/etc/apt")}).ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
@@ -30,6 +31,8 @@ type environment struct {
 	Environ   []string
 	LookupEnv func(string) (string, bool)
 	Now       time.Time
+	// Apt is the folder with what apt is told about mirrors.
+	Apt fs.FS
 }
 
 func newCommand(env environment) *cobra.Command {
@@ -44,8 +47,8 @@ func newCommand(env environment) *cobra.Command {
 	f.StringVar(&o.root, "root", "", "the repository's root, with go.work (default: found from the current folder upwards)")
 	f.StringVar(&o.recipes, "recipes", "", "the folder of recipes (default: scanners/images below the root)")
 	f.StringVar(&o.cache, "cache", "", "where Debian packages are kept (default: in the user's cache folder)")
-	f.StringVar(&o.mirror, "mirror", "http://deb.debian.org/debian", "the Debian archive; packages are checked, so plain HTTP is safe")
-	f.StringVar(&o.securityMirror, "security-mirror", "http://deb.debian.org/debian-security", "the archive of Debian's security updates")
+	f.StringVar(&o.mirror, "mirror", "", "the Debian archive (default: that of this machine's apt); packages are checked, so plain HTTP is safe")
+	f.StringVar(&o.securityMirror, "security-mirror", "", "the archive of Debian's security updates (default: that of this machine's apt, or the one beside --mirror)")
 	f.BoolVar(&o.insecure, "insecure", false, "allow registries without TLS (those on this machine may be anyway)")
 	root.AddCommand(newList(o), newBuild(o), newPush(o), newLock(o))
 	return root

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -103,7 +104,7 @@ func (o *options) selected(names []string) ([]*recipe.Recipe, error) {
 	var all []*recipe.Recipe
 	for _, n := range names {
 		if n != filepath.Base(n) {
-			return nil, fmt.Errorf("%q is no recipe's name; see \"images list\"", n)
+			return nil, fmt.Errorf("%q is not a recipe's name; see \"images list\"", n)
 		}
 		r, err := recipe.Load(filepath.Join(o.recipes, n))
 		if err != nil {
@@ -141,9 +142,25 @@ func (o *options) progress(w io.Writer) func(string, ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 }
 
+// mirrors are those of the flags, and else those of the machine. Without either none is known, which
+// matters to recipes with packages only.
+func (o *options) mirrors() map[string]string {
+	mirrors := map[string]string{}
+	if o.Apt != nil {
+		mirrors = debian.MachineMirrors(o.Apt)
+	}
+	if o.mirror != "" {
+		mirrors[debian.ArchiveMain] = o.mirror
+		mirrors[debian.ArchiveSecurity] = strings.TrimSuffix(o.mirror, "/") + "-security"
+	}
+	if o.securityMirror != "" {
+		mirrors[debian.ArchiveSecurity] = o.securityMirror
+	}
+	return mirrors
+}
+
 func (o *options) debian(w io.Writer) *debian.Client {
-	mirrors := map[string]string{"debian": o.mirror, "debian-security": o.securityMirror}
-	c := debian.NewClient(mirrors, o.cache, o.Now, o.progress(w))
+	c := debian.NewClient(o.mirrors(), o.cache, o.Now, o.progress(w))
 	c.AllowExpired = o.allowExpired
 	return c
 }

@@ -280,7 +280,7 @@ func has(file string, want fileHash) (bool, error) {
 func (c *Client) get(ctx context.Context, archive, path string) (io.ReadCloser, error) {
 	mirror, ok := c.Mirrors[archive]
 	if !ok {
-		return nil, fmt.Errorf("no mirror is known for archive %q", archive)
+		return nil, fmt.Errorf("no mirror is known for archive %q: this machine's apt uses none; name one with --mirror", archive)
 	}
 	// Names of files hold plus signs and tildes, which an address keeps as they are.
 	u, err := url.Parse(mirror)

@@ -143,7 +143,7 @@ func stanzas(r io.Reader, f func(map[string]string) error) error {
 		default:
 			name, value, ok := strings.Cut(line, ":")
 			if !ok {
-				return fmt.Errorf("line %.60q is no field", line)
+				return fmt.Errorf("line %.60q is not a field", line)
 			}
 			last = name
 			fields[name] = strings.TrimSpace(value)

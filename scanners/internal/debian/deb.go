@@ -33,7 +33,7 @@ const maxDictionary = 128 << 20
 func unpack(r io.Reader, tree *layer.Tree) error {
 	magic := make([]byte, len(arMagic))
 	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != arMagic {
-		return errors.New("is no Debian package")
+		return errors.New("is not a Debian package")
 	}
 	found := false
 	for i := 0; ; i++ {

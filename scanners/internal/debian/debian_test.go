@@ -182,8 +182,8 @@ func TestHostilePackages(t *testing.T) {
 		deb []byte
 		err string
 	}{
-		"Empty":          {nil, "is no Debian package"},
-		"HTML":           {[]byte("<html>not found</html>"), "is no Debian package"},
+		"Empty":          {nil, "is not a Debian package"},
+		"HTML":           {[]byte("<html>not found</html>"), "is not a Debian package"},
 		"NoData":         {debtest.Ar(debtest.Member{Name: "debian-binary", Content: []byte("2.0\n")}), "has no files"},
 		"WrongFormat":    {debtest.Ar(debtest.Member{Name: "debian-binary", Content: []byte("3.0\n")}), `has format "3.0"`},
 		"WrongOrder":     {debtest.Ar(debtest.Member{Name: "data.tar", Content: nil}), "has format"},

@@ -100,7 +100,7 @@ func newRelease(f map[string]string) (*release, error) {
 		}
 		size, err := strconv.ParseInt(parts[1], 10, 64)
 		if err != nil || len(parts[0]) != 64 {
-			return nil, fmt.Errorf("its line %q is no hash", line)
+			return nil, fmt.Errorf("its line %q is not a hash", line)
 		}
 		rel.files[parts[2]] = fileHash{parts[0], size}
 	}

@@ -56,7 +56,7 @@ func (c *libraries) check(name string) error {
 	}
 	f, err := elf.NewFile(content)
 	if err != nil {
-		return nil //nolint:nilerr // a script, or anything else that is no ELF file
+		return nil //nolint:nilerr // a script, or anything else that is not an ELF file
 	}
 	needed, err := f.ImportedLibraries()
 	if err != nil {

@@ -169,7 +169,7 @@ func (t *Tree) hardLink(name, target string) error {
 		old = t.entries[from]
 	}
 	if old == nil || old.kind != tar.TypeReg {
-		return fmt.Errorf("%s: is a hard link to %s, which is no file of this layer", name, target)
+		return fmt.Errorf("%s: is a hard link to %s, which is not a file of this layer", name, target)
 	}
 	if p == "" || t.entries[p] != nil {
 		return fmt.Errorf("%s: is there already", name)

@@ -168,7 +168,7 @@ func TestHostileEntries(t *testing.T) {
 		"LinkOutAndBack":    {entries: []tar.Header{{Name: "b", Typeflag: tar.TypeSymlink, Linkname: "../etc"}}, err: "leads out of the root"},
 		"LinkCircle":        {entries: []tar.Header{{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "b"}, {Name: "b", Typeflag: tar.TypeSymlink, Linkname: "a"}, {Name: "a/x", Typeflag: tar.TypeReg}}, err: "too many links"},
 		"HardLinkOut":       {entries: []tar.Header{{Name: "a", Typeflag: tar.TypeLink, Linkname: "../etc/shadow"}}, err: "leads out of the root"},
-		"HardLinkToNothing": {entries: []tar.Header{{Name: "a", Typeflag: tar.TypeLink, Linkname: "etc/shadow"}}, err: "which is no file of this layer"},
+		"HardLinkToNothing": {entries: []tar.Header{{Name: "a", Typeflag: tar.TypeLink, Linkname: "etc/shadow"}}, err: "which is not a file of this layer"},
 		"ThroughAFile":      {entries: []tar.Header{{Name: "a", Typeflag: tar.TypeReg}, {Name: "a/b", Typeflag: tar.TypeReg}}, err: "on its way is a file"},
 		"DeepThroughAFile":  {entries: []tar.Header{{Name: "a", Typeflag: tar.TypeReg}, {Name: "a/b/c", Typeflag: tar.TypeReg}}, err: "on its way is a file"},
 		"Twice":             {entries: []tar.Header{{Name: "a", Typeflag: tar.TypeReg}, {Name: "./a", Typeflag: tar.TypeReg}}, err: "is there already"},
