@@ -12,26 +12,22 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 
-	"github.com/scanyard/scanyard/apis/transfer"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/lurker"
+	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 const (
 	// patience is how long storage that does not answer is waited for: hours of
 	// scanning hang on this one upload.
 	patience = time.Hour
-	// terminationLog is where kubelet takes a container's last words from.
-	terminationLog = "/dev/termination-log"
 
 	usage = `lurker uploads the result of the scanner that runs beside it in a pod.
 
@@ -47,23 +43,21 @@ Environment:
   POD_NAME                 name of the pod; HOSTNAME is used where it is not set
   UPLOAD_URL_ENDPOINT      optional: where to get a fresh URL when the first has expired
   UPLOAD_URL_ENDPOINT_CA   certificate to trust there, PEM
+  SCANNER_LOG_UPLOAD_URL   optional: presigned URL to PUT the end of the scanner's log to
 `
 )
 
 func main() {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
+	ctx, stop := process.Context(context.Background())
 	err := run(ctx, os.Args[1:], os.Getenv, log)
-	if errors.Is(err, flag.ErrHelp) {
+	stop()
+	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return
 	}
-	if err != nil {
-		text := transfer.Redact(err.Error())
-		log.Error(text)
-		_ = os.WriteFile(terminationLog, []byte(text), 0o600) //nolint:gosec // G703: a constant path, which is only there in a pod
-		os.Exit(1)                                            //nolint:gocritic // the context has ended by now
-	}
+	// Of codes that say not to try again the Job of a scanner knows nothing.
+	process.TerminationLog.Fail(os.Stderr, "lurker", err)
+	os.Exit(1)
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, log *slog.Logger) error {
@@ -87,19 +81,19 @@ func run(ctx context.Context, args []string, getenv func(string) string, log *sl
 	case *container == "":
 		return errors.New("--container is empty: name the scanner's container")
 	case *file == "" || !filepath.IsAbs(*file):
-		return fmt.Errorf("--file %q is no absolute path", *file)
+		return fmt.Errorf("--file %q is not an absolute path", *file)
 	case *to == "":
 		return errors.New("--url is empty: give the presigned URL to upload to")
 	case pod == "":
 		return errors.New("neither POD_NAME nor HOSTNAME is set: the lurker cannot tell its pod")
-	case getenv("NAMESPACE") == "":
+	case getenv(process.EnvNamespace) == "":
 		return errors.New("NAMESPACE is not set")
 	}
 	l, err := newLurker(pod, getenv, log)
 	if err != nil {
 		return err
 	}
-	l.Container, l.File, l.URL = *container, *file, transfer.URL(*to)
+	l.Container, l.File, l.URL, l.LogURL = *container, *file, transfer.URL(*to), transfer.URL(getenv(jobs.EnvLogUpload))
 	return l.Run(ctx)
 }
 
@@ -119,7 +113,7 @@ func newLurker(pod string, getenv func(string) string, log *slog.Logger) (*lurke
 		return nil, err
 	}
 	l := &lurker.Lurker{
-		Pods: core.Pods(getenv("NAMESPACE")), Pod: pod, Clock: clock.RealClock{}, Log: log,
+		Pods: core.Pods(getenv(process.EnvNamespace)), Pod: pod, Log: log,
 		Upload: func(ctx context.Context, to transfer.URL, size int64, open func() (io.ReadCloser, error)) error {
 			return client.Upload(ctx, to, size, open, http.Header{})
 		},
@@ -127,7 +121,7 @@ func newLurker(pod string, getenv func(string) string, log *slog.Logger) (*lurke
 	if endpoint := getenv(jobs.EnvUploadEndpoint); endpoint != "" {
 		l.Fresh = lurker.Endpoint{
 			URL: endpoint, CA: getenv(jobs.EnvUploadCA), TokenFile: filepath.Join(jobs.UploadTokenDir, jobs.UploadTokenFile),
-			Clock: clock.RealClock{}, Log: log,
+			Log: log,
 		}.Fresh
 	}
 	return l, nil

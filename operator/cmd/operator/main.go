@@ -27,10 +27,6 @@ docs/configuration.md lists them all.
 Flags:
 `
 
-// gcPercent trades a little CPU time, of which the operator needs little, for memory:
-// most of it holds what the caches keep of ended Scans. GOGC overrides it.
-const gcPercent = 30
-
 func main() { os.Exit(run()) }
 
 func run() int {
@@ -56,7 +52,7 @@ func run() int {
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
 	log := ctrl.Log.WithName("setup")
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		paceGC()
 	}
 	rest, err := config.GetConfig()
 	if err != nil {

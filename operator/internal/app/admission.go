@@ -16,10 +16,10 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/scanyard/scanyard/operator/internal/admission"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
+	"github.com/scanyard/scanyard/operator/internal/webhook"
 )
 
 // WebhookOptions say where the API server asks before it stores an object.
@@ -86,12 +86,12 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o 
 	if err != nil {
 		return err
 	}
-	server := webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert.TLS, nil }
 	}}})
-	server.Register(admission.Path, admission.NewHandler(admission.Checks(mgr.GetClient())))
+	server.Register(webhook.Path, webhook.NewHandler(webhook.Checks(mgr.GetClient())))
 	if err := mgr.Add(server); err != nil {
 		return err
 	}
-	return (&admission.Authority{Client: mgr.GetClient(), Name: w.Configuration, CA: []byte(cert.CA)}).SetupWithManager(mgr)
+	return (&webhook.Authority{Client: mgr.GetClient(), Name: w.Configuration, CA: []byte(cert.CA)}).SetupWithManager(mgr)
 }

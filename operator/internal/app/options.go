@@ -17,15 +17,18 @@ import (
 
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/scan"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
 // Options are all settings of the operator.
 type Options struct {
 	MetricsAddress string
-	HealthAddress  string
-	PprofAddress   string
-	LeaderElect    bool
+	// MetricsAuthentication serves metrics by HTTPS, to whom the API server lets get the path /metrics.
+	MetricsAuthentication bool
+	HealthAddress         string
+	PprofAddress          string
+	LeaderElect           bool
 	// Namespace is where the operator runs: its lease and its Secret are there.
 	Namespace string
 	Workers   int
@@ -36,7 +39,7 @@ type Options struct {
 	// PerScanAccess gives the parser and the hooks of each Scan an account of its own.
 	PerScanAccess bool
 
-	Scan    scan.Settings
+	Scan    life.Settings
 	Expiry  scan.Expiry
 	Storage store.Config
 	Jobs    jobs.Config
@@ -62,6 +65,7 @@ const (
 // BindFlags adds the flags, with their defaults.
 func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` that serves metrics; 0 switches them off")
+	fs.BoolVar(&o.MetricsAuthentication, "metrics-authentication", false, "serve metrics by HTTPS with a certificate of the process' own, to those only whose token the API server knows and whom it lets get the path /metrics")
 	fs.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` that serves /healthz and /readyz")
 	fs.StringVar(&o.PprofAddress, "pprof-bind-address", "", "`address` that serves profiles of the operator below /debug/pprof; empty switches them off; keep it on loopback")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "let one replica work at a time; needed with more than one")

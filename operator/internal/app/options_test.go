@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/scanyard/scanyard/operator/internal/access"
+	"github.com/scanyard/scanyard/operator/internal/rbac"
 )
 
 // working are settings that are enough.
@@ -142,7 +142,7 @@ func TestDefect57WatchNamespaces(t *testing.T) {
 // TestAccessMode: an account per Scan unless it is switched off.
 func TestAccessMode(t *testing.T) {
 	byDefault, off := read(t, nil), read(t, nil, "--per-scan-access=false")
-	if byDefault.accessMode() != access.PerScan || off.accessMode() != access.Shared {
+	if byDefault.accessMode() != rbac.PerScan || off.accessMode() != rbac.Shared {
 		t.Errorf("modes %v and %v, want one account per Scan by default", byDefault.accessMode(), off.accessMode())
 	}
 }

@@ -11,27 +11,27 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/scanyard/scanyard/operator/internal/scan"
+	"github.com/scanyard/scanyard/operator/internal/queue"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
 )
 
 // kueueGroup is the API group of Kueue.
 const kueueGroup = "kueue.x-k8s.io"
 
-// newGate returns what Scans wait before, with the limits that the settings say.
-func newGate(mgr ctrl.Manager, config *rest.Config, settings *tenancy.Source, o *Options, metrics prometheus.Registerer) (*scan.Gate, error) {
+// newQueue returns what Scans wait before, with the limits that the settings say.
+func newQueue(mgr ctrl.Manager, config *rest.Config, settings *tenancy.Source, o *Options, metrics prometheus.Registerer) (*queue.Queue, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	gate := scan.NewGate(scan.GateOptions{
+	q := queue.New(queue.Options{
 		Clock: clock.RealClock{}, AwaitLimits: true,
 		Kueue: func(ctx context.Context) (bool, error) { return servesGroup(ctx, d, kueueGroup) },
 	})
-	if err := metrics.Register(scan.NewQueueCollector(gate)); err != nil {
+	if err := metrics.Register(queue.NewCollector(q)); err != nil {
 		return nil, err
 	}
-	return gate, tenancy.NewQueueFeeder(mgr.GetCache(), settings, o.WatchNamespaces, gate.SetLimits).SetupWithManager(mgr)
+	return q, queue.NewFeeder(mgr.GetCache(), settings, o.WatchNamespaces, q.SetLimits).SetupWithManager(mgr)
 }
 
 // servesGroup says whether the API server has an API group.

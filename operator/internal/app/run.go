@@ -30,15 +30,17 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
-	"github.com/scanyard/scanyard/operator/internal/access"
-	"github.com/scanyard/scanyard/operator/internal/admission"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
+	"github.com/scanyard/scanyard/operator/internal/rbac"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
+	"github.com/scanyard/scanyard/operator/internal/scrape"
 	"github.com/scanyard/scanyard/operator/internal/store"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
 	"github.com/scanyard/scanyard/operator/internal/uploads"
+	"github.com/scanyard/scanyard/operator/internal/webhook"
+	"github.com/scanyard/scanyard/settings"
 )
 
 const (
@@ -81,19 +83,19 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	monitor := store.NewMonitor(storage, clock.RealClock{})
 	scanMetrics := scan.NewMetrics(metrics.Registry)
 	metrics.Registry.MustRegister(scan.NewStateCollector(mgr.GetCache(), scanMetrics))
-	gate, err := newGate(mgr, config, settings, &o, metrics.Registry)
+	waiting, err := newQueue(mgr, config, settings, &o, metrics.Registry)
 	if err != nil {
 		return err
 	}
 	r := scan.NewReconciler(scan.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{},
 		Storage: storage, Settings: o.Scan, Expiry: o.Expiry, Jobs: o.Jobs, Metrics: scanMetrics,
-		Access: o.accessMode(), Namespaces: o.WatchNamespaces, Tenancy: settings, Gate: gate,
+		Access: o.accessMode(), Namespaces: o.WatchNamespaces, Tenancy: settings, Queue: waiting, Health: monitor,
 	})
 	err = errors.Join(
 		mgr.Add(monitor),
 		r.SetupWithManager(ctx, mgr, o.Workers),
-		addSchedules(ctx, mgr, config, o.Workers),
+		addSchedules(ctx, mgr, config, settings, o.Workers),
 		tenancy.NewReconciler(tenancy.Options{
 			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Places: storage,
 		}).SetupWithManager(ctx, mgr, o.WatchNamespaces),
@@ -171,7 +173,7 @@ func newStore(c store.Config, tenants store.Tenants) (*store.Store, error) {
 func newManager(config *rest.Config, scheme *runtime.Scheme, o Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		Metrics:                       o.metrics(),
 		HealthProbeBindAddress:        o.HealthAddress,
 		PprofBindAddress:              o.PprofAddress,
 		LeaderElection:                o.LeaderElect,
@@ -183,11 +185,20 @@ func newManager(config *rest.Config, scheme *runtime.Scheme, o Options) (ctrl.Ma
 	})
 }
 
+// metrics says how they are served.
+func (o *Options) metrics() metricsserver.Options {
+	m := metricsserver.Options{BindAddress: o.MetricsAddress}
+	if o.MetricsAuthentication {
+		m.SecureServing, m.FilterProvider = true, scrape.NewFilter
+	}
+	return m
+}
+
 // cache says what is read of which namespaces. Cluster-scoped kinds are read in any case.
 func (o *Options) cache() cache.Options {
 	c := cache.Options{ByObject: cacheOptions(), ReaderFailOnMissingInformer: true}
 	if o.Webhook.Service != "" {
-		maps.Copy(c.ByObject, admission.CacheOptions(o.Webhook.Configuration))
+		maps.Copy(c.ByObject, webhook.CacheOptions(o.Webhook.Configuration))
 	}
 	for _, n := range o.WatchNamespaces {
 		if c.DefaultNamespaces == nil {
@@ -198,16 +209,16 @@ func (o *Options) cache() cache.Options {
 	return c
 }
 
-func (o *Options) accessMode() access.Mode {
+func (o *Options) accessMode() rbac.Mode {
 	if o.PerScanAccess {
-		return access.PerScan
+		return rbac.PerScan
 	}
-	return access.Shared
+	return rbac.Shared
 }
 
 // defaults are what holds where no setting says otherwise.
-func (o *Options) defaults() tenancy.Defaults {
-	return tenancy.Defaults{
+func (o *Options) defaults() settings.Defaults {
+	return settings.Defaults{
 		StartDeadline: o.Scan.StartDeadline, ScannerDeadline: o.Scan.ScannerDeadline,
 		ParserDeadline: o.Scan.ParserDeadline, HookDeadline: o.Scan.HookDeadline, StatusLinks: o.Scan.StatusLinks,
 	}
@@ -223,7 +234,7 @@ func cacheOptions() map[client.Object]cache.ByObject {
 
 // addSchedules adds what starts Scans from ScheduledScans. Its requests are bounded by
 // its workers and not by --kube-api-qps, which Scans use up while many of them start.
-func addSchedules(ctx context.Context, mgr ctrl.Manager, config *rest.Config, workers int) error {
+func addSchedules(ctx context.Context, mgr ctrl.Manager, config *rest.Config, settings *tenancy.Source, workers int) error {
 	own := rest.CopyConfig(config)
 	own.QPS = -1
 	options := client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}
@@ -237,7 +248,8 @@ func addSchedules(ctx context.Context, mgr ctrl.Manager, config *rest.Config, wo
 		return err
 	}
 	return schedule.NewReconciler(schedule.Options{
-		Client: cached, Live: live, Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Zone: time.Local,
+		Tenancy: settings,
+		Client:  cached, Live: live, Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Zone: time.Local,
 		Metrics: schedule.NewMetrics(metrics.Registry),
 	}).SetupWithManager(ctx, mgr, workers)
 }

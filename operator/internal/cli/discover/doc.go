@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-// Package discover has the command that tells what auto-discovery would scan, and why not.
-package discover
