@@ -52,42 +52,30 @@ var shared = client.UnsafeDisableDeepCopy
 // ScanType returns the scanner of a Scan. The error is a *NotFoundError where there
 // is none; any other error is one of the API.
 func (c *Catalog) ScanType(ctx context.Context, scan *executionv1.Scan) (*executionv1.ScanTypeSpec, error) {
-	name := scan.Spec.ScanType
-	if scan.Mode() == executionv1.ClusterWide {
-		var t executionv1.ClusterScanType
-		err := c.reader.Get(ctx, types.NamespacedName{Name: name}, &t)
-		if apierrors.IsNotFound(err) {
-			return nil, c.noScanType(ctx, scan)
-		}
-		return &t.Spec, wrap(err, "get ClusterScanType")
-	}
-	var t executionv1.ScanType
-	err := c.reader.Get(ctx, types.NamespacedName{Namespace: scan.Namespace, Name: name}, &t)
+	v, namespace := scanTypes.of(scan)
+	t, err := v.get(ctx, c.reader, types.NamespacedName{Namespace: namespace, Name: scan.Spec.ScanType})
 	if apierrors.IsNotFound(err) {
 		return nil, c.noScanType(ctx, scan)
 	}
-	return &t.Spec, wrap(err, "get ScanType")
+	return t.spec, err
 }
 
 // ParseDefinition returns the parser of a result type for a Scan. The error is a
 // *NotFoundError where there is none; any other error is one of the API.
 func (c *Catalog) ParseDefinition(ctx context.Context, scan *executionv1.Scan, resultType string) (*executionv1.ParseDefinitionSpec, error) {
-	if scan.Mode() == executionv1.ClusterWide {
-		var d executionv1.ClusterParseDefinition
-		err := c.reader.Get(ctx, types.NamespacedName{Name: resultType}, &d)
-		if apierrors.IsNotFound(err) {
-			return nil, &NotFoundError{Kind: "ClusterParseDefinition", Name: resultType, Advice: fmt.Sprintf(
-				"; a cluster admin can install the chart whose parser reads results of type %q with --set clusterWide=true", resultType)}
-		}
-		return &d.Spec, wrap(err, "get ClusterParseDefinition")
+	v, namespace := parseDefinitions.of(scan)
+	d, err := v.get(ctx, c.reader, types.NamespacedName{Namespace: namespace, Name: resultType})
+	if apierrors.IsNotFound(err) || d.mirror {
+		return nil, &NotFoundError{Kind: v.kind, Name: resultType, Advice: adviceParser(resultType, namespace)}
 	}
-	var d executionv1.ParseDefinition
-	err := c.reader.Get(ctx, types.NamespacedName{Namespace: scan.Namespace, Name: resultType}, &d)
-	if apierrors.IsNotFound(err) || err == nil && IsMirror(&d) {
-		return nil, &NotFoundError{Kind: "ParseDefinition", Name: resultType, Advice: fmt.Sprintf(
-			" in namespace %q; install the chart whose parser reads results of type %q into that namespace", scan.Namespace, resultType)}
+	return d.spec, err
+}
+
+func adviceParser(resultType, namespace string) string {
+	if namespace == "" {
+		return fmt.Sprintf("; a cluster admin can install the chart whose parser reads results of type %q with --set clusterWide=true", resultType)
 	}
-	return &d.Spec, wrap(err, "get ParseDefinition")
+	return fmt.Sprintf(" in namespace %q; install the chart whose parser reads results of type %q into that namespace", namespace, resultType)
 }
 
 // Hooks returns the hooks that a Scan selects, in the order in which they run:
@@ -97,33 +85,22 @@ func (c *Catalog) Hooks(ctx context.Context, scan *executionv1.Scan) ([]Hook, er
 	if err != nil {
 		return nil, err
 	}
-	var hooks []Hook
-	if scan.Mode() == executionv1.ClusterWide {
-		var list executionv1.ClusterScanCompletionHookList
-		if err := c.reader.List(ctx, &list, client.MatchingLabelsSelector{Selector: selector}, shared); err != nil {
-			return nil, fmt.Errorf("list ClusterScanCompletionHooks: %w", err)
-		}
-		for i := range list.Items {
-			h := &list.Items[i]
-			hooks = append(hooks, Hook{Name: h.Name, Spec: &h.Spec.ScanCompletionHookSpec, ExecutionNamespace: away(h.Spec.ExecutionNamespace, scan)})
-		}
-	} else {
-		var list executionv1.ScanCompletionHookList
-		if err := c.reader.List(ctx, &list, client.InNamespace(scan.Namespace), client.MatchingLabelsSelector{Selector: selector}, shared); err != nil {
-			return nil, fmt.Errorf("list ScanCompletionHooks: %w", err)
-		}
-		for i := range list.Items {
-			h := &list.Items[i]
-			hooks = append(hooks, Hook{Name: h.Name, Spec: &h.Spec})
-		}
+	v, namespace := hooks.of(scan)
+	found, err := v.list(ctx, c.reader, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(hooks, func(a, b Hook) int {
+	var all []Hook
+	for _, h := range found {
+		all = append(all, Hook{Name: h.name, Spec: h.spec, ExecutionNamespace: away(h.executionNamespace, scan)})
+	}
+	slices.SortFunc(all, func(a, b Hook) int {
 		if a.Spec.Priority != b.Spec.Priority {
 			return b.Spec.Priority - a.Spec.Priority
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	return hooks, nil
+	return all, nil
 }
 
 // away is the execution namespace where it differs from that of the Scan.
@@ -134,7 +111,7 @@ func away(executionNamespace string, scan *executionv1.Scan) string {
 	return executionNamespace
 }
 
-// InvalidSelectorError says that spec.hookSelector of a Scan is no selector.
+// InvalidSelectorError says that spec.hookSelector of a Scan is not a selector.
 type InvalidSelectorError struct{ Err error }
 
 // Error names the field.
@@ -158,11 +135,11 @@ func Selector(scan *executionv1.Scan) (labels.Selector, error) {
 // noScanType says what is missing and what the user can do about it: what is
 // installed, or that the other family of kinds has it.
 func (c *Catalog) noScanType(ctx context.Context, scan *executionv1.Scan) error {
-	local, err := c.scanTypes(ctx, scan.Namespace)
+	local, err := c.names(ctx, scanTypes.local, scan.Namespace)
 	if err != nil {
 		return err
 	}
-	cluster, err := c.clusterScanTypes(ctx)
+	cluster, err := c.names(ctx, scanTypes.cluster, "")
 	if err != nil {
 		return err
 	}
@@ -173,27 +150,15 @@ func (c *Catalog) noScanType(ctx context.Context, scan *executionv1.Scan) error 
 	return &NotFoundError{Kind: "ScanType", Name: name, Advice: adviceLocal(name, scan.Namespace, local, cluster)}
 }
 
-func (c *Catalog) scanTypes(ctx context.Context, namespace string) ([]string, error) {
-	var list executionv1.ScanTypeList
-	if err := c.reader.List(ctx, &list, client.InNamespace(namespace), shared); err != nil {
-		return nil, fmt.Errorf("list ScanTypes: %w", err)
+// names lists the objects of a variant, in a namespace or, for "", in the cluster.
+func (c *Catalog) names(ctx context.Context, v variant[executionv1.ScanTypeSpec], namespace string) ([]string, error) {
+	found, err := v.list(ctx, c.reader, client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
 	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
-func (c *Catalog) clusterScanTypes(ctx context.Context) ([]string, error) {
-	var list executionv1.ClusterScanTypeList
-	if err := c.reader.List(ctx, &list, shared); err != nil {
-		return nil, fmt.Errorf("list ClusterScanTypes: %w", err)
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
+	names := make([]string, 0, len(found))
+	for _, t := range found {
+		names = append(names, t.name)
 	}
 	slices.Sort(names)
 	return names, nil

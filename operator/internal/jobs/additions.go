@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
 // Additions are what the settings of a namespace add to its Jobs. The zero value adds nothing.
@@ -73,7 +75,7 @@ func (a Additions) add(pod *corev1.PodSpec, ca CustomCA) {
 	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range list {
 			c := &list[i]
-			if c.Name != lurkerName {
+			if c.Name != executionv1.ContainerLurker {
 				addEnv(c, a.Env)
 			}
 			addEnv(c, proxy)
@@ -149,20 +151,4 @@ func (d Defaults) resources() corev1.ResourceRequirements {
 		return *d.Resources.DeepCopy()
 	}
 	return defaultResources()
-}
-
-// lurkerName is the name of the container that uploads.
-const lurkerName = "lurker"
-
-// IsOwnVolume says whether a volume of a Job is one that the operator brings.
-func IsOwnVolume(name string) bool {
-	return name == resultsVolume || name == caVolume || IsTokenVolume(name)
-}
-
-// IsTokenVolume says whether a volume of a Job holds a token of the lurker.
-func IsTokenVolume(name string) bool { return name == tokenVolume || name == uploadVolume }
-
-// IsContractEnv says whether images of parsers and hooks find their Scan by a variable.
-func IsContractEnv(name string) bool {
-	return slices.Contains([]string{"NAMESPACE", "SCAN_NAME", envHookName, envPreviousFindings, envOutputs}, name)
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
 // Config is what the operator's settings say about every Job.
@@ -51,11 +53,6 @@ type UploadEndpoint struct {
 
 //nolint:gosec // G101: names and paths, no credentials
 const (
-	caVolume      = "ca-certificate"
-	resultsVolume = "scan-results"
-	tokenVolume   = "lurker-token"
-	uploadVolume  = "lurker-upload-token"
-
 	// tokenDir is where client-go and every other client looks for a pod's token.
 	tokenDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 	// UploadTokenDir holds the token with which the lurker asks for a fresh upload URL.
@@ -69,6 +66,8 @@ const (
 	EnvUploadEndpoint = "UPLOAD_URL_ENDPOINT"
 	// EnvUploadCA tells a lurker the CA of UploadEndpoint, PEM.
 	EnvUploadCA = "UPLOAD_URL_ENDPOINT_CA"
+	// EnvLogUpload tells a lurker where the end of the scanner's log goes: a presigned PUT.
+	EnvLogUpload = "SCANNER_LOG_UPLOAD_URL"
 	// EnvPodName tells a lurker its pod. HOSTNAME, which the contract knows, is
 	// something else with hostNetwork or spec.hostname.
 	EnvPodName = "POD_NAME"
@@ -85,11 +84,11 @@ func fieldEnv(name, path string) corev1.EnvVar {
 
 // caMount mounts the certificate of c as one file among those the image has.
 func (c CustomCA) caMount() corev1.VolumeMount {
-	return corev1.VolumeMount{Name: caVolume, MountPath: c.path(), SubPath: c.Key, ReadOnly: true}
+	return corev1.VolumeMount{Name: executionv1.VolumeCACertificate, MountPath: c.path(), SubPath: c.Key, ReadOnly: true}
 }
 
 func (c CustomCA) caVolume() corev1.Volume {
-	return corev1.Volume{Name: caVolume, VolumeSource: corev1.VolumeSource{
+	return corev1.Volume{Name: executionv1.VolumeCACertificate, VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: c.ConfigMap}},
 	}}
 }

@@ -19,14 +19,18 @@ type Hook struct {
 	// Name of the hook.
 	Name string
 	Spec *executionv1.ScanCompletionHookSpec
+	// Result is what the Scan has stored.
+	Result Result
 	// Type is the hook's type when it was selected; what its spec says now may differ.
 	Type executionv1.HookType
 	// ExecutionNamespace is where the Job runs; empty means the Scan's namespace.
 	ExecutionNamespace string
-	// ServiceAccount is what the pod runs as.
+	// ServiceAccount is what the pod runs as. With a Handover it is the one that the hook brings, or empty.
 	ServiceAccount string
-	URLs           HookURLs
-	Attempt        int
+	// Handover hands the Scan over; nil where the image reads it by the API.
+	Handover *Handover
+	URLs     HookURLs
+	Attempt  int
 	// Rerun is the annotation that the Job is made for; "" in the first run.
 	Rerun string
 }
@@ -44,14 +48,7 @@ type HookURLs struct {
 
 // Environment variables of hooks that are additions to the contract. What the hook's
 // own environment sets wins.
-const (
-	// envHookName tells two hooks that run the same image from each other.
-	envHookName = "HOOK_NAME"
-	// envPreviousFindings lets a hook tell what is new.
-	envPreviousFindings = "PREVIOUS_FINDINGS_URL"
-	// envOutputs is where a hook may write what its spec.outputs name.
-	envOutputs = "OUTPUT_URLS"
-)
+const ()
 
 // HookName returns the name of the Job of one hook of a Scan.
 func HookName(scan *executionv1.Scan, hook string, attempt int) string {
@@ -73,7 +70,7 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 		pullPolicy:  spec.ImagePullPolicy,
 		pullSecrets: spec.ImagePullSecrets,
 		args:        in.args(),
-		env:         workerEnv(namespace, scan, in.env(spec.Env), cfg.CustomCA),
+		env:         workerEnv(namespace, scan, in.Handover.env(in.env(spec.Env)), cfg.CustomCA),
 		resources:   spec.Resources,
 		nodes:       spec.NodeSelector,
 		affinity:    spec.Affinity,
@@ -90,17 +87,25 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 	w.volumes = append(w.volumes, spec.Volumes...)
 	w.mounts = append(w.mounts, spec.VolumeMounts...)
 
-	job := w.job(scan, cfg)
+	in.Handover.apply(&w)
+	labels := map[string]string{executionv1.LabelJobType: jobType(in.Type), executionv1.LabelHookName: names.LabelValue(in.Name)}
+	if away {
+		// Nothing of the Scan gets there: its author would choose the node that the hook's
+		// credentials go to, and the controllers that take the Job for theirs.
+		labels[executionv1.LabelScanUID] = string(scan.UID)
+	} else {
+		w, labels = w.placed(scan), overlay(scan.Labels, labels)
+	}
+	job := w.job(cfg)
 	job.Name = HookName(scan, in.Name, in.Attempt)
 	job.Namespace = scan.Namespace
-	job.Labels = overlay(scan.Labels, map[string]string{
-		executionv1.LabelJobType:  jobType(in.Type),
-		executionv1.LabelHookName: names.LabelValue(in.Name),
-	})
+	job.Labels = labels
 	if names.LabelValue(in.Name) != in.Name {
 		job.Annotations = map[string]string{executionv1.AnnotationHookName: in.Name}
 	}
 	number(job, in.Attempt, in.Rerun)
+	in.Result.note(job)
+	in.Handover.mark(job)
 	if !away {
 		job.OwnerReferences = ownedBy(scan)
 		return job
@@ -108,8 +113,6 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 	// An owner in another namespace would have the Job collected at once: the Scan is
 	// found by label and annotation, and cleans up by its finalizer.
 	job.Namespace = in.ExecutionNamespace
-	delete(job.Labels, executionv1.LabelKueueQueue) // which is one of the Scan's namespace
-	job.Labels[executionv1.LabelScanUID] = string(scan.UID)
 	job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationScan: scan.Namespace + "/" + scan.Name})
 	return job
 }
@@ -129,9 +132,9 @@ func (u HookURLs) outputs() string {
 // env is the hook's own environment with our additions.
 func (in Hook) env(own []corev1.EnvVar) []corev1.EnvVar {
 	for _, added := range []corev1.EnvVar{
-		{Name: envHookName, Value: in.Name},
-		{Name: envPreviousFindings, Value: in.URLs.PreviousFindings},
-		{Name: envOutputs, Value: in.URLs.outputs()},
+		{Name: executionv1.EnvHookName, Value: in.Name},
+		{Name: executionv1.EnvPreviousFindings, Value: in.URLs.PreviousFindings},
+		{Name: executionv1.EnvOutputs, Value: in.URLs.outputs()},
 	} {
 		set := slices.ContainsFunc(own, func(e corev1.EnvVar) bool { return e.Name == added.Name })
 		if added.Value != "" && !set {

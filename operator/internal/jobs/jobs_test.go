@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
 // update rewrites testdata from what the builders build: UPDATE=1 go test ./internal/jobs.
@@ -79,20 +79,22 @@ func TestNewScanner(t *testing.T) {
 		kind   *executionv1.ScanTypeSpec
 		config Config
 	}{
-		"scanner-minimal":     {gen.Scan("nightly"), gen.ScanTypeSpec(), testConfig},
-		"scanner-full":        {gen.Scan("nightly", fullScan), gen.ScanTypeSpec(fullType), withUploads(withCA(testConfig))},
-		"scanner-own-account": {gen.Scan("nightly"), gen.ScanTypeSpec(func(t *executionv1.ScanTypeSpec) { t.JobTemplate.Spec.Template.Spec.ServiceAccountName = "trivy-k8s" }), testConfig},
+		"scanner-minimal":     {testobjects.Scan("nightly"), testobjects.ScanTypeSpec(), testConfig},
+		"scanner-full":        {testobjects.Scan("nightly", fullScan), testobjects.ScanTypeSpec(fullType), withUploads(withCA(testConfig))},
+		"scanner-own-account": {testobjects.Scan("nightly"), testobjects.ScanTypeSpec(func(t *executionv1.ScanTypeSpec) { t.JobTemplate.Spec.Template.Spec.ServiceAccountName = "trivy-k8s" }), testConfig},
+		// The token of that account is for the ScanType's containers, not for those of the Scan.
+		"scanner-own-account-full": {testobjects.Scan("nightly", fullScan), testobjects.ScanTypeSpec(fullType, func(t *executionv1.ScanTypeSpec) { t.JobTemplate.Spec.Template.Spec.ServiceAccountName = "trivy-k8s" }), testConfig},
 		"scanner-cleared": {
-			gen.Scan("nightly", func(s *executionv1.Scan) {
+			testobjects.Scan("nightly", func(s *executionv1.Scan) {
 				s.Spec.Tolerations, s.Spec.Affinity = []corev1.Toleration{}, &corev1.Affinity{}
 			}),
-			gen.ScanTypeSpec(fullType), testConfig,
+			testobjects.ScanTypeSpec(fullType), testConfig,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := tc.kind.DeepCopy()
-			got, err := NewScanner(Scanner{Scan: tc.scan, ScanType: tc.kind, UploadURL: u, Attempt: 1}, tc.config)
+			got, err := NewScanner(Scanner{Scan: tc.scan, ScanType: tc.kind, UploadURL: u, LogUploadURL: "https://s3.example/log?X-Amz-Signature=s", Attempt: 1}, tc.config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,9 +106,66 @@ func TestNewScanner(t *testing.T) {
 	}
 }
 
+// TestOwnAccountsTokenIsCovered: a container of the Scan that mounts something over the token
+// already is left alone, and where there is no token nothing is covered.
+func TestOwnAccountsTokenIsCovered(t *testing.T) {
+	scan := testobjects.Scan("s", func(s *executionv1.Scan) {
+		s.Spec.Volumes = []corev1.Volume{{Name: "own"}}
+		s.Spec.InitContainers = []corev1.Container{{Name: "covered", VolumeMounts: []corev1.VolumeMount{{Name: "own", MountPath: tokenDir}}}, {Name: "bare"}}
+	})
+	account := func(t *executionv1.ScanTypeSpec) { t.JobTemplate.Spec.Template.Spec.ServiceAccountName = "own" }
+	off := func(t *executionv1.ScanTypeSpec) {
+		t.JobTemplate.Spec.Template.Spec.AutomountServiceAccountToken = new(false)
+	}
+	for name, tc := range map[string]struct {
+		kind *executionv1.ScanTypeSpec
+		want []int
+	}{
+		"OwnAccount":         {testobjects.ScanTypeSpec(account), []int{1, 1}},
+		"OwnAccountNoToken":  {testobjects.ScanTypeSpec(account, off), []int{1, 0}},
+		"AccountOfTheLurker": {testobjects.ScanTypeSpec(), []int{1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job, err := NewScanner(Scanner{Scan: scan, ScanType: tc.kind, Attempt: 1}, testConfig)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			for _, c := range job.Spec.Template.Spec.InitContainers {
+				got = append(got, len(c.VolumeMounts))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("mounts of the init containers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTakesToken: no Scan brings a token of an account that is not its own.
+func TestTakesToken(t *testing.T) {
+	volume := func(p corev1.VolumeProjection) executionv1.ScanSpec {
+		return executionv1.ScanSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{p}}}}}}
+	}
+	for name, tc := range map[string]struct {
+		spec executionv1.ScanSpec
+		want string
+	}{
+		"Token":         {volume(corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}), "spec.volumes[0].projected.sources[0].serviceAccountToken"},
+		"OtherAudience": {volume(corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t", Audience: "vault"}}), "spec.volumes[0].projected.sources[0].serviceAccountToken"},
+		"ConfigMap":     {volume(corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{}}), ""},
+		"Secret":        {executionv1.ScanSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := TakesToken(&tc.spec); (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
+				t.Errorf("%q, want one that begins with %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestNewScannerWithoutContainer(t *testing.T) {
-	kind := gen.ScanTypeSpec(func(t *executionv1.ScanTypeSpec) { t.JobTemplate.Spec.Template.Spec.Containers = nil })
-	_, err := NewScanner(Scanner{Scan: gen.Scan("s"), ScanType: kind, Attempt: 1}, testConfig)
+	kind := testobjects.ScanTypeSpec(func(t *executionv1.ScanTypeSpec) { t.JobTemplate.Spec.Template.Spec.Containers = nil })
+	_, err := NewScanner(Scanner{Scan: testobjects.Scan("s"), ScanType: kind, Attempt: 1}, testConfig)
 	if err == nil || !strings.Contains(err.Error(), "containers is empty") {
 		t.Errorf("error %v, want one that names the field", err)
 	}
@@ -126,36 +185,41 @@ func TestNewParser(t *testing.T) {
 		def    *executionv1.ParseDefinitionSpec
 		config Config
 	}{
-		"parser-minimal":    {gen.Scan("nightly"), &executionv1.ParseDefinitionSpec{Image: "parser"}, testConfig},
-		"parser-full":       {gen.Scan("nightly", fullScan), full, withCA(testConfig)},
-		"parser-definition": {gen.Scan("nightly"), full, testConfig},
+		"parser-minimal":    {testobjects.Scan("nightly"), &executionv1.ParseDefinitionSpec{Image: "parser"}, testConfig},
+		"parser-full":       {testobjects.Scan("nightly", fullScan), full, withCA(testConfig)},
+		"parser-definition": {testobjects.Scan("nightly"), full, testConfig},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			compare(t, name, NewParser(Parser{Scan: tc.scan, Definition: tc.def, RawResultURL: "https://s3/raw?q", FindingsUploadURL: "https://s3/findings?q", ServiceAccount: "scan-nightly-1", Attempt: 1}, tc.config))
+			compare(t, name, NewParser(Parser{Scan: tc.scan, Definition: tc.def, Result: Result{File: "nmap-results.xml", Type: "nmap-xml"}, RawResultURL: "https://s3/raw?q", FindingsUploadURL: "https://s3/findings?q", ServiceAccount: "scan-nightly-1", Attempt: 1, Hooks: []string{"notify", "webhook"}}, tc.config))
 		})
 	}
 }
 
 func TestNewHook(t *testing.T) {
 	urls := HookURLs{RawResult: "get-raw", Findings: "get-findings", RawResultUpload: "put-raw", FindingsUpload: "put-findings"}
-	full := gen.HookSpec(executionv1.ReadAndWrite, 3)
+	full := testobjects.HookSpec(executionv1.ReadAndWrite, 3)
 	full.ServiceAccountName, full.TTLSecondsAfterFinished = new("own"), ptr.To[int32](30)
 	full.Env = []corev1.EnvVar{{Name: "FROM_HOOK", Value: "1"}}
 	full.Volumes, full.VolumeMounts = []corev1.Volume{{Name: "hook-volume"}}, []corev1.VolumeMount{{Name: "hook-volume", MountPath: "/h"}}
+	placed := testobjects.HookSpec(executionv1.ReadOnly, 0)
+	placed.NodeSelector, placed.Tolerations = map[string]string{"zone": "hook"}, []corev1.Toleration{{Key: "from-hook"}}
+	placed.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}}
 	cases := map[string]struct {
 		scan   *executionv1.Scan
 		in     Hook
 		config Config
 	}{
-		"hook-minimal":   {gen.Scan("nightly"), Hook{Name: "webhook", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ServiceAccount: "scan-nightly-1"}, testConfig},
-		"hook-full":      {gen.Scan("nightly", fullScan), Hook{Name: "webhook", Spec: full, Type: executionv1.ReadAndWrite, ServiceAccount: "own"}, withCA(testConfig)},
-		"hook-away":      {gen.Scan("nightly", gen.ClusterWide), Hook{Name: "webhook", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ExecutionNamespace: "hooks", ServiceAccount: "hook-webhook-1"}, testConfig},
-		"hook-long-name": {gen.Scan("nightly"), Hook{Name: strings.Repeat("long.", 20) + "name", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ServiceAccount: "scan-nightly-1"}, testConfig},
+		"hook-minimal": {testobjects.Scan("nightly"), Hook{Name: "webhook", Spec: testobjects.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ServiceAccount: "scan-nightly-1"}, testConfig},
+		"hook-full":    {testobjects.Scan("nightly", fullScan), Hook{Name: "webhook", Spec: full, Type: executionv1.ReadAndWrite, ServiceAccount: "own"}, withCA(testConfig)},
+		"hook-away":    {testobjects.Scan("nightly", testobjects.ClusterWide), Hook{Name: "webhook", Spec: testobjects.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ExecutionNamespace: "hooks", ServiceAccount: "hook-webhook-1"}, testConfig},
+		// Neither nodes nor labels of the Scan get into another namespace, but the hook's own do.
+		"hook-away-full": {testobjects.Scan("nightly", testobjects.ClusterWide, fullScan), Hook{Name: "webhook", Spec: placed, Type: executionv1.ReadOnly, ExecutionNamespace: "hooks", ServiceAccount: "hook-webhook-1"}, testConfig},
+		"hook-long-name": {testobjects.Scan("nightly"), Hook{Name: strings.Repeat("long.", 20) + "name", Spec: testobjects.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly, ServiceAccount: "scan-nightly-1"}, testConfig},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.in.Scan, tc.in.URLs, tc.in.Attempt = tc.scan, urls, 1
+			tc.in.Scan, tc.in.URLs, tc.in.Attempt, tc.in.Result = tc.scan, urls, 1, Result{File: "nmap-results.xml", Type: "nmap-xml"}
 			compare(t, name, NewHook(tc.in, tc.config))
 		})
 	}
@@ -163,9 +227,9 @@ func TestNewHook(t *testing.T) {
 
 // TestHookEnvironment: our additions come after the hook's own variables, which win.
 func TestHookEnvironment(t *testing.T) {
-	spec := gen.HookSpec(executionv1.ReadOnly, 0)
+	spec := testobjects.HookSpec(executionv1.ReadOnly, 0)
 	spec.Env = []corev1.EnvVar{{Name: "HOOK_NAME", Value: "own"}}
-	job := NewHook(Hook{Scan: gen.Scan("s"), Name: "report", Spec: spec, Type: executionv1.ReadOnly, Attempt: 1, URLs: HookURLs{
+	job := NewHook(Hook{Scan: testobjects.Scan("s"), Name: "report", Spec: spec, Type: executionv1.ReadOnly, Attempt: 1, URLs: HookURLs{
 		PreviousFindings: "http://store/previous", Outputs: map[string]string{"b.csv": "http://store/b", "a.html": "http://store/a"},
 	}}, testConfig)
 	got := map[string]string{}
@@ -213,11 +277,11 @@ func compare(t *testing.T, name string, got *batchv1.Job) {
 // TestRunNumbers: Jobs of re-runs have other names, the number and what they were made for;
 // those of the first run have neither, whatever labels the Scan has.
 func TestRunNumbers(t *testing.T) {
-	scan := gen.Scan("s")
+	scan := testobjects.Scan("s")
 	scan.Labels = map[string]string{executionv1.LabelAttempt: "7", "team": "blue"}
-	hook := Hook{Scan: scan, Name: "report", Spec: gen.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly}
+	hook := Hook{Scan: scan, Name: "report", Spec: testobjects.HookSpec(executionv1.ReadOnly, 0), Type: executionv1.ReadOnly}
 	all := func(attempt int, rerun string) []*batchv1.Job {
-		scanner, err := NewScanner(Scanner{Scan: scan, ScanType: gen.ScanTypeSpec(), Attempt: attempt, Rerun: rerun}, testConfig)
+		scanner, err := NewScanner(Scanner{Scan: scan, ScanType: testobjects.ScanTypeSpec(), Attempt: attempt, Rerun: rerun}, testConfig)
 		if err != nil {
 			t.Fatal(err)
 		}

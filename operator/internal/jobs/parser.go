@@ -3,6 +3,8 @@
 package jobs
 
 import (
+	"strings"
+
 	batchv1 "k8s.io/api/batch/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -13,15 +15,21 @@ import (
 type Parser struct {
 	Scan       *executionv1.Scan
 	Definition *executionv1.ParseDefinitionSpec
+	// Result is what the parser reads.
+	Result Result
 	// RawResultURL is the presigned GET of the raw result.
 	RawResultURL string
 	// FindingsUploadURL is the presigned PUT of the findings.
 	FindingsUploadURL string
-	// ServiceAccount is what the pod runs as.
+	// ServiceAccount is what the pod runs as; empty where there is a Handover.
 	ServiceAccount string
-	Attempt        int
+	// Handover hands the Scan over; nil where the image reads it by the API.
+	Handover *Handover
+	Attempt  int
 	// Rerun is the annotation that the Job is made for; "" in the first run.
 	Rerun string
+	// Hooks are the names of those that are to run when the findings are stored, as far as is known now.
+	Hooks []string
 }
 
 // ParserName returns the name of the parser Job of a Scan.
@@ -38,7 +46,7 @@ func NewParser(in Parser, cfg Config) *batchv1.Job {
 		pullPolicy:  def.ImagePullPolicy,
 		pullSecrets: def.ImagePullSecrets,
 		args:        []string{in.RawResultURL, in.FindingsUploadURL},
-		env:         workerEnv(fieldEnv("NAMESPACE", "metadata.namespace"), scan, def.Env, cfg.CustomCA),
+		env:         workerEnv(fieldEnv("NAMESPACE", "metadata.namespace"), scan, in.Handover.env(def.Env), cfg.CustomCA),
 		volumes:     def.Volumes,
 		mounts:      def.VolumeMounts,
 		resources:   def.Resources,
@@ -55,12 +63,16 @@ func NewParser(in Parser, cfg Config) *batchv1.Job {
 		w.volumes = append(w.volumes, cfg.CustomCA.caVolume())
 		w.mounts = append(w.mounts, cfg.CustomCA.caMount())
 	}
-	job := w.job(scan, cfg)
+	in.Handover.apply(&w)
+	job := w.placed(scan).job(cfg)
 	job.Name = ParserName(scan, in.Attempt)
 	job.Namespace = scan.Namespace
 	job.Labels = overlay(scan.Labels, map[string]string{executionv1.LabelJobType: executionv1.JobTypeParser})
 	job.OwnerReferences = ownedBy(scan)
 	number(job, in.Attempt, in.Rerun)
+	in.Result.note(job)
+	job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationHooks: strings.Join(in.Hooks, ",")})
+	in.Handover.mark(job)
 	queueJobOnly(job, scan)
 	return job
 }

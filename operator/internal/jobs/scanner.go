@@ -5,6 +5,7 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -26,9 +27,13 @@ type Scanner struct {
 	ScanType *executionv1.ScanTypeSpec
 	// UploadURL is the presigned PUT of the raw result.
 	UploadURL string
-	Attempt   int
+	// LogUploadURL is the presigned PUT of the end of the scanner's log; "" where it is not kept.
+	LogUploadURL string
+	Attempt      int
 	// Rerun is the annotation that the Job is made for; "" in the first run.
 	Rerun string
+	// NoAccount says that no account was made for the parser of the Scan: it is handed the Scan.
+	NoAccount bool
 }
 
 // ScannerName returns the name of the scanner Job of a Scan.
@@ -61,9 +66,14 @@ func NewScanner(in Scanner, cfg Config) (*batchv1.Job, error) {
 		Annotations: overlay(overlay(pod.Annotations, template.Annotations), podAnnotations(cfg)),
 	}
 	number(job, in.Attempt, in.Rerun)
+	ResultOf(in.ScanType).note(job)
+	if in.NoAccount {
+		(&Handover{}).mark(job)
+	}
 	queueJobOnly(job, scan)
 	addScanner(&pod.Spec, scan, cfg)
 	addLurker(&pod.Spec, in, cfg)
+	tellLastWords(&pod.Spec)
 	cfg.Additions.add(&pod.Spec, cfg.CustomCA)
 	return job, nil
 }
@@ -73,7 +83,7 @@ func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
 	// Volumes of the template are kept even where the scanner container mounts none:
 	// init containers and further containers may need them.
 	pod.Volumes = append(pod.Volumes, corev1.Volume{
-		Name:         resultsVolume,
+		Name:         executionv1.VolumeResults,
 		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
 	})
 	if cfg.CustomCA.set() {
@@ -82,7 +92,7 @@ func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
 	pod.Volumes = append(pod.Volumes, scan.Spec.Volumes...)
 
 	c := &pod.Containers[0]
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: resultsVolume, MountPath: executionv1.ResultsDir})
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: executionv1.VolumeResults, MountPath: executionv1.ResultsDir})
 	c.VolumeMounts = append(c.VolumeMounts, scan.Spec.VolumeMounts...)
 	c.Command = append(c.Command, scan.Spec.Parameters...)
 	c.Args = nil
@@ -90,7 +100,7 @@ func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
 	if len(scan.Spec.Resources.Requests) > 0 || len(scan.Spec.Resources.Limits) > 0 {
 		c.Resources = scan.Spec.Resources
 	}
-	pod.InitContainers = append(pod.InitContainers, scan.Spec.InitContainers...)
+	addInitContainers(pod, scan.Spec.InitContainers)
 	pod.NodeSelector = overlay(pod.NodeSelector, scan.Spec.NodeSelector)
 	if scan.Spec.Affinity != nil {
 		pod.Affinity = scan.Spec.Affinity
@@ -109,10 +119,26 @@ func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
 	}
 }
 
+// addInitContainers adds those of the Scan. Where the ScanType has an account of its own, the API
+// server mounts its token into every container that has nothing in that place: what the Scan
+// brings gets an empty folder there. The containers of the ScanType keep the token.
+func addInitContainers(pod *corev1.PodSpec, own []corev1.Container) {
+	if len(own) > 0 && pod.ServiceAccountName != "" && !automountOff(pod) {
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: executionv1.VolumeNoToken, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		for i := range own {
+			// The API server compares the same way: letter for letter.
+			if !slices.ContainsFunc(own[i].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tokenDir }) {
+				own[i].VolumeMounts = append(own[i].VolumeMounts, corev1.VolumeMount{Name: executionv1.VolumeNoToken, MountPath: tokenDir, ReadOnly: true})
+			}
+		}
+	}
+	pod.InitContainers = append(pod.InitContainers, own...)
+}
+
 // addLurker puts the uploading container last in the pod.
 func addLurker(pod *corev1.PodSpec, in Scanner, cfg Config) {
 	lurker := corev1.Container{
-		Name:            lurkerName,
+		Name:            executionv1.ContainerLurker,
 		Image:           cfg.Lurker.Image,
 		ImagePullPolicy: cfg.Lurker.PullPolicy,
 		Args: []string{
@@ -125,8 +151,11 @@ func addLurker(pod *corev1.PodSpec, in Scanner, cfg Config) {
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("20Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("100Mi")},
 		},
-		VolumeMounts:    []corev1.VolumeMount{{Name: resultsVolume, MountPath: executionv1.ResultsDir, ReadOnly: true}},
+		VolumeMounts:    []corev1.VolumeMount{{Name: executionv1.VolumeResults, MountPath: executionv1.ResultsDir, ReadOnly: true}},
 		SecurityContext: restricted(cfg.Lurker.SeccompProfile),
+	}
+	if in.LogUploadURL != "" {
+		lurker.Env = append(lurker.Env, corev1.EnvVar{Name: EnvLogUpload, Value: in.LogUploadURL})
 	}
 	if cfg.CustomCA.set() {
 		lurker.VolumeMounts = append(lurker.VolumeMounts, cfg.CustomCA.caMount())
@@ -139,20 +168,30 @@ func addLurker(pod *corev1.PodSpec, in Scanner, cfg Config) {
 	}
 	if automountOff(pod) {
 		pod.Volumes = append(pod.Volumes, apiTokenVolume())
-		lurker.VolumeMounts = append(lurker.VolumeMounts, corev1.VolumeMount{Name: tokenVolume, MountPath: tokenDir, ReadOnly: true})
+		lurker.VolumeMounts = append(lurker.VolumeMounts, corev1.VolumeMount{Name: executionv1.VolumeLurkerToken, MountPath: tokenDir, ReadOnly: true})
 	}
 	if e := cfg.UploadEndpoint; e.URL != "" {
 		lurker.Env = append(lurker.Env, corev1.EnvVar{Name: EnvUploadEndpoint, Value: e.URL}, corev1.EnvVar{Name: EnvUploadCA, Value: e.CA})
 		pod.Volumes = append(pod.Volumes, uploadTokenVolume())
-		lurker.VolumeMounts = append(lurker.VolumeMounts, corev1.VolumeMount{Name: uploadVolume, MountPath: UploadTokenDir, ReadOnly: true})
+		lurker.VolumeMounts = append(lurker.VolumeMounts, corev1.VolumeMount{Name: executionv1.VolumeUploadToken, MountPath: UploadTokenDir, ReadOnly: true})
 	}
 	pod.Containers = append(slices.Clip(pod.Containers), lurker)
+}
+
+// LurkersFile is the name of the file that the lurker of a scanner Job uploads, or "".
+func LurkersFile(job *batchv1.Job) string {
+	for _, c := range job.Spec.Template.Spec.Containers {
+		if at := slices.Index(c.Args, "--file"); c.Name == executionv1.ContainerLurker && at >= 0 && at+1 < len(c.Args) {
+			return path.Base(c.Args[at+1])
+		}
+	}
+	return ""
 }
 
 // TakesLurkersVolume says where a Scan mounts what is for the lurker alone: its tokens.
 // A Scan whose author may not create pods would get the lurker's rights by it.
 func TakesLurkersVolume(spec *executionv1.ScanSpec) string {
-	reserved := []string{tokenVolume, uploadVolume}
+	reserved := []string{executionv1.VolumeLurkerToken, executionv1.VolumeUploadToken}
 	for i := range spec.VolumeMounts {
 		if slices.Contains(reserved, spec.VolumeMounts[i].Name) {
 			return fmt.Sprintf("spec.volumeMounts[%d]: volume %s is for the lurker only; remove the mount", i, spec.VolumeMounts[i].Name)
@@ -168,6 +207,23 @@ func TakesLurkersVolume(spec *executionv1.ScanSpec) string {
 	return ""
 }
 
+// TakesToken says where a Scan asks for a token of its pod's account, which is that of the lurker
+// or of the ScanType and not the Scan's. A Scan whose author may not create pods would get the
+// rights of that account by it.
+func TakesToken(spec *executionv1.ScanSpec) string {
+	for i := range spec.Volumes {
+		if spec.Volumes[i].Projected == nil {
+			continue
+		}
+		for j := range spec.Volumes[i].Projected.Sources {
+			if spec.Volumes[i].Projected.Sources[j].ServiceAccountToken != nil {
+				return fmt.Sprintf("spec.volumes[%d].projected.sources[%d].serviceAccountToken: the account of the pod is not the Scan's; remove the token, or let a ScanType bring it", i, j)
+			}
+		}
+	}
+	return ""
+}
+
 func automountOff(pod *corev1.PodSpec) bool {
 	return pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken
 }
@@ -175,7 +231,7 @@ func automountOff(pod *corev1.PodSpec) bool {
 // apiTokenVolume is what the API server's admission would mount into every
 // container, here for the lurker alone.
 func apiTokenVolume() corev1.Volume {
-	return corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+	return corev1.Volume{Name: executionv1.VolumeLurkerToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: new(readableByAll),
 		Sources: []corev1.VolumeProjection{
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](tokenSeconds)}},
@@ -192,7 +248,7 @@ func apiTokenVolume() corev1.Volume {
 
 // uploadTokenVolume holds a token that is good for the upload endpoint only.
 func uploadTokenVolume() corev1.Volume {
-	return corev1.Volume{Name: uploadVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+	return corev1.Volume{Name: executionv1.VolumeUploadToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: new(readableByAll),
 		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
 			Audience: UploadAudience, Path: UploadTokenFile, ExpirationSeconds: ptr.To[int64](uploadTokenSeconds),

@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"maps"
+	"path"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/exitcode"
 )
 
 // ownedBy is the owner reference of everything that lives and dies with the Scan.
@@ -32,7 +34,7 @@ func overlay(base, over map[string]string) map[string]string {
 }
 
 // number says on a Job which run it belongs to and what it was made for. The first run has
-// no number; a label of the Scan's own is no number.
+// no number; a label of the Scan's own is not a number.
 func number(job *batchv1.Job, attempt int, rerun string) {
 	if attempt <= 1 {
 		delete(job.Labels, executionv1.LabelAttempt)
@@ -41,6 +43,28 @@ func number(job *batchv1.Job, attempt int, rerun string) {
 	job.Labels = overlay(job.Labels, map[string]string{executionv1.LabelAttempt: strconv.Itoa(attempt)})
 	if rerun != "" {
 		job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationRerun: rerun})
+	}
+}
+
+// Result is how the raw result of a Scan is called in storage, and of which type it is.
+type Result struct{ File, Type string }
+
+// ResultOf is the result that a ScanType makes.
+func ResultOf(t *executionv1.ScanTypeSpec) Result {
+	return Result{File: path.Base(t.ExtractResults.Location), Type: t.ExtractResults.Type}
+}
+
+// OnJob reads from a Job what note has written on it; the zero Result where that is nothing.
+func OnJob(annotations map[string]string) Result {
+	return Result{File: annotations[executionv1.AnnotationRawResultFile], Type: annotations[executionv1.AnnotationRawResultType]}
+}
+
+// note says on a Job which result it is about: the ScanType may change while the Scan runs.
+func (r Result) note(job *batchv1.Job) {
+	if r != (Result{}) {
+		job.Annotations = overlay(job.Annotations, map[string]string{
+			executionv1.AnnotationRawResultFile: r.File, executionv1.AnnotationRawResultType: r.Type,
+		})
 	}
 }
 
@@ -78,21 +102,26 @@ type worker struct {
 // workerBackoff is how often a parser or hook pod is tried again.
 const workerBackoff = 3
 
-func (w worker) job(scan *executionv1.Scan, cfg Config) *batchv1.Job {
-	tolerations := w.tolerations
+// placed is the worker on the nodes that the Scan chooses, too.
+func (w worker) placed(scan *executionv1.Scan) worker {
+	w.nodes = overlay(w.nodes, scan.Spec.NodeSelector)
 	if scan.Spec.Tolerations != nil {
-		tolerations = scan.Spec.Tolerations
+		w.tolerations = scan.Spec.Tolerations
 	}
-	affinity := w.affinity
 	if scan.Spec.Affinity != nil {
-		affinity = scan.Spec.Affinity
+		w.affinity = scan.Spec.Affinity
 	}
+	return w
+}
+
+func (w worker) job(cfg Config) *batchv1.Job {
 	resources := w.resources
 	if len(resources.Requests) == 0 && len(resources.Limits) == 0 {
 		resources = w.defaults.resources()
 	}
 	job := &batchv1.Job{Spec: batchv1.JobSpec{
 		BackoffLimit:            ptr.To[int32](workerBackoff),
+		PodFailurePolicy:        finalCodes(w.name),
 		TTLSecondsAfterFinished: w.ttl,
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: w.podLabels, Annotations: podAnnotations(cfg)},
@@ -112,15 +141,40 @@ func (w worker) job(scan *executionv1.Scan, cfg Config) *batchv1.Job {
 					SecurityContext: w.defaults.security(),
 				}},
 				Volumes:      w.volumes,
-				NodeSelector: overlay(w.nodes, scan.Spec.NodeSelector),
-				Affinity:     affinity,
-				Tolerations:  tolerations,
+				NodeSelector: w.nodes,
+				Affinity:     w.affinity,
+				Tolerations:  w.tolerations,
 			},
 		},
 	}}
+	tellLastWords(&job.Spec.Template.Spec)
 	w.defaults.applyPod(&job.Spec.Template.Spec)
 	cfg.Additions.add(&job.Spec.Template.Spec, cfg.CustomCA)
 	return job
+}
+
+// finalCodes ends a Job at once when its container says by its exit code that trying again
+// cannot help. Sidecars have codes of their own: they decide nothing here.
+func finalCodes(container string) *batchv1.PodFailurePolicy {
+	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+		Action: batchv1.PodFailurePolicyActionFailJob,
+		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+			ContainerName: &container, Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: exitcode.Final(),
+		},
+	}}}
+}
+
+// tellLastWords has kubelet take the end of a container's log for its last words where it
+// failed and wrote none: many tools say what is wrong on stderr only. What a template sets
+// stays.
+func tellLastWords(pod *corev1.PodSpec) {
+	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range list {
+			if list[i].TerminationMessagePolicy == "" {
+				list[i].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+			}
+		}
+	}
 }
 
 // workerEnv is the environment of a parser or hook: who it works for, its own, and

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/handover"
+)
+
+// Handover is what a parser or hook gets that does not reach its Scan by the Kubernetes API.
+type Handover struct {
+	// Scan is the Scan, as variables of the environment.
+	Scan []handover.Variable
+	// CategoriesURL is the presigned PUT of counts that do not fit into last words; "" for hooks that only read.
+	CategoriesURL string
+	// PullSecrets are those that the account would have had.
+	PullSecrets []corev1.LocalObjectReference
+}
+
+// NewHandover returns what is handed over of a Scan. The error wraps handover.ErrTooLarge where the Scan is.
+func NewHandover(scan *executionv1.Scan) (*Handover, error) {
+	whole := scan.DeepCopy()
+	whole.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("Scan"))
+	whole.ManagedFields = nil
+	text, err := json.Marshal(whole)
+	if err != nil {
+		return nil, fmt.Errorf("hand the Scan over: %w", err)
+	}
+	if scan.Spec.Tolerations != nil && len(scan.Spec.Tolerations) == 0 {
+		if text, err = withEmptyTolerations(text); err != nil {
+			return nil, fmt.Errorf("hand the Scan over: %w", err)
+		}
+	}
+	variables, err := handover.Split(text)
+	if err != nil {
+		return nil, err
+	}
+	return &Handover{Scan: variables}, nil
+}
+
+// withEmptyTolerations puts in the one empty list that means something, which our types leave out.
+func withEmptyTolerations(scan []byte) ([]byte, error) {
+	var whole, spec map[string]json.RawMessage
+	if err := json.Unmarshal(scan, &whole); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(whole["spec"], &spec); err != nil {
+		return nil, err
+	}
+	spec["tolerations"] = json.RawMessage("[]")
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	whole["spec"] = text
+	return json.Marshal(whole)
+}
+
+// env are the variables of a handover. What the kind's own environment sets wins.
+func (h *Handover) env(own []corev1.EnvVar) []corev1.EnvVar {
+	if h == nil {
+		return own
+	}
+	add := func(name, value string) {
+		set := slices.ContainsFunc(own, func(e corev1.EnvVar) bool { return e.Name == name })
+		if value != "" && !set {
+			own = append(own, corev1.EnvVar{Name: name, Value: value})
+		}
+	}
+	for _, v := range h.Scan {
+		add(v.Name, v.Value)
+	}
+	add(handover.EnvCategoriesURL, h.CategoriesURL)
+	return own
+}
+
+// apply gives a worker what a handover means for its pod: no token, unless it has an account for something else.
+func (h *Handover) apply(w *worker) {
+	if h == nil {
+		return
+	}
+	for _, s := range h.PullSecrets {
+		if !slices.Contains(w.pullSecrets, s) {
+			w.pullSecrets = append(slices.Clip(w.pullSecrets), s)
+		}
+	}
+	if w.account == "" {
+		w.automount = new(false)
+	}
+}
+
+// mark says on a Job that its Scan was handed over, so that its last words are read.
+func (h *Handover) mark(job *batchv1.Job) {
+	if h != nil {
+		job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationScanAccess: string(executionv1.ScanAccessHandover)})
+	}
+}
