@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // Keys of a Secret that spec.storage.credentialsSecret names.
@@ -50,14 +51,23 @@ func NewBuckets(source *Source, live client.Reader, c clock.PassiveClock) *Bucke
 	return &Buckets{source: source, live: live, clock: c, known: map[types.NamespacedName]credentialsAt{}}
 }
 
-// MayUse says whether a namespace may use a bucket with the operator's credentials. The annotation
-// of a Scan that names it can be edited: only what the cluster admin lists counts.
-func (b *Buckets) MayUse(ctx context.Context, namespace, bucket string) error {
+// MayUse says whether results of a namespace may lie in a place. The annotation of a Scan that
+// names the place can be edited: only what the cluster's settings say at this moment counts.
+func (b *Buckets) MayUse(ctx context.Context, namespace string, p store.Place) error {
 	e, err := b.source.Effective(ctx, namespace)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(e.Buckets, bucket) {
+	return mayUse(e, p)
+}
+
+// mayUse asks the cluster's settings and not those of the namespace: these change, and are deleted
+// before the last Scan of a namespace that goes, while results stay where they were written.
+func mayUse(e *settings.Effective, p store.Place) error {
+	if (p.Prefix != "" || p.CredentialsSecret != "") && !e.ChoosesPlace {
+		return errors.New("the cluster does not let namespaces choose where results lie: the cluster admin can set spec.storage.allowNamespaces of the ClusterScanSetting, for as long as there are Scans with results there")
+	}
+	if p.Bucket != "" && p.CredentialsSecret == "" && !slices.Contains(e.Buckets, p.Bucket) {
 		return errors.New("is not in spec.storage.buckets of the ClusterScanSetting: the cluster admin can add it, for as long as there are Scans with results in it")
 	}
 	return nil
@@ -105,7 +115,7 @@ func (b *Buckets) read(ctx context.Context, key types.NamespacedName) (store.Cre
 	return c, nil
 }
 
-// Place is how a Scan is told where its results lie.
-func (s Storage) Place() store.Place {
+// PlaceOf is how a Scan is told where its results lie.
+func PlaceOf(s settings.Storage) store.Place {
 	return store.Place{Bucket: s.Bucket, Prefix: s.Prefix, CredentialsSecret: s.CredentialsSecret}
 }

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenancy decides what holds for the Scans of a namespace.
+// Package tenancy keeps what package settings computes up to date in the cluster.
 //
-//	operator's flags ◄ ClusterScanSetting ◄ ScanSetting ──► Effective ──► limits, deadlines, Jobs
-//	   (defaults)        (bounds, defaults)   (tightens)      (patches over Jobs)
+//	ClusterScanSetting, ScanSetting, Namespace ─► Source ─► settings.Effective of a namespace
+//	                                            └► Reconciler ─► conditions, status.inForce
 //
-// Compute is the one function that puts the three together. A bound of a namespace counts only
-// where it is tighter than the cluster's, whatever is stored: what a later change of the
-// cluster's makes too wide is cut, not believed.
-//
-// A setting with a mistake is refused at admission (ValidateScanSetting,
-// ValidateClusterScanSetting). One that is stored nevertheless gets a condition, and the last
-// spec without a mistake stays in force. That one stands in status.inForce, so that it outlives
-// the operator, and so that what is in force can be computed from the stored objects alone
-// (InForce, ClusterInForce): nobody has to wait for the controller.
-//
-// Patches are applied by kustomize, which stays in this package, to the Job that is about to be
-// created. After each patch a guard compares the Job with the one before: what the contract or
-// isolation depends on must be as it was.
+// Source answers from the cache and computes again only when an object has changed. Reconciler
+// says on the settings whether they are in force. Buckets says which storage a namespace may
+// use, QueueFeeder hands limits to the queue.
 package tenancy

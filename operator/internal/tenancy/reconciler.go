@@ -22,6 +22,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // Places says whether a place for results can be used, with words for users where not.
@@ -73,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case apierrors.IsForbidden(err):
 		// An operator for some namespaces may not write what belongs to the cluster. What is in
 		// force is computed from the spec; only a mistake in it can then not be told.
-		log.FromContext(ctx).Info("Settings can not be given a status", "error", err.Error())
+		log.FromContext(ctx).Info("Settings cannot be given a status", "error", err.Error())
 		return reconcile.Result{}, nil
 	}
 	return result, client.IgnoreNotFound(err)
@@ -88,7 +89,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, key types.NamespacedN
 	if err != nil {
 		return err
 	}
-	p := judgeCluster(s).withUnmatched(s.Spec.JobPatches, known)
+	p := settings.ReviewCluster(s).AddUnmatched(s.Spec.JobPatches, known)
 	changed := s.DeepCopy()
 	verdict := reviewOf(p, s.Generation, s.Status.InForceGeneration)
 	changed.Status = verdict.clusterStatus(s, metav1.NewTime(r.clock.Now()))
@@ -98,7 +99,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, key types.NamespacedN
 	if err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	r.tell(s, Verdict(s), verdict)
+	r.tell(s, settings.Verdict(s), verdict)
 	return nil
 }
 
@@ -118,11 +119,11 @@ func (r *Reconciler) reconcileNamespace(ctx context.Context, key types.Namespace
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	above := ClusterInForce(cluster)
-	verdict := reviewOf(judge(above, s).withUnmatched(s.Spec.JobPatches, known), s.Generation, s.Status.InForceGeneration)
+	above := settings.ClusterInForce(cluster)
+	verdict := reviewOf(settings.Review(above, s).AddUnmatched(s.Spec.JobPatches, known), s.Generation, s.Status.InForceGeneration)
 	result := reconcile.Result{}
-	if at := Compute(Input{Cluster: above, Setting: &s.Spec}).Storage; verdict.good && at != (Storage{}) {
-		unusable := r.places.CheckPlace(ctx, s.Namespace, at.Place())
+	if at := settings.Compute(settings.Input{Cluster: above, Setting: &s.Spec}).Storage; verdict.good && at != (settings.Storage{}) {
+		unusable := r.places.CheckPlace(ctx, s.Namespace, PlaceOf(at))
 		verdict = verdict.unusable(unusable)
 		result.RequeueAfter = storageCheck
 		if unusable != nil {
@@ -137,7 +138,7 @@ func (r *Reconciler) reconcileNamespace(ctx context.Context, key types.Namespace
 	if err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{})); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.tell(s, Verdict(s), verdict)
+	r.tell(s, settings.Verdict(s), verdict)
 	return result, nil
 }
 
@@ -156,7 +157,7 @@ func (r *Reconciler) tell(o client.Object, before string, now review) {
 
 // known lists what targets of patches may refer to, in one namespace and, for "", in all; nil
 // where no patch asks.
-func (r *Reconciler) known(ctx context.Context, namespace string, patches []settingsv1alpha1.JobPatch) (*Known, error) {
+func (r *Reconciler) known(ctx context.Context, namespace string, patches []settingsv1alpha1.JobPatch) (*settings.Known, error) {
 	asks := slices.ContainsFunc(patches, func(p settingsv1alpha1.JobPatch) bool {
 		return p.Target != nil && len(p.Target.ScanTypes)+len(p.Target.Hooks) > 0
 	})
@@ -168,8 +169,8 @@ func (r *Reconciler) known(ctx context.Context, namespace string, patches []sett
 
 // ListKnown lists what targets of the patches of a namespace, or, for "", of the cluster may
 // refer to.
-func ListKnown(ctx context.Context, reader client.Reader, namespace string) (*Known, error) {
-	k := &Known{}
+func ListKnown(ctx context.Context, reader client.Reader, namespace string) (*settings.Known, error) {
+	k := &settings.Known{}
 	for _, kind := range []struct {
 		list  client.ObjectList
 		names func(client.ObjectList) []string

@@ -29,10 +29,12 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/store/storetest"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
-	"github.com/scanyard/scanyard/operator/internal/testcluster"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
+	"github.com/scanyard/scanyard/settings"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 var cluster *testcluster.Cluster
@@ -81,8 +83,8 @@ func (w *world) start() {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	w.Expect(err).NotTo(HaveOccurred())
-	w.source = tenancy.NewSource(mgr.GetCache(), tenancy.Defaults{ScannerDeadline: time.Hour, StatusLinks: true}, nil)
-	storage, err := store.New(cluster.Storage, store.WithTenants(tenancy.NewBuckets(w.source, mgr.GetAPIReader(), clock.RealClock{})))
+	w.source = tenancy.NewSource(mgr.GetCache(), settings.Defaults{ScannerDeadline: time.Hour, StatusLinks: true}, nil)
+	storage, err := store.New(storetest.Config(cluster), store.WithTenants(tenancy.NewBuckets(w.source, mgr.GetAPIReader(), clock.RealClock{})))
 	w.Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(w.Context())
 	w.Expect(tenancy.NewReconciler(tenancy.Options{
@@ -263,7 +265,7 @@ func TestPatchForNothingIsHeldBackUntilItMatches(t *testing.T) {
 	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonPatchMatchesNothing))
 	w.Eventually(w.running).Should(Equal(int32(2)))
 
-	w.create(&executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap", Namespace: w.namespace}, Spec: *gen.ScanTypeSpec()})
+	w.create(&executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap", Namespace: w.namespace}, Spec: *testobjects.ScanTypeSpec()})
 	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
 	w.Eventually(w.running).Should(Equal(int32(3)))
 }
@@ -351,7 +353,7 @@ func TestSourceKeepsWhatItComputed(t *testing.T) {
 	w.create(w.setting(atMost(3)))
 	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
 	w.Eventually(w.running).Should(Equal(int32(3)))
-	var first, second *tenancy.Effective
+	var first, second *settings.Effective
 	w.Eventually(func() bool {
 		var errs [2]error
 		first, errs[0] = w.source.Effective(w.Context(), w.namespace)

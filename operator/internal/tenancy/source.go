@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // Source tells what holds for the Scans of a namespace, from the cache: no answer waits for the
@@ -21,13 +22,13 @@ import (
 // changed. It is safe for concurrent use.
 type Source struct {
 	reader     client.Reader
-	defaults   Defaults
+	defaults   settings.Defaults
 	namespaces []string
 
 	mu         sync.Mutex
 	cluster    versioned[*settingsv1alpha1.ClusterScanSettingSpec]
 	clusterUID types.UID
-	known      map[string]versioned[*Effective]
+	known      map[string]versioned[*settings.Effective]
 }
 
 // maxKnown bounds what is kept: namespaces that are gone must not pile up.
@@ -41,12 +42,12 @@ type versioned[T any] struct {
 
 // NewSource returns a Source that reads from a cache. Namespaces are the only ones that the
 // cache has; none means all.
-func NewSource(cached client.Reader, defaults Defaults, namespaces []string) *Source {
-	return &Source{reader: cached, defaults: defaults, namespaces: namespaces, known: map[string]versioned[*Effective]{}}
+func NewSource(cached client.Reader, defaults settings.Defaults, namespaces []string) *Source {
+	return &Source{reader: cached, defaults: defaults, namespaces: namespaces, known: map[string]versioned[*settings.Effective]{}}
 }
 
 // Effective returns what holds for the Scans of a namespace. It is shared: do not change it.
-func (s *Source) Effective(ctx context.Context, namespace string) (*Effective, error) {
+func (s *Source) Effective(ctx context.Context, namespace string) (*settings.Effective, error) {
 	var cluster *settingsv1alpha1.ClusterScanSetting
 	c := &settingsv1alpha1.ClusterScanSetting{}
 	if found, err := s.get(ctx, types.NamespacedName{Name: settingsv1alpha1.Name}, c); err != nil {
@@ -70,13 +71,13 @@ func (s *Source) Effective(ctx context.Context, namespace string) (*Effective, e
 	if ok && known.of == of {
 		return known.value, nil
 	}
-	e := Compute(Input{Namespace: namespace, Labels: labels, Cluster: spec, Setting: InForce(spec, own), Defaults: s.defaults})
+	e := settings.Compute(settings.Input{Namespace: namespace, Labels: labels, Cluster: spec, Setting: settings.InForce(spec, own), Defaults: s.defaults})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) >= maxKnown {
 		clear(s.known)
 	}
-	s.known[namespace] = versioned[*Effective]{of, e}
+	s.known[namespace] = versioned[*settings.Effective]{of, e}
 	return e, nil
 }
 
@@ -89,7 +90,7 @@ func (s *Source) clusterInForce(cluster *settingsv1alpha1.ClusterScanSetting) *s
 	if s.cluster.of == of {
 		return s.cluster.value
 	}
-	spec := ClusterInForce(cluster)
+	spec := settings.ClusterInForce(cluster)
 	if spec == nil && cluster != nil && cluster.UID == s.clusterUID {
 		// A mistake in the bounds must not lift them where nobody has written the last good ones
 		// down: too short a time before, or an operator that may not.

@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // stored is a cache with one ClusterScanSetting, which is what a pass of a Scan reads most.
@@ -28,16 +30,20 @@ func (s stored) Get(_ context.Context, key client.ObjectKey, o client.Object, _ 
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
+func clusterSetting(spec settingsv1alpha1.ClusterScanSettingSpec) *settingsv1alpha1.ClusterScanSetting {
+	return &settingsv1alpha1.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name, Generation: 1}, Spec: spec}
+}
+
 // TestSourceOfSomeNamespaces: what may not be read is not asked for, and a mistake lifts no bound
 // where nobody could write the last good ones down.
 func TestSourceOfSomeNamespaces(t *testing.T) {
-	c := clusterSetting(clusterSpec{
+	c := clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{
 		Limits:  &settingsv1alpha1.ClusterLimits{MaxRunningPerNamespace: new(int32(3))},
-		Weights: []settingsv1alpha1.Weight{{NamespaceSelector: labelSelector("team", "red"), Weight: 9}},
+		Weights: []settingsv1alpha1.Weight{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}, Weight: 9}},
 	})
 	c.UID, c.ResourceVersion = "u", "1"
 	cached := stored{cluster: c}
-	s := NewSource(cached, Defaults{}, []string{"team-a"})
+	s := NewSource(cached, settings.Defaults{}, []string{"team-a"})
 	check := func() {
 		t.Helper()
 		e, err := s.Effective(t.Context(), "team-a")
@@ -57,31 +63,11 @@ const tolerate = "spec: {template: {spec: {tolerations: [{key: scans, operator: 
 
 // BenchmarkEffective is what every pass of every Scan pays.
 func BenchmarkEffective(b *testing.B) {
-	c := clusterSetting(clusterSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: tolerate}}})
-	s := NewSource(stored{cluster: c}, Defaults{}, nil)
+	c := clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: tolerate}}})
+	s := NewSource(stored{cluster: c}, settings.Defaults{}, nil)
 	for b.Loop() {
 		if _, err := s.Effective(b.Context(), "team-a"); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkPatch is what every Job pays for one merge patch.
-func BenchmarkPatch(b *testing.B) {
-	e, job := effective(tolerate), scannerJob()
-	for b.Loop() {
-		if _, err := e.Patch(job, Traits{Phase: settingsv1alpha1.PhaseScanner}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkValidate is what admission pays for one patch for all phases.
-func BenchmarkValidate(b *testing.B) {
-	c := clusterSetting(clusterSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: tolerate}}})
-	for b.Loop() {
-		if errs := ValidateClusterScanSetting(c); len(errs) > 0 {
-			b.Fatal(errs)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // review is what the controller says of a setting.
@@ -23,8 +23,8 @@ type review struct {
 const maxMessage = 32000
 
 // reviewOf puts problems into words.
-func reviewOf(p *problems, generation, inForce int64) review {
-	all := p.all()
+func reviewOf(p *settings.Problems, generation, inForce int64) review {
+	all := p.All()
 	if len(all) == 0 {
 		return review{settingsv1alpha1.ReasonAccepted, "The settings are in force.", true}
 	}
@@ -44,10 +44,10 @@ func reviewOf(p *problems, generation, inForce int64) review {
 	default:
 		message = "These settings are not in force; the ones before them, in status.inForce, are: " + message
 	}
-	return review{p.reason(), message, false}
+	return review{p.Reason(), message, false}
 }
 
-// unusable adds that the storage of settings that are in force can not be used.
+// unusable adds that the storage of settings that are in force cannot be used.
 func (r review) unusable(err error) review {
 	if err == nil || !r.good {
 		return r
@@ -87,10 +87,4 @@ func (r review) clusterStatus(s *settingsv1alpha1.ClusterScanSetting, now metav1
 		out.InForce, out.InForceGeneration = s.Spec.DeepCopy(), s.Generation
 	}
 	return out
-}
-
-// withUnmatched adds the patches whose targets name only what is not installed.
-func (p *problems) withUnmatched(patches []settingsv1alpha1.JobPatch, known *Known) *problems {
-	p.matches = append(p.matches, UnmatchedPatches(patches, known, field.NewPath("spec", "jobPatches"))...)
-	return p
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -17,58 +16,33 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/operator/internal/queue"
+	"github.com/scanyard/scanyard/operator/internal/queue/fair"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
-	"github.com/scanyard/scanyard/operator/internal/tenancy/queue"
+	"github.com/scanyard/scanyard/settings"
 )
 
-func TestQueueLimits(t *testing.T) {
-	cluster := tenancy.Limits{MaxRunning: new(int32(50)), ScanTypes: map[string]int32{"zap": 2}}
-	without := &tenancy.Effective{Cluster: cluster, Namespace: tenancy.Limits{MaxRunning: new(int32(5))}, Weight: 1, Order: settingsv1alpha1.OrderFIFO}
-	all := map[string]*tenancy.Effective{
-		"plain": {Cluster: cluster, Namespace: tenancy.Limits{MaxRunning: new(int32(5)), ScanTypes: map[string]int32{}}, Order: settingsv1alpha1.OrderFIFO},
-		"heavy": {Cluster: cluster, Namespace: without.Namespace, Weight: 3, Order: settingsv1alpha1.OrderFIFO},
-		"own": {
-			Cluster: cluster, Namespace: tenancy.Limits{MaxRunning: new(int32(1)), Targets: map[string]int32{"host": 1}},
-			Weight: 1, Order: settingsv1alpha1.OrderPriority, MaxPriority: new(int32(9)),
-		},
-	}
-	want := queue.Limits{
-		Cluster: queue.Bounds{MaxRunning: new(int32(50)), ScanTypes: map[string]int32{"zap": 2}},
-		Default: queue.Tenant{Bounds: queue.Bounds{MaxRunning: new(int32(5))}, Weight: 1},
-		Namespaces: map[string]queue.Tenant{
-			"heavy": {Bounds: queue.Bounds{MaxRunning: new(int32(5))}, Weight: 3},
-			"own": {
-				Bounds: queue.Bounds{MaxRunning: new(int32(1)), Targets: map[string]int32{"host": 1}},
-				Weight: 1, ByPriority: true, MaxPriority: new(int32(9)),
-			},
-		},
-	}
-	if diff := cmp.Diff(want, tenancy.QueueLimits(without, all)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// fed keeps the limits that a QueueFeeder has handed over.
+// fed keeps the limits that a Feeder has handed over.
 type fed struct {
 	mu    sync.Mutex
 	times int
-	last  queue.Limits
+	last  fair.Limits
 }
 
-func (f *fed) set(l queue.Limits) {
+func (f *fed) set(l fair.Limits) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.times++
 	f.last = l
 }
 
-func (f *fed) get() (queue.Limits, int) {
+func (f *fed) get() (fair.Limits, int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last, f.times
 }
 
-// feed runs a QueueFeeder until the test ends. Namespaces are the only ones that it works in.
+// feed runs a Feeder until the test ends. Namespaces are the only ones that it works in.
 func (w *world) feed(namespaces ...string) *fed {
 	w.Helper()
 	o := cache.Options{ByObject: tenancy.CacheOptions(), ReaderFailOnMissingInformer: true}
@@ -84,8 +58,8 @@ func (w *world) feed(namespaces ...string) *fed {
 	})
 	w.Expect(err).NotTo(HaveOccurred())
 	f := &fed{}
-	source := tenancy.NewSource(mgr.GetCache(), tenancy.Defaults{}, namespaces)
-	w.Expect(tenancy.NewQueueFeeder(mgr.GetCache(), source, namespaces, f.set).SetupWithManager(mgr)).To(Succeed())
+	source := tenancy.NewSource(mgr.GetCache(), settings.Defaults{}, namespaces)
+	w.Expect(queue.NewFeeder(mgr.GetCache(), source, namespaces, f.set).SetupWithManager(mgr)).To(Succeed())
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -100,10 +74,10 @@ func (w *world) feed(namespaces ...string) *fed {
 
 // Limits follow the settings: they are told once where there are none, when settings come,
 // change and go, and not when something changes that makes no difference.
-func TestQueueFeederFollowsSettings(t *testing.T) {
+func TestFeederFollowsSettings(t *testing.T) {
 	w := newWorld(t)
 	f := w.feed()
-	limits := func() queue.Limits { l, _ := f.get(); return l }
+	limits := func() fair.Limits { l, _ := f.get(); return l }
 	w.Eventually(func() int { _, n := f.get(); return n }).Should(Equal(1))
 	none := limits()
 	w.Expect(none.None()).To(BeTrue())
@@ -138,7 +112,7 @@ func TestQueueFeederFollowsSettings(t *testing.T) {
 }
 
 // An operator that works in one namespace reads neither the others nor Namespaces.
-func TestQueueFeederOfOneNamespace(t *testing.T) {
+func TestFeederOfOneNamespace(t *testing.T) {
 	w := newWorld(t)
 	f := w.feed(w.namespace)
 	w.Eventually(func() int { _, n := f.get(); return n }).Should(Equal(1))
