@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/text"
+	"github.com/scanyard/scanyard/podkit/redact"
+)
+
+// waitingReasons tells what kubelet's reasons for a waiting container mean to a user.
+var waitingReasons = map[string]string{
+	"ErrImagePull":               executionv1.ReasonImagePull,
+	"ImagePullBackOff":           executionv1.ReasonImagePull,
+	"InvalidImageName":           executionv1.ReasonImagePull,
+	"ErrImageNeverPull":          executionv1.ReasonImagePull,
+	"RegistryUnavailable":        executionv1.ReasonImagePull,
+	"ImageInspectError":          executionv1.ReasonImagePull,
+	"CreateContainerConfigError": executionv1.ReasonContainerConfig,
+	"CreateContainerError":       executionv1.ReasonContainerConfig,
+	"RunContainerError":          executionv1.ReasonContainerConfig,
+	"CrashLoopBackOff":           executionv1.ReasonContainerFailing,
+}
+
+// PodTrouble says what keeps a pod from getting on; nil where nothing does.
+func PodTrouble(pod *corev1.Pod) *Cause {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return &Cause{executionv1.ReasonUnschedulable, "No node takes the pod: " + Clean(c.Message)}
+		}
+	}
+	images := images(pod)
+	for _, s := range containerStatuses(pod) {
+		if s.State.Waiting == nil {
+			continue
+		}
+		if reason, known := waitingReasons[s.State.Waiting.Reason]; known {
+			return &Cause{reason, waitingMessage(reason, images[s.Name], pod, s)}
+		}
+	}
+	// A container that runs again after it has failed may fail for the last time: the Job
+	// controller removes the pod then, and nothing else would tell why.
+	for _, s := range containerStatuses(pod) {
+		if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && lastFailure(pod, s) != nil {
+			return &Cause{executionv1.ReasonContainerFailing, waitingMessage(executionv1.ReasonContainerFailing, images[s.Name], pod, s)}
+		}
+	}
+	return nil
+}
+
+// lastFailure is how a container has failed that is or will be restarted; nil where it
+// has not. How it ends once its pod is being removed tells nothing: it was made to.
+func lastFailure(pod *corev1.Pod, s corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	ends := []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated}
+	if !pod.DeletionTimestamp.IsZero() {
+		ends = ends[1:]
+	}
+	for _, t := range ends {
+		if t != nil && t.ExitCode != 0 {
+			return t
+		}
+	}
+	return nil
+}
+
+// waitingMessage is stable while the trouble stays the same: kubelet's own message
+// changes between a pull and the pause before the next one.
+func waitingMessage(reason, image string, pod *corev1.Pod, s corev1.ContainerStatus) string {
+	switch reason {
+	case executionv1.ReasonImagePull:
+		return fmt.Sprintf("The image %q of container %q cannot be pulled. Check its name and tag, and that the cluster may pull it (imagePullSecrets).", image, s.Name)
+	case executionv1.ReasonContainerFailing:
+		if t := lastFailure(pod, s); t != nil {
+			return fmt.Sprintf("Container %q fails and is restarted: %s", s.Name, terminated(t))
+		}
+		return fmt.Sprintf("Container %q fails and is restarted.", s.Name)
+	default:
+		return fmt.Sprintf("Container %q cannot be created: %s", s.Name, Clean(s.State.Waiting.Message))
+	}
+}
+
+func images(pod *corev1.Pod) map[string]string {
+	m := map[string]string{}
+	for _, c := range pod.Spec.InitContainers {
+		m[c.Name] = c.Image
+	}
+	for _, c := range pod.Spec.Containers {
+		m[c.Name] = c.Image
+	}
+	return m
+}
+
+func containerStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
+	all := make([]corev1.ContainerStatus, 0, len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses))
+	all = append(all, pod.Status.InitContainerStatuses...)
+	return append(all, pod.Status.ContainerStatuses...)
+}
+
+// HasStarted says whether every container of a pod has run at least once.
+func HasStarted(pod *corev1.Pod) bool {
+	if len(pod.Status.ContainerStatuses) < len(pod.Spec.Containers) {
+		return false
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running == nil && s.State.Terminated == nil && s.LastTerminationState.Terminated == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// PodsFailure says what the pods of a failed Job ended with: the newest failed one's
+// containers. Empty where there is none, as the Job controller removes pods whose
+// containers are restarted in place.
+func PodsFailure(pods []corev1.Pod) string {
+	var newest *corev1.Pod
+	for i := range pods {
+		p := &pods[i]
+		if p.Status.Phase == corev1.PodFailed && (newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp)) {
+			newest = p
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	var parts []string
+	for _, s := range containerStatuses(newest) {
+		if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
+			parts = append(parts, fmt.Sprintf("container %q %s", s.Name, terminated(t)))
+		}
+	}
+	if len(parts) == 0 && newest.Status.Message != "" {
+		parts = append(parts, Clean(newest.Status.Message))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func terminated(t *corev1.ContainerStateTerminated) string {
+	s := fmt.Sprintf("exited with code %d", t.ExitCode)
+	if t.Reason != "" && t.Reason != "Error" {
+		s += " (" + t.Reason + ")"
+	}
+	if m := lastWords(t.Message); m != "" {
+		s += ": " + m
+	}
+	return s
+}
+
+// jobFailure is what the Job controller says of a failed Job.
+func jobFailure(j *batchv1.Job) string {
+	for _, c := range j.Status.Conditions {
+		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
+			return strings.TrimPrefix(c.Reason+": "+Clean(c.Message), ": ")
+		}
+	}
+	return ""
+}
+
+// CreateTrouble says why the Job controller cannot create pods, from the Events that
+// it writes; nil where it can.
+func CreateTrouble(events []corev1.Event) *Cause {
+	var newest *corev1.Event
+	for i := range events {
+		e := &events[i]
+		if e.Reason == "FailedCreate" && (newest == nil || eventTime(newest).Before(eventTime(e))) {
+			newest = e
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	message := Clean(newest.Message)
+	if isQuota(message) {
+		return &Cause{executionv1.ReasonQuotaExceeded, "The pod cannot be created: " + message}
+	}
+	return &Cause{executionv1.ReasonPodRejected, "The pod cannot be created: " + podName.ReplaceAllString(message, "pod")}
+}
+
+// podName is the random name in the Job controller's message; without it the message
+// stays the same from try to try.
+var podName = regexp.MustCompile(`pods? "[^"]*"`)
+
+func eventTime(e *corev1.Event) time.Time {
+	if !e.EventTime.IsZero() {
+		return e.EventTime.Time
+	}
+	return e.LastTimestamp.Time
+}
+
+func isQuota(message string) bool { return strings.Contains(message, "exceeded quota") }
+
+var (
+	// escape are the sequences by which a program drives a terminal; control is what is left of such, and what turns
+	// the direction of writing.
+	escape  = regexp.MustCompile(`\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])`)
+	control = regexp.MustCompile(`[\p{Cc}\x{061C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{2069}]+`)
+)
+
+// maxQuoted is how much of a text that pods or servers wrote is quoted.
+const maxQuoted = 500
+
+// Clean makes text of pods and servers fit for a condition: queries and users of URLs,
+// which may be credentials, are cut out, as are control characters and what is too long.
+func Clean(s string) string { return text.Cut(calm(s), maxQuoted) }
+
+// lastWords is what a container said of its end. Where that is more than can be quoted it
+// is mostly the end of a log, and the reason stands in its last lines.
+func lastWords(s string) string {
+	if log := calm(s); len(log) > maxQuoted && strings.Contains(strings.TrimSpace(s), "\n") {
+		return "…" + strings.ToValidUTF8(log[len(log)-maxQuoted:], "")
+	}
+	return Clean(s)
+}
+
+func calm(s string) string {
+	s = redact.URLs(strings.ToValidUTF8(s, "\uFFFD"))
+	return strings.Join(strings.Fields(control.ReplaceAllString(escape.ReplaceAllString(s, ""), " ")), " ")
+}
