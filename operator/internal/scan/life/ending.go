@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+func isExpired(o *Observation) bool {
+	left, ok := untilExpiry(o)
+	return ok && left <= 0
+}
+
+// untilExpiry is how long a settled Scan with a TTL is kept. A finish time that some
+// client has removed counts as now.
+func untilExpiry(o *Observation) (time.Duration, bool) {
+	ttl, ok := o.ttl()
+	if !o.Scan.Settled() || !ok {
+		return 0, false
+	}
+	finished := o.Now
+	if at := o.Scan.Status.FinishedAt; at != nil {
+		finished = at.Time
+	}
+	return finished.Add(ttl).Sub(o.Now), true
+}
+
+// --- rows: the end of a life ---
+
+func cleanUp(o *Observation, d *Decision) {
+	if !HasAnyFinalizer(o) {
+		return
+	}
+	left := o.Scan.DeletionTimestamp.Add(o.Settings.CleanupDeadline).Sub(o.Now)
+	for _, j := range o.Jobs {
+		d.revokeAway(o, j)
+		if j.Outcome == Running || j.Namespace != o.Scan.Namespace {
+			d.DeleteJobs = append(d.DeleteJobs, j)
+		}
+	}
+	// What still runs may upload: storage is cleaned when it has ended.
+	if len(d.DeleteJobs) > 0 && left > 0 {
+		d.RequeueAfter = left
+		return
+	}
+	if left <= 0 {
+		d.Release = true
+	}
+	d.RawResultFile = NewStatus(o).RawResultFile
+	d.RemoveStored = o.Scan.Annotations[executionv1.AnnotationOnDelete] != executionv1.OnDeleteRetain
+	if !d.RemoveStored {
+		d.Release = true
+	}
+}
+
+// revokeAway ends the access of a hook that ran in another namespace.
+func (d *Decision) revokeAway(o *Observation, j Job) {
+	if j.Role.Hook != "" && j.Namespace != o.Scan.Namespace && !j.Handed {
+		d.Revoke = append(d.Revoke, j)
+	}
+}
+
+func deleteScan(_ *Observation, d *Decision) { d.DeleteScan = true }
+
+// keepSettled waits for the TTL, and writes again what another client has removed.
+func keepSettled(o *Observation, d *Decision) {
+	if left, ok := untilExpiry(o); ok {
+		d.RequeueAfter = left
+	}
+	if !NeedsMending(o.Scan) {
+		return
+	}
+	s := NewStatus(o)
+	if s.FinishedAt == nil {
+		s.FinishedAt = &metav1.Time{Time: lastEnd(o)}
+	}
+	if o.Scan.Status.State == executionv1.ScanStateDone {
+		s.settled(o, metav1.ConditionTrue, executionv1.ReasonCompleted, "The Scan is done.")
+	} else {
+		message := s.ErrorDescription
+		if message == "" {
+			message = "The Scan ended with an error."
+		}
+		s.settled(o, metav1.ConditionFalse, executionv1.ReasonErrored, message)
+	}
+	d.Status = s.result()
+}
+
+// NeedsMending says whether the status of a settled Scan lacks what it has to tell, as
+// after a client has replaced it, or holds zero counts.
+func NeedsMending(s *executionv1.Scan) bool {
+	return s.Status.FinishedAt == nil || FindCondition(s.Status.Conditions, executionv1.ConditionReady) == nil ||
+		withoutZeros(s.Status.Findings.FindingSeverities) != s.Status.Findings.FindingSeverities
+}
+
+// lastEnd is when the last Job of the Scan ended, to the second; now where none is seen.
+func lastEnd(o *Observation) time.Time {
+	var last time.Time
+	for _, j := range o.Jobs {
+		if j.Finished.After(last) {
+			last = j.Finished
+		}
+	}
+	if last.IsZero() {
+		return o.Now
+	}
+	return last
+}
+
+// fail ends the Scan. phase is the condition of the phase that ended it.
+func (d *Decision) fail(o *Observation, s *Status, phase string, t Cause) {
+	s.State = executionv1.ScanStateErrored
+	s.ErrorDescription = t.Message
+	if s.FinishedAt == nil {
+		s.FinishedAt = &metav1.Time{Time: o.Now}
+	}
+	s.set(o, phase, metav1.ConditionFalse, t)
+	s.set(o, executionv1.ConditionReady, metav1.ConditionFalse, t)
+	s.addFailureHooks(o)
+	d.warn(o, metav1.ConditionFalse, t)
+	d.settle(o, s)
+}
+
+// done ends the Scan well. ignored says what went wrong and does not count.
+func (d *Decision) done(o *Observation, s *Status, ignored []string) {
+	t := Cause{executionv1.ReasonCompleted, "The Scan is done."}
+	s.State = executionv1.ScanStateDone
+	s.ErrorDescription = ""
+	if s.FinishedAt == nil {
+		s.FinishedAt = &metav1.Time{Time: o.Now}
+	}
+	s.set(o, executionv1.ConditionHooksCompleted, metav1.ConditionTrue, Cause{executionv1.ReasonCompleted, hooksMessage(s.OrderedHookStatuses, ignored)})
+	s.set(o, executionv1.ConditionReady, metav1.ConditionTrue, t)
+	// An operator that was killed each time between a Job and the status that tells of it has written none so far.
+	d.Links = o.Settings.StatusLinks
+	// No Event: at scale those of Scans that went well are what takes most of the API
+	// server's time and the operator's memory. The status tells.
+	d.settle(o, s)
+}
+
+// settle writes the final status, ends what still runs and what hooks may still reach.
+func (d *Decision) settle(o *Observation, s *Status) {
+	s.leaveQueue()
+	d.Status = s.result()
+	for _, j := range o.Jobs {
+		d.revokeAway(o, j)
+	}
+	d.ReleaseAccess = !hasOpenFailureHook(s.OrderedHookStatuses)
+	if ttl, ok := o.ttl(); ok {
+		d.RequeueAfter = ttl
+	}
+}
+
+// warn has an Event sent unless the Ready condition has had this status for this reason already.
+func (d *Decision) warn(o *Observation, value metav1.ConditionStatus, t Cause) {
+	c := FindCondition(o.Scan.Status.Conditions, executionv1.ConditionReady)
+	if c != nil && c.Status == value && c.Reason == t.Reason {
+		return
+	}
+	d.Event = &Event{t.Reason, t.Message}
+}
+
+// SettledState says whether a status is one of a Scan that has ended.
+func SettledState(s *executionv1.ScanStatus) bool {
+	return s.State == executionv1.ScanStateDone || s.State == executionv1.ScanStateErrored
+}
