@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/names"
+)
+
+// NameHookJob notes in a status which Job runs a hook that has just been started.
+func NameHookJob(s *executionv1.ScanStatus, hook, job string) {
+	for _, g := range s.OrderedHookStatuses {
+		for i := range g {
+			if g[i].HookName == hook && g[i].State == executionv1.HookStateInProgress {
+				g[i].JobName = job
+			}
+		}
+	}
+}
+
+// runHooks leads the Scan through its hooks, group by group: the hooks of a group run
+// at the same time and all run to their end; the next group starts when all have
+// ended well.
+func runHooks(o *Observation, d *Decision) {
+	s := NewStatus(o)
+	s.parsed(o)
+	s.takeReports(o)
+	if bad := invalidHook(o.Hooks, s.RawResultFile); bad != "" && len(s.OrderedHookStatuses) == 0 {
+		d.fail(o, s, executionv1.ConditionHooksCompleted, Cause{executionv1.ReasonInvalidHook, bad})
+		return
+	}
+	if len(s.OrderedHookStatuses) == 0 {
+		s.OrderedHookStatuses = group(hooksFor(o.Hooks, executionv1.RunOnSuccess))
+		s.migrateHooks()
+		s.numberHooks(o.Attempts().further())
+	}
+	r := &hookRun{o: o, d: d, s: s, requeueAfter: -1}
+	for i := range s.OrderedHookStatuses {
+		if r.runGroup(s.OrderedHookStatuses[i]) {
+			continue
+		}
+		if len(r.failures) > 0 && !r.active {
+			cancelFrom(s.OrderedHookStatuses[i:])
+			d.fail(o, s, executionv1.ConditionHooksCompleted, Cause{r.reason, strings.Join(r.failures, "; ")})
+			return
+		}
+		r.waitForGroup()
+		return
+	}
+	r.warnIgnored()
+	d.done(o, s, r.ignored)
+}
+
+// warnIgnored tells by an Event of failures that do not count, once.
+func (r *hookRun) warnIgnored() {
+	if len(r.ignored) == 0 || r.d.Event != nil {
+		return
+	}
+	if r.news != "" {
+		r.d.Event = &Event{executionv1.ReasonHookFailed, r.news}
+	}
+}
+
+// hooksFor returns those of the hooks that run when a Scan has gone one way.
+func hooksFor(hooks []Hook, outcome executionv1.HookRunOn) []Hook {
+	var own []Hook
+	for _, h := range hooks {
+		on := h.Spec.RunOn
+		if on == "" {
+			on = executionv1.RunOnSuccess
+		}
+		if on == outcome || on == executionv1.RunOnAlways {
+			own = append(own, h)
+		}
+	}
+	return own
+}
+
+// invalidHook says which hook can never run. The CRD refuses unknown types; hooks
+// that were stored before it did may still have one. The name of the raw result is the
+// ScanType's, so that only here it can be seen that an output would replace it.
+func invalidHook(hooks []Hook, rawResult string) string {
+	for _, h := range hooks {
+		if slices.Contains(h.Spec.Outputs, rawResult) {
+			return fmt.Sprintf("Hook %q: spec.outputs names %s, which is the raw result of this Scan in storage; choose another name", h.Name, rawResult)
+		}
+		if slices.Contains(h.Spec.Outputs, executionv1.ScannerLogFile) {
+			return fmt.Sprintf("Hook %q: spec.outputs names %s, which is the scanner's log in storage; choose another name", h.Name, executionv1.ScannerLogFile)
+		}
+		if h.Spec.Type != executionv1.ReadOnly && h.Spec.Type != executionv1.ReadAndWrite {
+			return fmt.Sprintf("Hook %q: spec.type %q is neither ReadOnly nor ReadAndWrite", h.Name, h.Spec.Type)
+		}
+	}
+	return ""
+}
+
+// group puts hooks, which come sorted by priority and name, into the groups in which
+// they run: for each priority, each ReadAndWrite hook by itself, then all ReadOnly
+// hooks together.
+func group(hooks []Hook) [][]executionv1.HookStatus {
+	var groups [][]executionv1.HookStatus
+	for start := 0; start < len(hooks); {
+		end := start
+		for end < len(hooks) && hooks[end].Spec.Priority == hooks[start].Spec.Priority {
+			end++
+		}
+		var readers []executionv1.HookStatus
+		for _, h := range hooks[start:end] {
+			hs := executionv1.HookStatus{
+				HookName: h.Name, State: executionv1.HookStatePending, Priority: h.Spec.Priority, Type: h.Spec.Type, FailurePolicy: h.Spec.FailurePolicy,
+			}
+			if h.Spec.Type == executionv1.ReadAndWrite {
+				groups = append(groups, []executionv1.HookStatus{hs})
+			} else {
+				readers = append(readers, hs)
+			}
+		}
+		if len(readers) > 0 {
+			groups = append(groups, readers)
+		}
+		start = end
+	}
+	return groups
+}
+
+// migrateHooks takes over what old versions of secureCodeBox have recorded: hooks that
+// had ended before the upgrade do not run again.
+func (s *Status) migrateHooks() {
+	for _, old := range s.ReadAndWriteHookStatus {
+		for _, g := range s.OrderedHookStatuses {
+			for i := range g {
+				if g[i].HookName == old.HookName && old.State == executionv1.HookStateCompleted {
+					g[i].State, g[i].JobName = old.State, old.JobName
+				}
+			}
+		}
+	}
+}
+
+// numberHooks gives hooks that have just been chosen the number of their run.
+func (s *Status) numberHooks(run int) {
+	for _, g := range s.OrderedHookStatuses {
+		for i := range g {
+			g[i].Attempt = run
+		}
+	}
+}
+
+// cancelFrom marks the hooks that will not run any more.
+func cancelFrom(groups [][]executionv1.HookStatus) {
+	for _, g := range groups {
+		for i := range g {
+			if g[i].State == executionv1.HookStatePending {
+				g[i].State = executionv1.HookStateCancelled
+			}
+		}
+	}
+}
+
+// hookRun is one look at the hooks of a Scan.
+type hookRun struct {
+	o *Observation
+	d *Decision
+	s *Status
+
+	active       bool // some hook of the group runs or is about to
+	trouble      *Cause
+	held         string   // a Job that is suspended
+	tries        []string // hooks that are tried again, and why
+	failures     []string
+	reason       string   // of the first failure
+	ignored      []string // failures that do not count
+	news         string   // the last failure that the status that was read does not have
+	requeueAfter time.Duration
+}
+
+// runGroup brings the states of a group up to date and starts what is pending. It
+// says whether the whole group has ended well.
+func (r *hookRun) runGroup(hooks []executionv1.HookStatus) bool {
+	done := true
+	for i := range hooks {
+		r.runHook(&hooks[i])
+		done = done && hasEndedWell(&hooks[i])
+	}
+	return done
+}
+
+func (r *hookRun) runHook(h *executionv1.HookStatus) {
+	j, found := r.o.JobOf(hookRole(names.LabelValue(h.HookName)))
+	switch {
+	case found && j.Attempt >= h.Attempt:
+		h.JobName = j.Name
+		if j.Attempt > 1 {
+			h.Attempt = j.Attempt // it may have been overwritten
+		}
+		r.followJob(h, j)
+	case h.State == executionv1.HookStatePending:
+		r.start(h)
+	case h.State == executionv1.HookStateInProgress:
+		h.State = executionv1.HookStateFailed
+		r.fail(h, executionv1.ReasonJobLost, fmt.Sprintf("Hook %q: its Job %s was removed before its outcome was seen", h.HookName, h.JobName))
+	case h.State == executionv1.HookStateFailed, h.State == executionv1.HookStateCancelled:
+		r.fail(h, executionv1.ReasonHookFailed, r.before(h))
+	}
+}
+
+// before says why a hook without a Job failed: an earlier pass has noted it.
+func (r *hookRun) before(h *executionv1.HookStatus) string {
+	return cmp.Or(h.Message, fmt.Sprintf("Hook %q was %s", h.HookName, strings.ToLower(string(h.State))))
+}
+
+func (r *hookRun) followJob(h *executionv1.HookStatus, j Job) {
+	switch j.Outcome {
+	case Complete:
+		switch {
+		case j.Report.State == ReportAwaited:
+			h.State, h.Message, r.active = executionv1.HookStateInProgress, "", true
+			r.wakeIn(untilReport(r.o, j))
+			return
+		case j.Report.State == ReportInvalid && h.Type == executionv1.ReadAndWrite:
+			h.State = executionv1.HookStateFailed
+			r.fail(h, executionv1.ReasonHookFailed, fmt.Sprintf("Hook %q (Job %s) ended well and told no outcome: %s. If its image works by the "+
+				"Kubernetes API, take scanAccess: Handover out of the hook (hook.scanAccess of its chart)", h.HookName, j.Name, j.Report.Why))
+			return
+		}
+		if h.State != executionv1.HookStateCompleted {
+			r.d.revokeAway(r.o, j)
+		}
+		h.State, h.Message = executionv1.HookStateCompleted, ""
+	case Failed:
+		h.State = executionv1.HookStateFailed
+		r.fail(h, executionv1.ReasonHookFailed, fmt.Sprintf("Hook %q failed (Job %s): %s", h.HookName, j.Name, j.Failure))
+	case Running:
+		why, left := r.o.overdue(j)
+		if why != "" {
+			h.State = executionv1.HookStateFailed
+			r.d.Stop = append(r.d.Stop, j)
+			t := overdue(r.o, j, fmt.Sprintf("hook %q", h.HookName))
+			r.fail(h, t.Reason, t.Message)
+			return
+		}
+		h.State = executionv1.HookStateInProgress
+		r.active = true
+		if r.trouble == nil && j.Trouble != nil {
+			r.trouble = &Cause{j.Trouble.Reason, fmt.Sprintf("Hook %q: %s", h.HookName, j.Trouble.Message)}
+		}
+		if again := j.tries(); again != "" {
+			r.tries = append(r.tries, fmt.Sprintf("Hook %q: %s", h.HookName, again))
+		}
+		if j.Suspended {
+			r.held = j.Name
+		}
+		if j.NoPod && !j.Suspended {
+			left = min(left, untilNextLook(r.o, j))
+		}
+		r.wakeIn(left)
+	}
+}
+
+func (r *hookRun) start(h *executionv1.HookStatus) {
+	i := slices.IndexFunc(r.o.Hooks, func(c Hook) bool { return c.Name == h.HookName })
+	if i < 0 {
+		h.State = executionv1.HookStateFailed
+		r.fail(h, executionv1.ReasonHookNotFound, fmt.Sprintf("Hook %q was deleted, or does not match spec.hookSelector any more, before it ran", h.HookName))
+		return
+	}
+	if why := r.o.refusedHook(&r.o.Hooks[i]); why != nil {
+		h.State = executionv1.HookStateFailed
+		r.fail(h, why.Reason, fmt.Sprintf("Hook %q: %s", h.HookName, why.Message))
+		return
+	}
+	if len(r.d.Create) >= maxLaunches {
+		r.active = true // its turn comes when these are there
+		r.wakeIn(time.Second)
+		return
+	}
+	l := r.s.requestOf(r.o, hookRole(names.LabelValue(h.HookName)), max(h.Attempt, 1))
+	l.Hook, l.HookType, l.Tenant = &r.o.Hooks[i], h.Type, r.o.Hooks[i].Tenant
+	r.d.Create = append(r.d.Create, l)
+	h.State, h.Message = executionv1.HookStateInProgress, ""
+	h.JobName = "" // known when the Job is there
+	r.active = true
+	r.wakeIn(LookForPods)
+}
+
+// maxLaunches bounds the Jobs that one pass creates: others wait for its worker.
+const maxLaunches = 32
+
+// hasEndedWell says whether the Scan goes on after the hook.
+func hasEndedWell(h *executionv1.HookStatus) bool {
+	switch h.State {
+	case executionv1.HookStateCompleted:
+		return true
+	case executionv1.HookStateFailed, executionv1.HookStateCancelled:
+		return ignores(h)
+	default:
+		return false
+	}
+}
+
+// ignores says whether a failure of the hook is passed over.
+func ignores(h *executionv1.HookStatus) bool { return h.FailurePolicy == executionv1.HookIgnore }
+
+func (r *hookRun) fail(h *executionv1.HookStatus, reason, message string) {
+	h.Message = cut(message, maxHookMessage)
+	if was := stateOfHook(r.o.Scan, h); was != executionv1.HookStateFailed && was != executionv1.HookStateCancelled {
+		r.news = message
+	}
+	if ignores(h) {
+		r.ignored = append(r.ignored, message)
+		return
+	}
+	if r.reason == "" {
+		r.reason = reason
+	}
+	r.failures = append(r.failures, message)
+}
+
+// maxHookMessage is the most that the CRD takes for the message of a hook, in characters.
+const maxHookMessage = 4096
+
+// stateOfHook is the state that the status that was read has for a hook; Pending where it has none.
+func stateOfHook(scan *executionv1.Scan, hook *executionv1.HookStatus) executionv1.HookState {
+	for _, g := range scan.Status.OrderedHookStatuses {
+		for _, h := range g {
+			if h.HookName == hook.HookName && h.AfterFailure == hook.AfterFailure {
+				return h.State
+			}
+		}
+	}
+	return executionv1.HookStatePending
+}
+
+func (r *hookRun) wakeIn(d time.Duration) {
+	if r.requeueAfter < 0 || d < r.requeueAfter {
+		r.requeueAfter = d
+	}
+}
+
+// waitForGroup shows how the current group stands and waits for it.
+func (r *hookRun) waitForGroup() {
+	t := Cause{executionv1.ReasonRunning, strings.Join(append([]string{"Hooks are running."}, r.tries...), " ")}
+	switch {
+	case len(r.failures) > 0:
+		t = Cause{r.reason, strings.Join(r.failures, "; ") + "; the other hooks of its group run to their end"}
+	case r.trouble != nil:
+		t = *r.trouble
+		r.d.warn(r.o, metav1.ConditionUnknown, t)
+	case r.held != "":
+		t = jobSuspended(r.held)
+	case len(r.ignored) > 0:
+		t.Message += " Ignored as failurePolicy says: " + strings.Join(r.ignored, "; ")
+	}
+	r.warnIgnored()
+	r.s.advance(executionv1.ScanStateHookProcessing)
+	r.s.wait(r.o, executionv1.ConditionHooksCompleted, t)
+	r.d.Links = r.o.Settings.StatusLinks
+	r.d.Status = r.s.result()
+	r.d.RequeueAfter = max(r.requeueAfter, 0)
+}
