@@ -20,41 +20,56 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/access"
-	"github.com/scanyard/scanyard/operator/internal/catalog"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
+	"github.com/scanyard/scanyard/operator/internal/names"
+	"github.com/scanyard/scanyard/operator/internal/queue"
+	"github.com/scanyard/scanyard/operator/internal/rbac"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
 	"github.com/scanyard/scanyard/operator/internal/store"
-	"github.com/scanyard/scanyard/operator/internal/tenancy"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // act does what was decided. Everything it does may be done twice.
-func (r *Reconciler) act(ctx context.Context, o *observed, d *decision) error {
-	if d.addFinalizer {
-		return r.takeUp(ctx, o)
+func (r *Reconciler) act(ctx context.Context, o *life.Observation, d *life.Decision) error {
+	if d.AddFinalizer {
+		return r.initialize(ctx, o)
 	}
-	for _, l := range d.launch {
+	if len(d.Create) > 0 {
+		// Whoever is handed the Scan finds in it what is about to be written.
+		if err := r.signLinks(ctx, o, d); err != nil {
+			return err
+		}
+	}
+	if d.StartsScanner() && !r.queue.Reserve(o.Scan) {
+		*d = life.Decision{Step: d.Step} // others came first; the queue brings it back
+		return nil
+	}
+	for _, l := range d.Create {
 		rejected, err := r.launch(ctx, o, d, l)
 		if err != nil {
 			return err
 		}
 		if rejected != nil {
-			*d = decideRejected(o, d, l, *rejected)
+			*d = life.DecideRejected(o, d, l, *rejected)
 			break
 		}
 	}
 	if err := r.stopJobs(ctx, o, d); err != nil {
 		return err
 	}
-	if d.status != nil {
+	if err := r.writeRecord(ctx, o, d); err != nil {
+		return err
+	}
+	if d.Status != nil {
 		if err := r.writeStatus(ctx, o, d); err != nil {
 			return err
 		}
 	}
 	switch {
-	case d.deleteScan:
-		err := r.client.Delete(ctx, o.scan, client.Preconditions{UID: &o.scan.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	case d.DeleteScan:
+		err := r.client.Delete(ctx, o.Scan, client.Preconditions{UID: &o.Scan.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		return client.IgnoreNotFound(err)
-	case d.removeStored, d.release:
+	case d.RemoveStored, d.Release:
 		return r.release(ctx, o, d)
 	}
 	return nil
@@ -82,55 +97,71 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, scan, changed *executi
 }
 
 // launch creates the Job of a phase with what it needs. A refusal that the user has
-// to hear of is returned apart from errors, which are tried again.
-func (r *Reconciler) launch(ctx context.Context, o *observed, d *decision, l launch) (*rejection, error) {
-	if why := r.unfit(o, l.hook); why != "" {
-		return &rejection{trouble{executionv1.ReasonInvalidHook, why}, true}, nil
-	}
-	if why := forbidden(o, l); why != "" {
-		return &rejection{trouble{executionv1.ReasonNotAllowed, why}, true}, nil
-	}
-	job, err := r.build(ctx, o, l)
-	if patch, ok := errors.AsType[*tenancy.PatchError](err); ok {
-		return &rejection{trouble{executionv1.ReasonPatchFailed, patch.Error()}, true}, nil
-	}
-	if why, ok := access.Conflict(err); ok {
-		return &rejection{trouble{executionv1.ReasonJobRejected, why}, true}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	err = r.create(ctx, o, job, l)
-	if conflict, ok := errors.AsType[*nameConflictError](err); ok {
-		return &rejection{trouble{executionv1.ReasonNameConflict, conflict.Error()}, true}, nil
-	}
-	if err != nil {
-		if why, ok := classify(err); ok {
-			return &why, nil
+// to hear of is returned apart from errors, which are tried again. The queue is told
+// where it is certain that there is no scanner Job.
+func (r *Reconciler) launch(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest) (*life.Rejection, error) {
+	job, rejected, err := r.prepare(ctx, o, d, l)
+	absent := rejected != nil || err != nil
+	if !absent {
+		refused := r.create(ctx, o, job)
+		rejected, absent = rejectionOf(refused), isRefusal(refused)
+		if refused != nil {
+			err = fmt.Errorf("create Job %s: %w", job.Name, refused)
 		}
-		return nil, fmt.Errorf("create Job %s: %w", job.Name, err)
 	}
-	if l.hook != nil {
-		nameHookJob(d.status, l.hook.Name, job.Name)
+	if absent && l.Role == life.ScannerRole {
+		r.queue.Release(o.Scan.UID, queue.NotCreated)
+	}
+	switch {
+	case rejected != nil:
+		return rejected, nil
+	case err != nil:
+		return nil, err
+	case l.Hook != nil:
+		life.NameHookJob(d.Status, l.Hook.Name, job.Name)
 	}
 	log.FromContext(ctx).Info("Created Job", "job", job.Name, "jobNamespace", job.Namespace, "jobType", job.Labels[executionv1.LabelJobType])
 	return nil, nil
 }
 
-// create creates a Job, or finds that it is there. The Gate is told before the scanner
-// Job is there, and when it is certain that it is not.
-func (r *Reconciler) create(ctx context.Context, o *observed, job *batchv1.Job, l launch) error {
-	if l.role == scannerRole {
-		r.gate.beginning(o.scan.UID)
+// prepare builds a Job, or says why it cannot be.
+func (r *Reconciler) prepare(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest) (*batchv1.Job, *life.Rejection, error) {
+	job, err := r.build(ctx, o, d, l)
+	if patch, ok := errors.AsType[*settings.PatchError](err); ok {
+		return nil, finally(executionv1.ReasonPatchFailed, patch.Error()), nil
 	}
+	if why, ok := rbac.Conflict(err); ok {
+		return nil, finally(executionv1.ReasonJobRejected, why), nil
+	}
+	return job, nil, err
+}
+
+// finally is a rejection that trying again cannot change.
+func finally(reason, message string) *life.Rejection {
+	return &life.Rejection{Cause: life.Cause{Reason: reason, Message: message}, Final: true}
+}
+
+// create creates a Job, or finds that it is there.
+func (r *Reconciler) create(ctx context.Context, o *life.Observation, job *batchv1.Job) error {
 	err := r.client.Create(ctx, job)
 	if apierrors.IsAlreadyExists(err) {
 		err = r.checkOurs(ctx, o, job)
 	}
-	if l.role == scannerRole && isRefusal(err) {
-		r.gate.notBegun(o.scan.UID)
-	}
 	return err
+}
+
+// rejectionOf is what the user has to hear of an error of creating a Job; nil where it is only tried again.
+func rejectionOf(err error) *life.Rejection {
+	if err == nil {
+		return nil
+	}
+	if conflict, ok := errors.AsType[*nameConflictError](err); ok {
+		return finally(executionv1.ReasonNameConflict, conflict.Error())
+	}
+	if why, ok := life.Classify(err); ok {
+		return &why
+	}
+	return nil
 }
 
 // isRefusal says whether an error is the API server's answer that it did not do what it
@@ -143,20 +174,6 @@ func isRefusal(err error) bool {
 	return reason != metav1.StatusReasonUnknown && reason != metav1.StatusReasonTimeout && reason != metav1.StatusReasonServerTimeout
 }
 
-// unfit says why this operator cannot run a hook that other operators may.
-func (r *Reconciler) unfit(o *observed, h *catalog.Hook) string {
-	switch {
-	case h == nil:
-		return ""
-	case len(h.Spec.Outputs) > 0 && !r.store.OwnsFolder(store.OwnerOf(o.scan)):
-		return "spec.outputs needs a folder for each Scan in storage, which S3_URL_TEMPLATE of the operator does not give: nobody would remove them"
-	case h.ExecutionNamespace != "" && len(r.namespaces) > 0 && !slices.Contains(r.namespaces, h.ExecutionNamespace):
-		return fmt.Sprintf("spec.executionNamespace %q is none of the namespaces that the operator works in; add it to --watch-namespaces (chart: watchNamespaces)", h.ExecutionNamespace)
-	default:
-		return ""
-	}
-}
-
 // nameConflictError says that a Job of the needed name belongs to something else.
 type nameConflictError struct{ namespace, name string }
 
@@ -165,42 +182,30 @@ func (e *nameConflictError) Error() string {
 }
 
 // checkOurs takes a Job that exists for success if it works for this Scan.
-func (r *Reconciler) checkOurs(ctx context.Context, o *observed, want *batchv1.Job) error {
+func (r *Reconciler) checkOurs(ctx context.Context, o *life.Observation, want *batchv1.Job) error {
 	var have batchv1.Job
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
 		return err
 	}
-	if !serves(&have, o.scan) {
+	if !life.Serves(&have, o.Scan) {
 		return &nameConflictError{have.Namespace, have.Name}
 	}
 	return nil
 }
 
-func nameHookJob(s *executionv1.ScanStatus, hook, job string) {
-	for _, g := range s.OrderedHookStatuses {
-		for i := range g {
-			if g[i].HookName == hook && g[i].State == executionv1.HookStateInProgress {
-				g[i].JobName = job
-			}
-		}
-	}
-}
-
 // build makes sure of what the pods of a phase need, presigns their URLs and builds
 // the Job. URLs are made last: they are short-lived.
-func (r *Reconciler) build(ctx context.Context, o *observed, l launch) (*batchv1.Job, error) {
-	s, err := r.shapeOf(ctx, o, l)
-	if err != nil {
-		return nil, err
-	}
+func (r *Reconciler) build(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest) (*batchv1.Job, error) {
+	s := r.shapeOf(o, l)
 	var job *batchv1.Job
+	var err error
 	switch {
-	case l.hook != nil:
-		job, err = r.buildHook(ctx, o, l, s.config)
-	case l.role == parserRole:
-		job, err = r.buildParser(ctx, o, s.config)
+	case l.Hook != nil:
+		job, err = r.buildHook(ctx, o, d, l, s.config)
+	case l.Role == life.ParserRole:
+		job, err = r.buildParser(ctx, o, d, l, s.config)
 	default:
-		job, err = r.buildScanner(ctx, o, s.config)
+		job, err = r.buildScanner(ctx, o, l, s.config)
 	}
 	if err != nil {
 		return nil, err
@@ -208,33 +213,44 @@ func (r *Reconciler) build(ctx context.Context, o *observed, l launch) (*batchv1
 	return s.patch(job)
 }
 
-func (r *Reconciler) buildScanner(ctx context.Context, o *observed, cfg jobs.Config) (*batchv1.Job, error) {
+func (r *Reconciler) buildScanner(ctx context.Context, o *life.Observation, l life.JobRequest, cfg jobs.Config) (*batchv1.Job, error) {
 	// The Role is made in any case: charts whose ScanTypes bring a ServiceAccount of
 	// their own bind it to this Role.
-	if err := r.access.EnsureLurker(ctx, o.scan.Namespace); err != nil {
+	if err := r.access.EnsureLurker(ctx, o.Scan.Namespace); err != nil {
 		return nil, err
 	}
-	// Now and not when the raw result is there: then the parser waits for it.
-	if _, err := r.access.EnsureParser(ctx, o.scan, o.scanType.ExtractResults.Type); err != nil {
-		return nil, err
-	}
-	u, err := r.store.PresignUpload(ctx, store.OwnerOf(o.scan), rawResultFile(o.scanType), r.expiryOf(o).Scan)
+	noAccount, err := r.ensureParserEarly(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return jobs.NewScanner(jobs.Scanner{Scan: o.scan, ScanType: o.scanType, UploadURL: u, Attempt: o.runs().of(scannerRole), Rerun: rerunOf(newStatus(o).ScanStatus, o.runs().of(scannerRole))}, cfg)
+	u, err := r.store.PresignUpload(ctx, store.OwnerOf(o.Scan), l.Result.File, r.expiryOf(o).Scan)
+	if err != nil {
+		return nil, err
+	}
+	// Nobody gives a fresh one for the log: it is to last as long as a URL can.
+	logURL, err := r.store.PresignUpload(ctx, store.OwnerOf(o.Scan), executionv1.ScannerLogFile, store.DownloadExpiry)
+	if err != nil {
+		return nil, err
+	}
+	return jobs.NewScanner(jobs.Scanner{Scan: o.Scan, ScanType: o.ScanType, UploadURL: u, LogUploadURL: logURL, NoAccount: noAccount, Attempt: l.Attempt, Rerun: l.Rerun}, cfg)
 }
 
-func (r *Reconciler) buildParser(ctx context.Context, o *observed, cfg jobs.Config) (*batchv1.Job, error) {
-	account, err := r.access.EnsureParser(ctx, o.scan, newStatus(o).RawResultType)
+func (r *Reconciler) buildParser(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest, cfg jobs.Config) (*batchv1.Job, error) {
+	handed, err := r.handOver(ctx, o, d, o.Definition.ScanAccess, true)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.mirrors.EnsureMirror(ctx, o.scan, newStatus(o).RawResultType, o.definition); err != nil {
-		return nil, err
+	account := ""
+	if handed == nil {
+		if account, err = r.access.EnsureParser(ctx, o.Scan, l.Result.Type); err != nil {
+			return nil, err
+		}
+		if err := r.mirrors.EnsureMirror(ctx, o.Scan, l.Result.Type, o.Definition); err != nil {
+			return nil, err
+		}
 	}
-	owner := store.OwnerOf(o.scan)
-	raw, err := r.store.PresignDownload(ctx, owner, newStatus(o).RawResultFile, r.expiryOf(o).Parser)
+	owner := store.OwnerOf(o.Scan)
+	raw, err := r.store.PresignDownload(ctx, owner, l.Result.File, r.expiryOf(o).Parser)
 	if err != nil {
 		return nil, err
 	}
@@ -243,19 +259,25 @@ func (r *Reconciler) buildParser(ctx context.Context, o *observed, cfg jobs.Conf
 		return nil, err
 	}
 	return jobs.NewParser(jobs.Parser{
-		Scan: o.scan, Definition: o.definition, RawResultURL: raw, FindingsUploadURL: findings, ServiceAccount: account,
-		Attempt: o.runs().of(parserRole), Rerun: rerunOf(newStatus(o).ScanStatus, o.runs().of(parserRole)),
+		Scan: o.Scan, Definition: o.Definition, Result: l.Result, RawResultURL: raw, FindingsUploadURL: findings, ServiceAccount: account, Handover: handed,
+		Attempt: l.Attempt, Rerun: l.Rerun, Hooks: l.Hooks,
 	}, cfg), nil
 }
 
-func (r *Reconciler) buildHook(ctx context.Context, o *observed, l launch, cfg jobs.Config) (*batchv1.Job, error) {
-	account, err := r.ensureHookAccess(ctx, o, l)
+func (r *Reconciler) buildHook(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest, cfg jobs.Config) (*batchv1.Job, error) {
+	handed, err := r.handOver(ctx, o, d, l.Hook.Spec.ScanAccess, l.HookType == executionv1.ReadAndWrite)
 	if err != nil {
 		return nil, err
 	}
-	if o.definition != nil {
+	account := ptr.Deref(l.Hook.Spec.ServiceAccountName, "")
+	if handed == nil {
+		if account, err = r.ensureHookAccess(ctx, o, l); err != nil {
+			return nil, err
+		}
+	}
+	if o.Definition != nil && handed == nil {
 		// The cascading hook reads it as well.
-		if err := r.mirrors.EnsureMirror(ctx, o.scan, newStatus(o).RawResultType, o.definition); err != nil {
+		if err := r.mirrors.EnsureMirror(ctx, o.Scan, l.Result.Type, o.Definition); err != nil {
 			return nil, err
 		}
 	}
@@ -263,44 +285,44 @@ func (r *Reconciler) buildHook(ctx context.Context, o *observed, l launch, cfg j
 	if err != nil {
 		return nil, err
 	}
-	if urls.PreviousFindings, err = r.previousFindings(ctx, o.scan); err != nil {
+	if urls.PreviousFindings, err = r.previousFindings(ctx, o.Scan); err != nil {
 		return nil, err
 	}
 	return jobs.NewHook(jobs.Hook{
-		Scan: o.scan, Name: l.hook.Name, Spec: l.hook.Spec, Type: l.hookType,
-		ExecutionNamespace: l.hook.ExecutionNamespace, ServiceAccount: account, URLs: urls,
-		Attempt: l.attempt, Rerun: rerunOf(newStatus(o).ScanStatus, l.attempt),
+		Scan: o.Scan, Name: l.Hook.Name, Spec: l.Hook.Spec, Result: l.Result, Type: l.HookType,
+		ExecutionNamespace: l.Hook.ExecutionNamespace, ServiceAccount: account, Handover: handed, URLs: urls,
+		Attempt: l.Attempt, Rerun: l.Rerun,
 	}, cfg), nil
 }
 
 // ensureHookAccess makes sure that a hook can reach the Scan and returns the
 // ServiceAccount that its pod runs as. An account that the hook brings has what its
 // installer gave it.
-func (r *Reconciler) ensureHookAccess(ctx context.Context, o *observed, l launch) (string, error) {
-	own, resultType := ptr.Deref(l.hook.Spec.ServiceAccountName, ""), newStatus(o).RawResultType
+func (r *Reconciler) ensureHookAccess(ctx context.Context, o *life.Observation, l life.JobRequest) (string, error) {
+	own, resultType := ptr.Deref(l.Hook.Spec.ServiceAccountName, ""), l.Result.Type
 	switch {
-	case l.hook.ExecutionNamespace != "":
-		return r.access.GrantHook(ctx, access.HookGrant{
-			Scan: o.scan, ResultType: resultType, Hook: l.hook.Name, Namespace: l.hook.ExecutionNamespace, ServiceAccount: own,
+	case l.Hook.ExecutionNamespace != "":
+		return r.access.GrantHook(ctx, rbac.HookGrant{
+			Scan: o.Scan, ResultType: resultType, Hook: l.Hook.Name, Namespace: l.Hook.ExecutionNamespace, ServiceAccount: own,
 		})
 	case own != "":
 		return own, nil
 	default:
-		return r.access.EnsureHook(ctx, o.scan, resultType)
+		return r.access.EnsureHook(ctx, o.Scan, resultType)
 	}
 }
 
-func (r *Reconciler) hookURLs(ctx context.Context, o *observed, l launch) (jobs.HookURLs, error) {
-	owner, raw := store.OwnerOf(o.scan), newStatus(o).RawResultFile
+func (r *Reconciler) hookURLs(ctx context.Context, o *life.Observation, l life.JobRequest) (jobs.HookURLs, error) {
+	owner, raw := store.OwnerOf(o.Scan), l.Result.File
 	var urls jobs.HookURLs
 	var errs [4]error
 	urls.RawResult, errs[0] = r.store.PresignDownload(ctx, owner, raw, r.expiryOf(o).Hook)
 	urls.Findings, errs[1] = r.store.PresignDownload(ctx, owner, executionv1.FindingsFile, r.expiryOf(o).Hook)
-	if l.hookType == executionv1.ReadAndWrite {
+	if l.HookType == executionv1.ReadAndWrite {
 		urls.RawResultUpload, errs[2] = r.store.PresignUpload(ctx, owner, raw, r.expiryOf(o).Hook)
 		urls.FindingsUpload, errs[3] = r.store.PresignUpload(ctx, owner, executionv1.FindingsFile, r.expiryOf(o).Hook)
 	}
-	for _, name := range l.hook.Spec.Outputs {
+	for _, name := range l.Hook.Spec.Outputs {
 		u, err := r.store.PresignUpload(ctx, owner, name, r.expiryOf(o).Hook)
 		if err != nil {
 			return urls, err
@@ -315,32 +337,32 @@ func (r *Reconciler) hookURLs(ctx context.Context, o *observed, l launch) (jobs.
 
 // stopJobs ends what must not go on: overdue Jobs are suspended, which ends their pods
 // and keeps what they say; Jobs of a deleted Scan are deleted.
-func (r *Reconciler) stopJobs(ctx context.Context, o *observed, d *decision) error {
-	for _, j := range d.stop {
-		b := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.name}}
+func (r *Reconciler) stopJobs(ctx context.Context, o *life.Observation, d *life.Decision) error {
+	for _, j := range d.Stop {
+		b := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name}}
 		err := r.client.Patch(ctx, b, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`)))
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("suspend Job %s: %w", j.name, err)
+			return fmt.Errorf("suspend Job %s: %w", j.Name, err)
 		}
 	}
-	for _, j := range d.deleteJobs {
-		b := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.name}}
+	for _, j := range d.DeleteJobs {
+		b := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name}}
 		policy := metav1.DeletePropagationBackground
-		if j.outcome == running {
+		if j.Outcome == life.Running {
 			policy = metav1.DeletePropagationForeground // the Job is gone only when its pods are
 		}
 		err := r.client.Delete(ctx, b, client.PropagationPolicy(policy))
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete Job %s: %w", j.name, err)
+			return fmt.Errorf("delete Job %s: %w", j.Name, err)
 		}
 	}
-	for _, h := range d.revoke {
-		if err := r.access.RevokeHook(ctx, o.scan, h.role.hook, h.namespace); err != nil {
-			return fmt.Errorf("revoke access of hook %s: %w", h.role.hook, err)
+	for _, h := range d.Revoke {
+		if err := r.access.RevokeHook(ctx, o.Scan, h.Role.Hook, h.Namespace); err != nil {
+			return fmt.Errorf("revoke access of hook %s: %w", h.Role.Hook, err)
 		}
 	}
-	if d.releaseAccess {
-		return r.access.ReleaseScan(ctx, o.scan)
+	if d.ReleaseAccess && r.mayHaveAccount(o) {
+		return r.access.ReleaseScan(ctx, o.Scan)
 	}
 	return nil
 }
@@ -348,37 +370,59 @@ func (r *Reconciler) stopJobs(ctx context.Context, o *observed, d *decision) err
 // writeStatus writes the status if it differs from what was read, and tells what has
 // changed. The resource version makes sure that nothing newer is overwritten; a
 // conflict is tried again with what is new.
-func (r *Reconciler) writeStatus(ctx context.Context, o *observed, d *decision) error {
-	if d.freshLinks {
-		d.status.FindingDownloadLink, d.status.RawResultDownloadLink, d.status.FindingHeadLink, d.status.RawResultHeadLink = "", "", "", ""
+func (r *Reconciler) writeStatus(ctx context.Context, o *life.Observation, d *life.Decision) error {
+	if err := r.signLinks(ctx, o, d); err != nil {
+		return err
 	}
-	if d.links || d.freshLinks {
-		if err := r.addLinks(ctx, o, d.status); err != nil {
-			return err
-		}
-	}
-	changed := o.scan.DeepCopy()
-	changed.Status = *d.status
-	if equality.Semantic.DeepEqual(o.scan.Status, changed.Status) {
+	found, changed := o.Scan.DeepCopy(), o.Scan.DeepCopy()
+	found.Status, changed.Status = *o.Found, *d.Status
+	if equality.Semantic.DeepEqual(found.Status, changed.Status) {
 		return nil
 	}
-	err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(o.scan, client.MergeFromWithOptimisticLock{}))
+	err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(found, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.metrics.changed(o.scan, d.status)
-	if d.told != nil {
-		r.gate.wasTold(o.scan.UID, d.told)
+	if o.Forged {
+		log.FromContext(ctx).Info("Somebody else has written the status, which is put back")
 	}
-	if n := d.queued; n != nil {
-		r.events.Eventf(o.scan, nil, corev1.EventTypeNormal, n.reason, "Queue", "%s", n.message)
+	if !life.IsDeleted(o) {
+		r.ledger.note(o.Scan.UID, changed.Status.DeepCopy())
+		r.queue.ScanSeen(changed) // it may have been shown by the watch before it was noted
 	}
-	for _, n := range []*notice{d.notice, d.answer} {
-		if n == nil {
-			continue
+	r.metrics.changed(o.Scan, d.Status)
+	if d.ReportedPlace != nil {
+		r.queue.Reported(o.Scan.UID, d.ReportedPlace)
+	}
+	if n := d.QueuedEvent; n != nil {
+		r.events.Eventf(o.Scan, nil, corev1.EventTypeNormal, n.Reason, "Queue", "%s", n.Message)
+	}
+	r.sendEvents(o, d, d.Status.State)
+	return nil
+}
+
+// sendEvents sends the Events of a decision for a Scan in a state.
+func (r *Reconciler) sendEvents(o *life.Observation, d *life.Decision, state executionv1.ScanState) {
+	for _, n := range []*life.Event{d.Event, d.AnswerEvent} {
+		if n != nil {
+			r.events.Eventf(o.Scan, nil, corev1.EventTypeWarning, n.Reason, actionOf(state), "%s", n.Message)
 		}
-		r.events.Eventf(o.scan, nil, corev1.EventTypeWarning, n.reason, actionOf(d.status.State), "%s", n.message)
 	}
+}
+
+// signLinks puts the links into a status that it asks for, once.
+func (r *Reconciler) signLinks(ctx context.Context, o *life.Observation, d *life.Decision) error {
+	if d.Status == nil || !d.Links && !d.FreshLinks {
+		return nil
+	}
+	if d.FreshLinks {
+		d.Status.FindingDownloadLink, d.Status.RawResultDownloadLink, d.Status.FindingHeadLink, d.Status.RawResultHeadLink = "", "", "", ""
+		d.Status.ScannerLogDownloadLink = ""
+	}
+	if err := r.addLinks(ctx, o, d.Status); err != nil {
+		return err
+	}
+	d.Links, d.FreshLinks = false, false
 	return nil
 }
 
@@ -391,13 +435,26 @@ func actionOf(s executionv1.ScanState) string {
 }
 
 // addLinks fills in the links that a status lacks.
-func (r *Reconciler) addLinks(ctx context.Context, o *observed, s *executionv1.ScanStatus) error {
-	owner := store.OwnerOf(o.scan)
+func (r *Reconciler) addLinks(ctx context.Context, o *life.Observation, s *executionv1.ScanStatus) error {
+	owner := store.OwnerOf(o.Scan)
+	scannerLog := executionv1.ScannerLogFile
+	if o.Scan.Settled() { // nobody will store it any more
+		stored, err := r.store.Exists(ctx, owner, scannerLog)
+		if err != nil {
+			return err
+		}
+		if !stored {
+			scannerLog = "" // no file, so no link
+		}
+	}
 	links := []struct {
 		link *string
 		file string
 		sign func() (string, error)
 	}{
+		{&s.ScannerLogDownloadLink, scannerLog, func() (string, error) {
+			return r.store.PresignLink(ctx, http.MethodGet, owner, executionv1.ScannerLogFile, store.DownloadExpiry)
+		}},
 		{&s.FindingDownloadLink, executionv1.FindingsFile, func() (string, error) {
 			return r.store.PresignLink(ctx, http.MethodGet, owner, executionv1.FindingsFile, store.DownloadExpiry)
 		}},
@@ -412,7 +469,7 @@ func (r *Reconciler) addLinks(ctx context.Context, o *observed, s *executionv1.S
 		}},
 	}
 	for _, l := range links {
-		if *l.link != "" || l.file == "" {
+		if *l.link != "" || names.CheckFile(l.file) != nil {
 			continue
 		}
 		u, err := l.sign()
@@ -427,18 +484,25 @@ func (r *Reconciler) addLinks(ctx context.Context, o *observed, s *executionv1.S
 // release removes what a deleted Scan has stored and lets it go. Where storage does
 // not answer, it is tried again until the clean-up deadline; then the Scan goes, and
 // an Event and a metric tell what may be left.
-func (r *Reconciler) release(ctx context.Context, o *observed, d *decision) error {
-	if d.removeStored {
-		err := r.store.Remove(ctx, store.OwnerOf(o.scan), o.scan.Status.RawResultFile)
-		if err != nil && !d.release {
+func (r *Reconciler) release(ctx context.Context, o *life.Observation, d *life.Decision) error {
+	if d.RemoveStored {
+		err := r.store.Remove(ctx, store.OwnerOf(o.Scan), d.RawResultFile)
+		// Somebody has edited the annotation: trying again does not help, and nothing may hold a namespace back.
+		nowhere := errors.Is(err, store.ErrNoPlace)
+		if err != nil && !d.Release && !nowhere {
 			return fmt.Errorf("remove stored results: %w", err)
 		}
-		if err != nil {
+		switch {
+		case nowhere:
 			r.metrics.orphaned()
-			log.FromContext(ctx).Error(err, "Stored results may be left behind", "scanUID", o.scan.UID)
-			r.events.Eventf(o.scan, nil, corev1.EventTypeWarning, "StorageCleanupFailed", "Delete",
-				"Storage did not answer for %s; the results of Scan %s (UID %s) may be left there.", r.settings.CleanupDeadline, o.scan.Name, o.scan.UID)
+			r.events.Eventf(o.Scan, nil, corev1.EventTypeWarning, "StorageCleanupFailed", "Delete",
+				"The results of Scan %s (UID %s) may be left in storage: %s", o.Scan.Name, o.Scan.UID, life.Clean(err.Error()))
+		case err != nil:
+			r.metrics.orphaned()
+			log.FromContext(ctx).Error(err, "Stored results may be left behind", "scanUID", o.Scan.UID)
+			r.events.Eventf(o.Scan, nil, corev1.EventTypeWarning, "StorageCleanupFailed", "Delete",
+				"Storage did not answer for %s; the results of Scan %s (UID %s) may be left there.", r.settings.CleanupDeadline, o.Scan.Name, o.Scan.UID)
 		}
 	}
-	return r.patchFinalizers(ctx, o.scan, o.scan.DeepCopy(), false)
+	return r.patchFinalizers(ctx, o.Scan, o.Scan.DeepCopy(), false)
 }

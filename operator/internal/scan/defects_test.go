@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
 // failing makes calls of the Reconciler fail whose description starts with a text.
@@ -449,7 +449,7 @@ func TestDefect54EverythingBelowThePrefixGoes(t *testing.T) {
 	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	s := w.get("s")
-	files := []string{"nmap-results.xml", "findings.json", "report/index.html"}
+	files := []string{"nmap-results.xml", "findings.json", "report.html"}
 	for _, f := range files {
 		w.put(s, f, "x")
 	}
@@ -501,9 +501,9 @@ func TestTrapT4WholeStatusReplaced(t *testing.T) {
 // operator has made, with random names, are taken over.
 func TestAdoptsJobsOfAnotherOperator(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scan("s", gen.Suspended))
+	w.create(w.scan("s", testobjects.Suspended))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonSuspended))
-	theirs, err := jobs.NewScanner(jobs.Scanner{Scan: w.get("s"), ScanType: gen.ScanTypeSpec(), UploadURL: "https://s3/x", Attempt: 1}, jobs.Config{
+	theirs, err := jobs.NewScanner(jobs.Scanner{Scan: w.get("s"), ScanType: testobjects.ScanTypeSpec(), UploadURL: "https://s3/x", Attempt: 1}, jobs.Config{
 		Lurker: jobs.Lurker{Image: "lurker", SeccompProfile: corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 	})
 	w.Expect(err).NotTo(HaveOccurred())
@@ -529,7 +529,7 @@ func TestStatusIsNotWrittenTwice(t *testing.T) {
 
 func TestNameConflictIsToldToTheUser(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scan("s", gen.Suspended))
+	w.create(w.scan("s", testobjects.Suspended))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonSuspended))
 	foreign := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: jobs.ScannerName(w.get("s"), 1)},

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
 // TestScanFromStartToDone follows one Scan step by step.
@@ -132,12 +132,12 @@ func TestClusterWideScan(t *testing.T) {
 	w := newWorld(t)
 	clusterHook := &executionv1.ClusterScanCompletionHook{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster-" + w.namespace, Labels: map[string]string{"of": w.namespace}},
-		Spec:       executionv1.ClusterScanCompletionHookSpec{ScanCompletionHookSpec: *gen.HookSpec(executionv1.ReadOnly, 0)},
+		Spec:       executionv1.ClusterScanCompletionHookSpec{ScanCompletionHookSpec: *testobjects.HookSpec(executionv1.ReadOnly, 0)},
 	}
 	kind := w.clusterKinds(clusterHook)
 	w.create(w.hook("namespaced", executionv1.ReadOnly, 0))
 	w.completeAll()
-	w.create(w.scan("s", gen.ClusterWide, func(s *executionv1.Scan) {
+	w.create(w.scan("s", testobjects.ClusterWide, func(s *executionv1.Scan) {
 		s.Spec.ScanType = kind
 		s.Spec.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": w.namespace}}
 	}))
@@ -151,7 +151,7 @@ func TestClusterWideScan(t *testing.T) {
 	w.Expect(mirror.OwnerReferences[0].UID).To(Equal(w.get("s").UID))
 
 	// A second Scan shares the mirror; a namespaceLocal one does not see it.
-	w.create(w.scan("second", gen.ClusterWide, func(s *executionv1.Scan) {
+	w.create(w.scan("second", testobjects.ClusterWide, func(s *executionv1.Scan) {
 		s.Spec.ScanType = kind
 		s.Spec.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
 	}))
@@ -173,11 +173,11 @@ func TestExecutionNamespace(t *testing.T) {
 	label := map[string]string{"of": w.namespace}
 	h := &executionv1.ClusterScanCompletionHook{
 		ObjectMeta: metav1.ObjectMeta{Name: "away-" + w.namespace, Labels: label},
-		Spec:       executionv1.ClusterScanCompletionHookSpec{ScanCompletionHookSpec: *gen.HookSpec(executionv1.ReadOnly, 0), ExecutionNamespace: away.Name},
+		Spec:       executionv1.ClusterScanCompletionHookSpec{ScanCompletionHookSpec: *testobjects.HookSpec(executionv1.ReadOnly, 0), ExecutionNamespace: away.Name},
 	}
 	kind := w.clusterKinds(h)
 	w.completeAll()
-	w.create(w.scan("s", gen.ClusterWide, func(s *executionv1.Scan) {
+	w.create(w.scan("s", testobjects.ClusterWide, func(s *executionv1.Scan) {
 		s.Spec.ScanType, s.Spec.HookSelector = kind, &metav1.LabelSelector{MatchLabels: label}
 	}))
 

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/queue"
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
@@ -85,7 +86,7 @@ func (l *lineage) watch(ctx context.Context, mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	registration, err := informer.AddEventHandler(following(l.see, func(s *executionv1.Scan) { l.forget(s.UID) }))
+	registration, err := informer.AddEventHandler(queue.Following(l.see, func(s *executionv1.Scan) { l.forget(s.UID) }))
 	if err != nil {
 		return fmt.Errorf("watch Scans for their targets: %w", err)
 	}

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
 func labelled(key, value string) func(*executionv1.Scan) {
@@ -35,10 +36,10 @@ func TestTargetOf(t *testing.T) {
 		a, b   []func(*executionv1.Scan)
 		same   bool
 	}{
-		"Equal":           {"names, labels and what the pods need do not matter", nil, []func(*executionv1.Scan){labelled("team", "red"), gen.Suspended, func(s *executionv1.Scan) { s.Name, s.Spec.NodeSelector = "t", map[string]string{"a": "b"} }}, true},
+		"Equal":           {"names, labels and what the pods need do not matter", nil, []func(*executionv1.Scan){labelled("team", "red"), testobjects.Suspended, func(s *executionv1.Scan) { s.Name, s.Spec.NodeSelector = "t", map[string]string{"a": "b"} }}, true},
 		"Parameters":      {"other arguments, other results", nil, []func(*executionv1.Scan){parameters("-p", "80", "example.com")}, false},
 		"ScanType":        {"findings of two scanners have nothing in common", nil, []func(*executionv1.Scan){func(s *executionv1.Scan) { s.Spec.ScanType = "ssh-audit" }}, false},
-		"Mode":            {"the families are never mixed", nil, []func(*executionv1.Scan){gen.ClusterWide}, false},
+		"Mode":            {"the families are never mixed", nil, []func(*executionv1.Scan){testobjects.ClusterWide}, false},
 		"DefaultMode":     {"absent means namespaceLocal", nil, []func(*executionv1.Scan){func(s *executionv1.Scan) { m := executionv1.NamespaceLocal; s.Spec.ResourceMode = &m }}, true},
 		"Repository":      {"the target may be in an init container", []func(*executionv1.Scan){clone("a")}, []func(*executionv1.Scan){clone("b")}, false},
 		"Env":             {"or in a variable", nil, []func(*executionv1.Scan){func(s *executionv1.Scan) { s.Spec.Env = []corev1.EnvVar{{Name: "TARGET", Value: "x"}} }}, false},
@@ -49,13 +50,13 @@ func TestTargetOf(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			a, b := gen.Scan("s", tc.a...), gen.Scan("s", tc.b...)
+			a, b := testobjects.Scan("s", tc.a...), testobjects.Scan("s", tc.b...)
 			if same := targetOf(a) == targetOf(b); same != tc.same {
 				t.Errorf("%s: the same is %t", tc.reason, same)
 			}
 			// The cache keeps little of a Scan that is Done, and its target.
-			done := decide(observation(gen.Scan("s", append(tc.a, gen.WithState(executionv1.ScanStateDone))...))).status
-			whole := gen.Scan("s", tc.a...)
+			done := life.Decide(&life.Observation{Now: testobjects.Epoch, Scan: testobjects.Scan("s", append(tc.a, testobjects.WithState(executionv1.ScanStateDone))...)}).Status
+			whole := testobjects.Scan("s", tc.a...)
 			whole.Status = *done
 			want := targetOf(whole)
 			small, err := stripScan(whole.DeepCopy())
@@ -72,9 +73,9 @@ func TestTargetOf(t *testing.T) {
 
 // aged returns a Scan that was created so many hours after the epoch.
 func aged(uid string, hours int, state executionv1.ScanState, changes ...func(*executionv1.Scan)) *executionv1.Scan {
-	s := gen.Scan(uid, append([]func(*executionv1.Scan){gen.WithState(state)}, changes...)...)
+	s := testobjects.Scan(uid, append([]func(*executionv1.Scan){testobjects.WithState(state)}, changes...)...)
 	s.UID = types.UID(uid)
-	s.CreationTimestamp = metav1.Time{Time: gen.Epoch.Add(time.Duration(hours) * time.Hour)}
+	s.CreationTimestamp = metav1.Time{Time: testobjects.Epoch.Add(time.Duration(hours) * time.Hour)}
 	return s
 }
 
@@ -96,7 +97,7 @@ func TestLineage(t *testing.T) {
 		"OtherTarget":     {"it says nothing about this one", []*executionv1.Scan{aged("a", 1, done, func(s *executionv1.Scan) { s.Spec.Parameters = []string{"x"} })}, ""},
 		"BecomesDone":     {"it is seen more than once", []*executionv1.Scan{aged("a", 1, executionv1.ScanStateParsing), aged("a", 1, done), aged("a", 1, done)}, "a"},
 		"RunsAgain":       {"its findings may be overwritten any moment", []*executionv1.Scan{aged("a", 1, done), aged("b", 2, done), aged("b", 2, executionv1.ScanStateParsing)}, "a"},
-		"IsDeleted":       {"what it has stored is about to go", []*executionv1.Scan{aged("a", 1, done), aged("a", 1, done, gen.Deleted)}, ""},
+		"IsDeleted":       {"what it has stored is about to go", []*executionv1.Scan{aged("a", 1, done), aged("a", 1, done, testobjects.Deleted)}, ""},
 		"ChangesItsLabel": {"it is another target's now", []*executionv1.Scan{aged("a", 1, done), aged("a", 1, done, labelled(executionv1.LabelTarget, "x"))}, ""},
 	}
 	for name, tc := range cases {
@@ -134,7 +135,7 @@ func BenchmarkLineage(b *testing.B) {
 }
 
 func TestTargetIsShort(t *testing.T) {
-	s := gen.Scan("s")
+	s := testobjects.Scan("s")
 	s.Spec.Parameters = []string{strings.Repeat("x", 1<<20)}
 	if n := len(targetOf(s)); n != targetDigits {
 		t.Errorf("it has %d characters", n)

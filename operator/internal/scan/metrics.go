@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/queue"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
 // maxTypes bounds the values of the label scan_type: anybody who may write Scans
@@ -76,7 +78,7 @@ const other = "other"
 
 // began counts how long a Scan had waited when it began.
 func (m *Metrics) began(s *executionv1.Scan, now time.Time) {
-	m.waits.WithLabelValues(m.label(m.namespaces, s.Namespace)).Observe(max(0, now.Sub(waitsSince(s)).Seconds()))
+	m.waits.WithLabelValues(m.label(m.namespaces, s.Namespace)).Observe(max(0, now.Sub(queue.WaitsSince(s)).Seconds()))
 }
 
 func (m *Metrics) orphaned() { m.orphans.Inc() }
@@ -87,7 +89,7 @@ func (m *Metrics) changed(before *executionv1.Scan, after *executionv1.ScanStatu
 	if before.Status.State == executionv1.ScanStateNew && after.State == executionv1.ScanStateScanning {
 		m.started.WithLabelValues(kind).Inc()
 	}
-	if !before.Settled() && settledState(after) {
+	if !before.Settled() && life.SettledState(after) {
 		if after.State == executionv1.ScanStateDone {
 			m.done.WithLabelValues(kind).Inc()
 		} else {
@@ -107,11 +109,11 @@ func (m *Metrics) durations(kind string, before *executionv1.Scan, after *execut
 	for _, p := range []struct{ condition, name string }{
 		{executionv1.ConditionScanned, "scan"}, {executionv1.ConditionParsed, "parse"}, {executionv1.ConditionHooksCompleted, "hooks"},
 	} {
-		c := findCondition(after.Conditions, p.condition)
+		c := life.FindCondition(after.Conditions, p.condition)
 		if c == nil || c.Status != metav1.ConditionTrue {
 			return
 		}
-		was := findCondition(before.Status.Conditions, p.condition)
+		was := life.FindCondition(before.Status.Conditions, p.condition)
 		if after.LastRerun != "" && was != nil && was.LastTransitionTime.After(began) {
 			began = was.LastTransitionTime.Time // the phase before may have ended long ago
 		}

@@ -6,14 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,62 +19,95 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/catalog"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/names"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
 // observe reads what decide looks at; nil where the Scan is gone. With an error it
 // returns what it has read so far.
-func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observed, error) {
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*life.Observation, error) {
 	scan := &executionv1.Scan{}
 	// This read waits until the cache has seen our own last write of the Scan.
 	if err := r.client.Get(ctx, key, scan); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	o := &observed{now: r.clock.Now(), settings: r.settings, scan: scan, admission: admission{aside: r.gate.stepsAside(scan)}}
+	o := &life.Observation{
+		Now: r.clock.Now(), Settings: r.settings, Scan: scan, Found: scan.Status.DeepCopy(), OwnsFolder: r.store.OwnsFolder(store.OwnerOf(scan)),
+		Turn: r.queue.Position(scan),
+	}
+	r.observeOutage(o)
+	known := r.ledger.recall(scan.UID)
+	if known != nil {
+		o.Trust(life.Recalled(scan, known))
+	}
+	if err := r.whole(ctx, o, known); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
 	if err := r.observeSettings(ctx, o); err != nil {
 		return o, err
 	}
-	if err := r.observeJobs(ctx, o); err != nil {
+	if err := r.observeJobs(ctx, o, known == nil); err != nil {
 		return o, err
 	}
-	switch {
-	case isDeleted(o), isSettled(o) && !isReopened(o), lacksFinalizer(o) && !isSettled(o):
-		return o, nil
-	case wantsCancel(o):
-		return o, r.observeCanceller(ctx, o)
-	case isSuspended(o) && !isSettled(o):
-		return o, nil
-	case isSettled(o), isInvalid(o):
-		return o, errors.Join(r.observeHooks(ctx, o), r.observeStored(ctx, o))
+	if known == nil && !life.IsDeleted(o) {
+		if err := r.adopt(ctx, o); err != nil {
+			return o, err
+		}
 	}
-	if err := r.observeLost(ctx, o); err != nil {
-		return o, err
-	}
-	err := r.observeNeeds(ctx, o)
-	if err == nil && isReadyToBegin(o) {
-		o.admission = r.gate.ask(scan)
-	}
-	return o, err
+	return o, r.observeNeeds(ctx, o)
 }
 
-// isReadyToBegin says that nothing but its turn keeps a Scan from beginning.
-func isReadyToBegin(o *observed) bool {
-	return phaseOf(o.scan, o.jobs) == phaseNew && !o.hasRawResult && !isMissing(o) && !hasInvalidScanType(o)
+// observeNeeds reads what the rows need that may apply, and nothing else.
+func (r *Reconciler) observeNeeds(ctx context.Context, o *life.Observation) error {
+	for {
+		need, more := life.NextNeed(o)
+		if !more {
+			return nil
+		}
+		if err := r.read(ctx, o, need); err != nil {
+			return err
+		}
+		o.Known = o.Known.With(need)
+	}
 }
 
-// observeJobs reads the Jobs of the Scan's UID and, where they run, their pods.
-func (r *Reconciler) observeJobs(ctx context.Context, o *observed) error {
+// read reads one thing. Whatever is not there is no error.
+func (r *Reconciler) read(ctx context.Context, o *life.Observation, need life.Need) error {
+	switch need {
+	case life.NeedCanceller:
+		return r.observeCanceller(ctx, o)
+	case life.NeedHooks:
+		return r.observeHooks(ctx, o)
+	case life.NeedScanType, life.NeedResult:
+		return r.observeScanType(ctx, o)
+	case life.NeedDefinition:
+		return r.observeDefinition(ctx, o)
+	case life.NeedScanner:
+		return r.observeLostScanner(ctx, o)
+	case life.NeedParser:
+		return r.observeLostParser(ctx, o)
+	case life.NeedHookJobs:
+		return r.observeLostHooks(ctx, o)
+	case life.NeedStored:
+		return r.observeStored(ctx, o)
+	}
+	return nil
+}
+
+// observeJobs reads the Jobs of the Scan's UID and, where they run, their pods. The state of a
+// Scan that is unknown does not count for which Jobs may speak for it.
+func (r *Reconciler) observeJobs(ctx context.Context, o *life.Observation, unknown bool) error {
 	var list batchv1.JobList
 	// Not waiting for our own writes here: under load another Scan's write is always on
 	// its way. A Job that the cache has not seen yet is found by observeLost.
-	err := r.client.List(ctx, &list, client.MatchingFields{indexScanUID: string(o.scan.UID)},
+	err := r.client.List(ctx, &list, client.MatchingFields{indexScanUID: string(o.Scan.UID)},
 		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 	if err != nil {
 		return fmt.Errorf("list Jobs: %w", err)
 	}
 	for i := range list.Items {
 		b := &list.Items[i]
-		trusted, err := r.isTrusted(ctx, o, b)
+		trusted, err := r.isTrusted(ctx, o, b, unknown)
 		if err != nil {
 			return err
 		}
@@ -95,11 +125,11 @@ func (r *Reconciler) observeJobs(ctx context.Context, o *observed) error {
 // reference decides. Elsewhere anybody who may create Jobs could claim to be a hook of
 // any Scan: there only the namespace counts that a cluster admin chose for the hook. A
 // Scan that has ended cleans up whatever carries its label.
-func (r *Reconciler) isTrusted(ctx context.Context, o *observed, b *batchv1.Job) (bool, error) {
-	if b.Namespace == o.scan.Namespace || isDeleted(o) || isSettled(o) && !isReopened(o) {
+func (r *Reconciler) isTrusted(ctx context.Context, o *life.Observation, b *batchv1.Job, unknown bool) (bool, error) {
+	if b.Namespace == o.Scan.Namespace || life.IsDeleted(o) || life.IsSettled(o) && !life.IsReopened(o) && !unknown {
 		return true, nil
 	}
-	hooks, err := r.catalog.Hooks(ctx, o.scan)
+	hooks, err := r.catalog.Hooks(ctx, o.Scan)
 	if _, invalid := errors.AsType[*catalog.InvalidSelectorError](err); invalid {
 		return false, nil
 	}
@@ -112,82 +142,53 @@ func (r *Reconciler) isTrusted(ctx context.Context, o *observed, b *batchv1.Job)
 }
 
 // addJob adds what matters of a Job.
-func (r *Reconciler) addJob(ctx context.Context, o *observed, b *batchv1.Job) error {
-	j := newJob(b)
+func (r *Reconciler) addJob(ctx context.Context, o *life.Observation, b *batchv1.Job) error {
+	j := life.NewJob(b)
 	var err error
 	switch {
-	case isSettled(o) && !isReopened(o) || isDeleted(o) || j.outcome == complete:
-	case j.outcome == failed:
+	case life.IsSettled(o) && !life.IsReopened(o) || life.IsDeleted(o):
+	case j.Outcome == life.Complete:
+		if j.Handed && j.Role != life.ScannerRole {
+			err = r.observeReport(ctx, o, b, &j)
+		}
+	case j.Outcome == life.Failed:
 		err = r.observeFailure(ctx, b, &j)
 	default:
 		err = r.observePods(ctx, o, b, &j)
 	}
-	o.jobs = append(o.jobs, j)
+	o.Jobs = append(o.Jobs, j)
 	return err
-}
-
-// newJob takes from a Job what needs no further read.
-func newJob(b *batchv1.Job) job {
-	j := job{
-		name: b.Name, namespace: b.Namespace, created: b.CreationTimestamp.Time,
-		role:      role{jobType: b.Labels[executionv1.LabelJobType], hook: b.Labels[executionv1.LabelHookName]},
-		suspended: b.Spec.Suspend != nil && *b.Spec.Suspend,
-		attempt:   1, failedPods: b.Status.Failed,
-		rerun: b.Annotations[executionv1.AnnotationRerun],
-	}
-	if b.DeletionTimestamp != nil {
-		j.deleted = b.DeletionTimestamp.Time
-	}
-	if n, err := strconv.Atoi(b.Labels[executionv1.LabelAttempt]); err == nil && n > 1 {
-		j.attempt = n
-	}
-	if j.role.hook != "" {
-		j.role = hookRole(j.role.hook)
-	}
-	if b.Status.StartTime != nil {
-		j.started = b.Status.StartTime.Time
-	}
-	for _, c := range b.Status.Conditions {
-		if c.Status != corev1.ConditionTrue {
-			continue
-		}
-		switch c.Type {
-		case batchv1.JobComplete:
-			j.outcome, j.finished = complete, c.LastTransitionTime.Time
-		case batchv1.JobFailed:
-			j.outcome, j.finished, j.failure = failed, c.LastTransitionTime.Time, jobFailure(b)
-		default: // not terminal: the pods may still run
-		}
-	}
-	return j
 }
 
 // observeFailure asks the API for the pods of a failed Job: the cache holds those only
 // that have not ended.
-func (r *Reconciler) observeFailure(ctx context.Context, b *batchv1.Job, j *job) error {
-	var pods corev1.PodList
-	err := r.live.List(ctx, &pods, client.InNamespace(b.Namespace), client.MatchingLabels{batchv1.JobNameLabel: b.Name})
-	if err != nil {
-		return fmt.Errorf("list pods of Job %s: %w", b.Name, err)
-	}
-	if details := podsFailure(ownedPods(pods.Items, b.UID)); details != "" {
-		j.failure = details + " (" + j.failure + ")"
+func (r *Reconciler) observeFailure(ctx context.Context, b *batchv1.Job, j *life.Job) error {
+	details, err := r.lastFailureOf(ctx, b)
+	j.Explained = details != ""
+	switch {
+	case err != nil:
+		return err
+	case details == "":
+	case life.IsFinal(b):
+		j.Failure = details // the controller's words add its rule and a random name
+	default:
+		j.Failure = details + " (" + j.Failure + ")"
 	}
 	return nil
 }
 
-func ownedPods(pods []corev1.Pod, job types.UID) []corev1.Pod {
-	var own []corev1.Pod
-	for i := range pods {
-		if c := metav1.GetControllerOf(&pods[i]); c != nil && c.UID == job {
-			own = append(own, pods[i])
-		}
+// lastFailureOf is what the newest failed pod of a Job ended with.
+func (r *Reconciler) lastFailureOf(ctx context.Context, b *batchv1.Job) (string, error) {
+	var pods corev1.PodList
+	err := r.live.List(ctx, &pods, client.InNamespace(b.Namespace), client.MatchingLabels{batchv1.JobNameLabel: b.Name})
+	if err != nil {
+		return "", fmt.Errorf("list pods of Job %s: %w", b.Name, err)
 	}
-	return own
+	return life.PodsFailure(life.OwnedPods(pods.Items, b.UID)), nil
 }
 
 // observePods looks how the pods of a running Job get on.
-func (r *Reconciler) observePods(ctx context.Context, o *observed, b *batchv1.Job, j *job) error {
+func (r *Reconciler) observePods(ctx context.Context, o *life.Observation, b *batchv1.Job, j *life.Job) error {
 	var pods corev1.PodList
 	err := r.client.List(ctx, &pods, client.MatchingFields{indexJobUID: string(b.UID)},
 		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
@@ -196,22 +197,29 @@ func (r *Reconciler) observePods(ctx context.Context, o *observed, b *batchv1.Jo
 	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if t := podTrouble(p); t != nil {
-			j.trouble = t
+		if t := life.PodTrouble(p); t != nil {
+			j.Trouble = t
 		}
-		if !hasStarted(p) {
-			j.pendingSince = p.CreationTimestamp.Time
+		if !life.HasStarted(p) {
+			j.PendingSince = p.CreationTimestamp.Time
 		}
 	}
-	j.podGone = len(pods.Items) == 0 && hasTried(b)
-	if len(pods.Items) > 0 || hasTried(b) || j.suspended {
+	if j.FailedPods > 0 {
+		if j.LastTry, err = r.lastFailureOf(ctx, b); err != nil {
+			return err
+		}
+	}
+	j.PodGone = len(pods.Items) == 0 && life.HasTried(b)
+	if len(pods.Items) > 0 || life.HasTried(b) || j.Suspended {
 		return nil
 	}
-	j.noPod, j.pendingSince = true, j.created
-	if j.started.After(j.created) {
-		j.pendingSince = j.started // it had been suspended
+	j.NoPod, j.PendingSince = true, j.Created
+	if j.Started.After(j.Created) {
+		j.PendingSince = j.Started // it had been suspended
 	}
-	if o.now.Sub(j.created) < lookForPods {
+	// The Job controller has nothing to say before it has taken the Job up, and when it has made a pod: that one has
+	// ended, so that the cache does not have it, and is not counted yet.
+	if o.Now.Sub(j.Created) < life.LookForPods || j.Started.IsZero() || b.Status.Active > 0 {
 		return nil
 	}
 	var events corev1.EventList
@@ -220,89 +228,68 @@ func (r *Reconciler) observePods(ctx context.Context, o *observed, b *batchv1.Jo
 	if err != nil {
 		return fmt.Errorf("list Events of Job %s: %w", b.Name, err)
 	}
-	j.trouble = createTrouble(events.Items)
+	if j.Trouble = life.CreateTrouble(events.Items); j.Trouble != nil {
+		r.access.Doubt(b.Namespace) // its pod may lack its account
+	}
 	return nil
 }
 
-// hasTried says whether pods of a Job have ended already.
-func hasTried(b *batchv1.Job) bool {
-	u := b.Status.UncountedTerminatedPods
-	return b.Status.Failed > 0 || b.Status.Succeeded > 0 || u != nil && len(u.Succeeded)+len(u.Failed) > 0
-}
-
-// resumable is the age from which a Scan that has no state and no Job is looked up in
-// storage before it is started: an operator that was killed right after it had created
-// the Job may come back when the Job has ended and gone.
-const resumable = time.Minute
-
-// observeLost looks for Jobs that there should be and the cache does not show: it may
-// be behind, or they are gone, and then their results tell how they ended.
-func (r *Reconciler) observeLost(ctx context.Context, o *observed) error {
-	p := phaseOf(o.scan, o.jobs)
-	var err error
-	if _, seen := o.jobOf(parserRole); p == phaseParsing && !seen {
-		found, getErr := r.findJob(ctx, o, o.scan.Namespace, jobs.ParserName(o.scan, o.runs().of(parserRole)))
-		if getErr != nil || found {
-			return getErr
-		}
-		o.hasFindings, err = r.isStored(ctx, o, parserRole, executionv1.FindingsFile)
-		return err
-	}
-	_, seen := o.jobOf(scannerRole)
-	unrecorded := p == phaseNew && o.now.Sub(o.scan.CreationTimestamp.Time) > resumable && !r.gate.waits(o.scan.UID)
-	if seen || p != phaseScanning && !unrecorded {
-		return r.observeLostHooks(ctx, o, p)
-	}
-	found, err := r.findJob(ctx, o, o.scan.Namespace, jobs.ScannerName(o.scan, o.runs().of(scannerRole)))
+// observeLostScanner looks for a scanner Job that there should be and the cache does not show: it
+// may be behind, or the Job is gone, and then its result tells how it ended.
+func (r *Reconciler) observeLostScanner(ctx context.Context, o *life.Observation) error {
+	found, err := r.findJob(ctx, o, o.Scan.Namespace, jobs.ScannerName(o.Scan, o.Attempts().For(life.ScannerRole)))
 	if err != nil || found {
 		return err
 	}
-	file := o.scan.Status.RawResultFile
-	if file == "" {
-		t, err := r.catalog.ScanType(ctx, o.scan)
-		if err != nil {
-			return ignoreMissing(err) // it is asked for again, and reported, by observeNeeds
+	if o.RawResult() == (jobs.Result{}) {
+		if err := r.observeScanType(ctx, o); err != nil {
+			return err
 		}
-		file = rawResultFile(t)
 	}
-	o.hasRawResult, err = r.isStored(ctx, o, scannerRole, file)
+	if file := o.RawResult().File; file != "" {
+		o.HasRawResult, err = r.isStored(ctx, o, life.ScannerRole, file)
+	}
+	return err
+}
+
+// observeLostParser does the same for the parser.
+func (r *Reconciler) observeLostParser(ctx context.Context, o *life.Observation) error {
+	found, err := r.findJob(ctx, o, o.Scan.Namespace, jobs.ParserName(o.Scan, o.Attempts().For(life.ParserRole)))
+	if err != nil || found {
+		return err
+	}
+	o.HasFindings, err = r.isStored(ctx, o, life.ParserRole, executionv1.FindingsFile)
 	return err
 }
 
 // isStored says whether the present run of a role has stored its result.
-func (r *Reconciler) isStored(ctx context.Context, o *observed, by role, file string) (bool, error) {
-	since, known := storedSince(o, by)
+func (r *Reconciler) isStored(ctx context.Context, o *life.Observation, by life.Role, file string) (bool, error) {
+	since, known := life.StoredSince(o, by)
 	if !known {
 		return false, nil
 	}
-	at, found, err := r.store.Modified(ctx, store.OwnerOf(o.scan), file)
+	at, found, err := r.store.Modified(ctx, store.OwnerOf(o.Scan), file)
 	return found && !at.Before(since.Truncate(time.Second)), err
 }
 
 // observeStored looks up what a Scan that has ended has stored, where an answer needs it.
-func (r *Reconciler) observeStored(ctx context.Context, o *observed) error {
-	if !isSettled(o) || !needsStored(o.scan) {
-		return nil
-	}
-	owner := store.OwnerOf(o.scan)
+func (r *Reconciler) observeStored(ctx context.Context, o *life.Observation) error {
+	owner := store.OwnerOf(o.Scan)
 	var err error
-	if file := o.scan.Status.RawResultFile; file != "" {
-		if o.storedRaw, err = r.store.Exists(ctx, owner, file); err != nil {
+	if file := life.NewStatus(o).RawResultFile; names.CheckFile(file) == nil {
+		if o.StoredRaw, err = r.store.Exists(ctx, owner, file); err != nil {
 			return err
 		}
 	}
-	o.storedFindings, err = r.store.Exists(ctx, owner, executionv1.FindingsFile)
+	o.StoredFindings, err = r.store.Exists(ctx, owner, executionv1.FindingsFile)
 	return err
 }
 
 // observeLostHooks does the same for hooks that are said to be in progress.
-func (r *Reconciler) observeLostHooks(ctx context.Context, o *observed, p phase) error {
-	if p != phaseHooks && !isSettled(o) {
-		return nil
-	}
-	for _, group := range o.scan.Status.OrderedHookStatuses {
+func (r *Reconciler) observeLostHooks(ctx context.Context, o *life.Observation) error {
+	for _, group := range o.Scan.Status.OrderedHookStatuses {
 		for _, h := range group {
-			if h.State != executionv1.HookStateInProgress || h.JobName == "" || o.hasJob(h.JobName) {
+			if h.State != executionv1.HookStateInProgress || h.JobName == "" || o.HasJob(h.JobName) {
 				continue
 			}
 			if err := r.findHookJob(ctx, o, h); err != nil {
@@ -313,9 +300,9 @@ func (r *Reconciler) observeLostHooks(ctx context.Context, o *observed, p phase)
 	return nil
 }
 
-func (r *Reconciler) findHookJob(ctx context.Context, o *observed, h executionv1.HookStatus) error {
-	namespace := o.scan.Namespace
-	hooks, err := r.catalog.Hooks(ctx, o.scan)
+func (r *Reconciler) findHookJob(ctx context.Context, o *life.Observation, h executionv1.HookStatus) error {
+	namespace := o.Scan.Namespace
+	hooks, err := r.catalog.Hooks(ctx, o.Scan)
 	if err != nil {
 		return err
 	}
@@ -328,17 +315,8 @@ func (r *Reconciler) findHookJob(ctx context.Context, o *observed, h executionv1
 	return err
 }
 
-func (o *observed) hasJob(name string) bool {
-	for _, j := range o.jobs {
-		if j.name == name {
-			return true
-		}
-	}
-	return false
-}
-
 // findJob asks the API for a Job of the Scan.
-func (r *Reconciler) findJob(ctx context.Context, o *observed, namespace, name string) (bool, error) {
+func (r *Reconciler) findJob(ctx context.Context, o *life.Observation, namespace, name string) (bool, error) {
 	var b batchv1.Job
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &b)
 	if apierrors.IsNotFound(err) {
@@ -347,85 +325,66 @@ func (r *Reconciler) findJob(ctx context.Context, o *observed, namespace, name s
 	if err != nil {
 		return false, fmt.Errorf("get Job %s: %w", name, err)
 	}
-	if !serves(&b, o.scan) {
+	if !life.Serves(&b, o.Scan) {
 		return false, nil
 	}
 	return true, r.addJob(ctx, o, &b)
 }
 
-// serves says whether a Job works for a Scan: by owner in its namespace, by label in
-// an execution namespace. The UID counts, never the name.
-func serves(b *batchv1.Job, scan *executionv1.Scan) bool {
-	return scanUID(b) == string(scan.UID)
-}
-
-// scanUID is the UID of the Scan that a Job claims to work for, or "". In the Scan's
-// namespace the owner reference says so; elsewhere a label does, which isTrusted
-// compares with where the hook is to run.
-func scanUID(b *batchv1.Job) string {
-	if c := metav1.GetControllerOf(b); c != nil {
-		if c.Kind == "Scan" && strings.HasPrefix(c.APIVersion, executionv1.SchemeGroupVersion.Group+"/") {
-			return string(c.UID)
-		}
-		return ""
-	}
-	if namespace, _, ok := strings.Cut(b.Annotations[executionv1.AnnotationScan], "/"); ok && namespace != b.Namespace {
-		return b.Labels[executionv1.LabelScanUID]
-	}
-	return ""
-}
-
-// observeNeeds looks up what the phase asks for next.
-func (r *Reconciler) observeNeeds(ctx context.Context, o *observed) error {
-	p := phaseOf(o.scan, o.jobs)
-	// Whatever fails, there may be hooks that want to hear of it.
+// observeScanType looks up the ScanType, or notes that there is none.
+func (r *Reconciler) observeScanType(ctx context.Context, o *life.Observation) error {
 	var err error
-	if o.hooks, err = r.catalog.Hooks(ctx, o.scan); err != nil {
-		return err
+	o.ScanType, err = r.catalog.ScanType(ctx, o.Scan)
+	return noteMissing(o, err)
+}
+
+// observeDefinition looks up the ParseDefinition of the raw result, or notes that there is none.
+func (r *Reconciler) observeDefinition(ctx context.Context, o *life.Observation) error {
+	if o.Missing != "" {
+		return nil // no ScanType says of which type the result is
 	}
-	if p == phaseNew || o.scan.Status.RawResultType == "" {
-		o.scanType, err = r.catalog.ScanType(ctx, o.scan)
-		if err != nil {
-			return o.noteMissing(err, p <= phaseScanned)
-		}
-	}
-	resultType := o.scan.Status.RawResultType
-	if resultType == "" {
-		resultType = o.scanType.ExtractResults.Type
-	}
-	if p >= phaseScanning {
-		o.definition, err = r.catalog.ParseDefinition(ctx, o.scan, resultType)
-		if err = o.noteMissing(err, p <= phaseScanned); err != nil {
-			return err
-		}
+	var err error
+	o.Definition, err = r.catalog.ParseDefinition(ctx, o.Scan, o.RawResult().Type)
+	return noteMissing(o, err)
+}
+
+// noteMissing keeps what is missing for the decision, and returns every other error.
+func noteMissing(o *life.Observation, err error) error {
+	if m, ok := errors.AsType[*catalog.NotFoundError](err); ok {
+		o.Missing = m.Error()
+		return nil
 	}
 	return err
 }
 
-// observeHooks looks up what is left to do for a Scan that cannot go on: the hooks that
-// run nevertheless. An invalid selector selects none.
-func (r *Reconciler) observeHooks(ctx context.Context, o *observed) error {
-	var err error
-	o.hooks, err = r.catalog.Hooks(ctx, o.scan)
+// observeHooks looks up the hooks that the Scan selects. An invalid selector selects none.
+func (r *Reconciler) observeHooks(ctx context.Context, o *life.Observation) error {
+	found, err := r.catalog.Hooks(ctx, o.Scan)
 	if _, invalid := errors.AsType[*catalog.InvalidSelectorError](err); invalid {
 		return nil
 	}
-	if err != nil || !isSettled(o) {
+	if err != nil {
 		return err
 	}
-	return r.observeLostHooks(ctx, o, phaseHooks)
+	o.Hooks = hooksOf(found)
+	for i := range found {
+		if o.Hooks[i].Tenant, err = r.tenantOf(ctx, o, &found[i]); err != nil {
+			return err
+		}
+	}
+	if life.IsSettled(o) && life.IsBrief(&o.Scan.Status) {
+		o.Scan.Status.OrderedHookStatuses = life.BelievedHooks(&o.Scan.Status, o.Jobs, o.Hooks, life.MaxRun)
+	}
+	return nil
 }
 
-// noteMissing keeps what is missing for decide, where the phase needs it, and returns
-// every other error.
-func (o *observed) noteMissing(err error, needed bool) error {
-	if m, ok := errors.AsType[*catalog.NotFoundError](err); ok {
-		if needed {
-			o.missing = m
-		}
-		return nil
+// hooksOf is what decisions look at of hooks.
+func hooksOf(found []catalog.Hook) []life.Hook {
+	hooks := make([]life.Hook, 0, len(found))
+	for _, h := range found {
+		hooks = append(hooks, life.Hook{Name: h.Name, Spec: h.Spec, ExecutionNamespace: h.ExecutionNamespace})
 	}
-	return err
+	return hooks
 }
 
 func ignoreMissing(err error) error {

@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
 func TestLastBefore(t *testing.T) {
 	run := func(uid string, hours int, changes ...func(*executionv1.Scan)) executionv1.Scan {
-		s := gen.Scan(uid, append([]func(*executionv1.Scan){gen.WithState(executionv1.ScanStateDone)}, changes...)...)
+		s := testobjects.Scan(uid, append([]func(*executionv1.Scan){testobjects.WithState(executionv1.ScanStateDone)}, changes...)...)
 		s.UID = types.UID(uid)
-		s.CreationTimestamp = metav1.Time{Time: gen.Epoch.Add(time.Duration(hours) * time.Hour)}
+		s.CreationTimestamp = metav1.Time{Time: testobjects.Epoch.Add(time.Duration(hours) * time.Hour)}
 		return *s
 	}
-	scan := run("now", 10, gen.WithState(executionv1.ScanStateHookProcessing))
+	scan := run("now", 10, testobjects.WithState(executionv1.ScanStateHookProcessing))
 	cases := map[string]struct {
 		reason string
 		runs   []executionv1.Scan
@@ -29,9 +29,9 @@ func TestLastBefore(t *testing.T) {
 		"None":     {"the first run has nothing to compare with", []executionv1.Scan{scan}, ""},
 		"Last":     {"the newest of the older ones", []executionv1.Scan{run("a", 1), run("c", 3), run("b", 2), scan}, "c"},
 		"Later":    {"a run that was started later is none before", []executionv1.Scan{run("a", 1), run("z", 11), scan}, "a"},
-		"Errored":  {"a run that failed says nothing", []executionv1.Scan{run("a", 1), run("b", 2, gen.WithState(executionv1.ScanStateErrored)), scan}, "a"},
-		"Deleted":  {"what is stored of it is about to go", []executionv1.Scan{run("a", 1), run("b", 2, gen.Deleted), scan}, "a"},
-		"Unended":  {"a run that goes on has no findings yet", []executionv1.Scan{run("b", 2, gen.WithState(executionv1.ScanStateParsing)), scan}, ""},
+		"Errored":  {"a run that failed says nothing", []executionv1.Scan{run("a", 1), run("b", 2, testobjects.WithState(executionv1.ScanStateErrored)), scan}, "a"},
+		"Deleted":  {"what is stored of it is about to go", []executionv1.Scan{run("a", 1), run("b", 2, testobjects.Deleted), scan}, "a"},
+		"Unended":  {"a run that goes on has no findings yet", []executionv1.Scan{run("b", 2, testobjects.WithState(executionv1.ScanStateParsing)), scan}, ""},
 		"SameTime": {"neither of two runs of one second is before the other", []executionv1.Scan{run("a", 10), scan}, ""},
 	}
 	for name, tc := range cases {

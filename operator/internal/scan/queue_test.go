@@ -21,22 +21,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/queue"
+	"github.com/scanyard/scanyard/operator/internal/queue/fair"
 	"github.com/scanyard/scanyard/operator/internal/scan"
-	"github.com/scanyard/scanyard/operator/internal/tenancy/queue"
 )
 
-// gated has Scans wait behind a gate with limits, which it hands over.
-func gated(limits queue.Limits, hand ...func(*scan.Gate)) worldOption {
+// queued has Scans wait in a queue with limits, which it hands over.
+func queued(limits fair.Limits, hand ...func(*queue.Queue)) worldOption {
 	return func(o *scan.Options) {
-		o.Gate = scan.NewGate(scan.GateOptions{Clock: o.Clock, AwaitLimits: true})
-		o.Gate.SetLimits(limits)
+		o.Queue = queue.New(queue.Options{Clock: o.Clock, AwaitLimits: true})
+		o.Queue.SetLimits(limits)
 		for _, h := range hand {
-			h(o.Gate)
+			h(o.Queue)
 		}
 	}
 }
 
-func atMost(n int32) queue.Limits { return queue.Limits{Cluster: queue.Bounds{MaxRunning: new(n)}} }
+func atMost(n int32) fair.Limits { return fair.Limits{Cluster: fair.Bounds{MaxRunning: new(n)}} }
 
 // started returns the names of the Scans that have a scanner Job, sorted.
 func (w *world) started() []string {
@@ -85,7 +86,7 @@ func (w *world) message(name, kind string) string {
 // A Scan that may not start says why and where it stands; when a slot becomes free the
 // next one starts, and its condition says so without a write of its own.
 func TestScansWaitForTheirTurn(t *testing.T) {
-	w := newWorld(t, gated(atMost(2)))
+	w := newWorld(t, queued(atMost(2)))
 	w.create(w.scanType(), w.parseDefinition())
 	for i := range 4 {
 		w.create(w.scan(fmt.Sprintf("s-%d", i)))
@@ -113,7 +114,7 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 // does not even say that it was let in.
 func TestLimitsCostNoWrite(t *testing.T) {
 	var want []string
-	for _, options := range [][]worldOption{nil, {gated(atMost(5))}} {
+	for _, options := range [][]worldOption{nil, {queued(atMost(5))}} {
 		w := newWorld(t, options...)
 		w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
 		for _, kind := range []string{executionv1.JobTypeScanner, executionv1.JobTypeParser} {
@@ -136,8 +137,8 @@ func TestLimitsCostNoWrite(t *testing.T) {
 
 // Nothing starts beside what an operator before has started, seen or not, and nothing is lost.
 func TestQueueOverRestart(t *testing.T) {
-	var gate *scan.Gate
-	w := newWorld(t, gated(atMost(2), func(g *scan.Gate) { gate = g }))
+	var waiting *queue.Queue
+	w := newWorld(t, queued(atMost(2), func(q *queue.Queue) { waiting = q }))
 	w.create(w.scanType(), w.parseDefinition())
 	for i := range 5 {
 		w.create(w.scan(fmt.Sprintf("s-%d", i)))
@@ -149,20 +150,20 @@ func TestQueueOverRestart(t *testing.T) {
 	s := w.get("s-1")
 	s.Status = executionv1.ScanStatus{}
 	w.Expect(w.client.Status().Update(t.Context(), s)).To(Succeed())
-	w.run(nil, gated(atMost(2), func(g *scan.Gate) { gate = g }))
+	w.run(nil, queued(atMost(2), func(q *queue.Queue) { waiting = q }))
 	w.Eventually(w.state("s-1")).Should(Equal(executionv1.ScanStateScanning))
 	w.Eventually(w.admitted("s-4")).Should(Equal("False " + executionv1.ReasonClusterLimit)) // decided, and told
 	w.Expect(w.started()).To(Equal([]string{"s-0", "s-1"}))
 	w.finishScan("s-0")
 	w.Eventually(w.started).Should(Equal([]string{"s-0", "s-1", "s-2"}))
-	gate.SetLimits(queue.Limits{})
+	waiting.SetLimits(fair.Limits{})
 	w.Eventually(w.started).Should(Equal([]string{"s-0", "s-1", "s-2", "s-3", "s-4"}))
 }
 
 // A parent gives its slot to the children that its hook has created when it has ended: with
 // one slot in all, a cascade goes on.
 func TestCascadeWithOneSlot(t *testing.T) {
-	w := newWorld(t, gated(atMost(1)))
+	w := newWorld(t, queued(atMost(1)))
 	w.create(w.scanType(), w.parseDefinition(), w.hook("cascading-scans", executionv1.ReadOnly, 0))
 	w.create(w.scan("parent"))
 	for _, kind := range []string{executionv1.JobTypeScanner, executionv1.JobTypeParser} {
@@ -186,7 +187,7 @@ func TestCascadeWithOneSlot(t *testing.T) {
 
 // A Scan without its ScanType takes nobody's turn, and gets its own when that comes.
 func TestMissingScanTypeTakesNoTurn(t *testing.T) {
-	w := newWorld(t, gated(atMost(1)))
+	w := newWorld(t, queued(atMost(1)))
 	w.create(w.scanType(), w.parseDefinition())
 	w.create(w.scan("a-missing", func(s *executionv1.Scan) { s.Spec.ScanType = "other" }))
 	w.Eventually(w.ready("a-missing")).Should(Equal(executionv1.ReasonScanTypeNotFound))
@@ -204,7 +205,7 @@ func TestMissingScanTypeTakesNoTurn(t *testing.T) {
 func TestQueueSurvivesFaults(t *testing.T) {
 	for at := range 9 {
 		t.Run(strconv.Itoa(at), func(t *testing.T) {
-			w := newWorld(t, gated(atMost(1)))
+			w := newWorld(t, queued(atMost(1)))
 			w.faults.mu.Lock()
 			w.faults.at, w.faults.after = at+1, at%2 == 0
 			w.faults.mu.Unlock()
@@ -229,11 +230,11 @@ func TestKueueDecides(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	w := newWorld(t, func(o *scan.Options) {
 		o.Clock = now
-		o.Gate = scan.NewGate(scan.GateOptions{Clock: now, Kueue: func(ctx context.Context) (bool, error) {
+		o.Queue = queue.New(queue.Options{Clock: now, Kueue: func(ctx context.Context) (bool, error) {
 			groups, err := discover.ServerGroupsWithContext(ctx)
 			return err == nil && slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == "kueue.x-k8s.io" }), err
 		}})
-		o.Gate.SetLimits(atMost(1))
+		o.Queue.SetLimits(atMost(1))
 	})
 	w.create(w.scanType(), w.parseDefinition())
 	w.create(w.scan("ours-1"))

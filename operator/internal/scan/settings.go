@@ -4,12 +4,10 @@ package scan
 
 import (
 	"context"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -19,101 +17,81 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/operator/internal/catalog"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // Tenancy tells what holds for the Scans of a namespace, without asking the API server. What it
 // returns is shared.
 type Tenancy interface {
-	Effective(ctx context.Context, namespace string) (*tenancy.Effective, error)
+	Effective(ctx context.Context, namespace string) (*settings.Effective, error)
 }
 
 // observeSettings looks up what the settings of the Scan's namespace say.
-func (r *Reconciler) observeSettings(ctx context.Context, o *observed) error {
+func (r *Reconciler) observeSettings(ctx context.Context, o *life.Observation) error {
 	if r.tenancy == nil {
 		return nil
 	}
 	var err error
-	if o.tenant, err = r.tenancy.Effective(ctx, o.scan.Namespace); err != nil {
+	if o.Tenant, err = r.tenancy.Effective(ctx, o.Scan.Namespace); err != nil {
 		return err
 	}
-	o.settings.StatusLinks = o.tenant.StatusLinks
+	o.Settings.StatusLinks = o.Tenant.StatusLinks
 	return nil
 }
 
-// bounds are the deadlines of the phases.
-func (o *observed) bounds() tenancy.Deadlines {
-	if o.tenant != nil {
-		return o.tenant.Deadlines
+// tenantOf returns what the settings say that hold for a hook of a Scan: those of a team do not reach
+// a hook that the cluster admin runs elsewhere, with its own account and Secrets.
+func (r *Reconciler) tenantOf(ctx context.Context, o *life.Observation, h *catalog.Hook) (*settings.Effective, error) {
+	if r.tenancy == nil || h.ExecutionNamespace == "" || h.ExecutionNamespace == o.Scan.Namespace {
+		return o.Tenant, nil
 	}
-	s := o.settings
-	return tenancy.Deadlines{
-		Start: tenancy.Deadline{Default: s.StartDeadline}, Scanner: tenancy.Deadline{Default: s.ScannerDeadline},
-		Parser: tenancy.Deadline{Default: s.ParserDeadline}, Hook: tenancy.Deadline{Default: s.HookDeadline},
-	}
+	return r.tenancy.Effective(ctx, h.ExecutionNamespace)
 }
 
-// startDeadline is how long the pods of a phase may take to start.
-func (o *observed) startDeadline() time.Duration {
-	return o.bounds().Start.For(o.deadlines().StartSeconds)
-}
-
-// ttl is how long the Scan is kept when it has ended; false where it is kept for ever.
-func (o *observed) ttl() (time.Duration, bool) {
-	seconds := o.scan.Spec.TTLSecondsAfterFinished
-	if o.tenant != nil {
-		seconds = o.tenant.TTL.Seconds(seconds)
-	}
-	return time.Duration(ptr.Deref(seconds, 0)) * time.Second, seconds != nil
-}
-
-// takeUp puts our finalizer on a Scan and, in the same write, where its results will lie.
-func (r *Reconciler) takeUp(ctx context.Context, o *observed) error {
-	scan := o.scan.DeepCopy()
-	if phaseOf(o.scan, o.jobs) == phaseNew && !hasAnyFinalizer(o) {
+// initialize puts our finalizer on a Scan and, in the same write, where its results will lie.
+func (r *Reconciler) initialize(ctx context.Context, o *life.Observation) error {
+	scan := o.Scan.DeepCopy()
+	if life.PhaseOf(o.Scan, o.Jobs) == life.PhaseNew && !life.HasAnyFinalizer(o) {
 		place := ""
-		if o.tenant != nil {
-			place = o.tenant.Storage.Place().String()
+		if o.Tenant != nil {
+			place = tenancy.PlaceOf(o.Tenant.Storage).String()
 		}
 		// One that is there already was copied from another Scan, or made up.
 		delete(scan.Annotations, executionv1.AnnotationStoragePlace)
+		metav1.SetMetaDataAnnotation(&scan.ObjectMeta, executionv1.AnnotationRecord, life.Record{}.Text())
 		if place != "" {
 			metav1.SetMetaDataAnnotation(&scan.ObjectMeta, executionv1.AnnotationStoragePlace, place)
 		}
 	}
-	return r.patchFinalizers(ctx, o.scan, scan, true)
+	return r.patchFinalizers(ctx, o.Scan, scan, true)
 }
 
 // jobShape is what the settings make of a Job.
 type jobShape struct {
 	config jobs.Config
-	tenant *tenancy.Effective
-	traits tenancy.Traits
+	tenant *settings.Effective
+	traits settings.Traits
 }
 
-// shapeOf returns what the settings of the namespace say in which a Job runs: those of a team do
-// not reach a hook that the cluster admin runs elsewhere, with its own account and Secrets.
-func (r *Reconciler) shapeOf(ctx context.Context, o *observed, l launch) (jobShape, error) {
-	s := jobShape{config: r.jobs, tenant: o.tenant, traits: tenancy.Traits{
-		Phase: settingsv1alpha1.PhaseScanner, ScanType: o.scan.Spec.ScanType, Labels: o.scan.Labels,
+// shapeOf returns what the settings of the namespace say in which a Job runs.
+func (r *Reconciler) shapeOf(o *life.Observation, l life.JobRequest) jobShape {
+	s := jobShape{config: r.jobs, tenant: l.Tenant, traits: settings.Traits{
+		Phase: settingsv1alpha1.PhaseScanner, ScanType: o.Scan.Spec.ScanType, Labels: o.Scan.Labels,
 	}}
 	switch {
-	case l.hook != nil:
-		s.traits.Phase, s.traits.Hook = settingsv1alpha1.PhaseHook, l.hook.Name
-		if away := l.hook.ExecutionNamespace; r.tenancy != nil && away != "" && away != o.scan.Namespace {
-			var err error
-			if s.tenant, err = r.tenancy.Effective(ctx, away); err != nil {
-				return s, err
-			}
-		}
-	case l.role == parserRole:
+	case l.Hook != nil:
+		s.traits.Phase, s.traits.Hook = settingsv1alpha1.PhaseHook, l.Hook.Name
+	case l.Role == life.ParserRole:
 		s.traits.Phase = settingsv1alpha1.PhaseParser
 	}
 	if s.tenant != nil {
 		s.config = withAdditions(s.config, s.tenant)
 	}
-	return s, nil
+	return s
 }
 
 // patch returns a Job with the patches that are for it.
@@ -125,7 +103,7 @@ func (s jobShape) patch(job *batchv1.Job) (*batchv1.Job, error) {
 }
 
 // withAdditions tells the builders what the settings add.
-func withAdditions(c jobs.Config, e *tenancy.Effective) jobs.Config {
+func withAdditions(c jobs.Config, e *settings.Effective) jobs.Config {
 	defaults := func(p settingsv1alpha1.Phase) jobs.Defaults {
 		d := e.Phases[p]
 		return jobs.Defaults{Resources: d.Resources, SecurityContext: d.SecurityContext, PodSecurityContext: d.PodSecurityContext}
@@ -145,55 +123,6 @@ func withAdditions(c jobs.Config, e *tenancy.Effective) jobs.Config {
 		c.Additions.TrustCA = true
 	}
 	return c
-}
-
-// forbidden says what a Job would use that the settings do not allow; "" where there is nothing.
-// Cluster* kinds are not asked: cluster admins write them.
-func forbidden(o *observed, l launch) string {
-	if o.tenant == nil {
-		return ""
-	}
-	a, own := o.tenant.Allowed, o.scan.Mode() == executionv1.NamespaceLocal
-	switch {
-	case l.hook != nil:
-		if !own {
-			return ""
-		}
-		return firstOf(
-			a.Volumes("spec.volumes", l.hook.Spec.Volumes),
-			a.ServiceAccount("spec.serviceAccountName", ptr.Deref(l.hook.Spec.ServiceAccountName, "")),
-		)
-	case l.role == parserRole:
-		if !own || o.definition == nil {
-			return ""
-		}
-		return inKind("ParseDefinition", o.scan.Status.RawResultType, a.Volumes("spec.volumes", o.definition.Volumes))
-	}
-	if why := a.Volumes("spec.volumes", o.scan.Spec.Volumes); why != "" || !own {
-		return why
-	}
-	pod := o.scanType.JobTemplate.Spec.Template.Spec
-	const path = "spec.jobTemplate.spec.template.spec."
-	return inKind("ScanType", o.scan.Spec.ScanType, firstOf(
-		a.Volumes(path+"volumes", pod.Volumes),
-		a.ServiceAccount(path+"serviceAccountName", pod.ServiceAccountName),
-	))
-}
-
-func firstOf(reasons ...string) string {
-	for _, why := range reasons {
-		if why != "" {
-			return why
-		}
-	}
-	return ""
-}
-
-func inKind(kind, name, why string) string {
-	if why == "" {
-		return ""
-	}
-	return kind + " " + name + ": " + why
 }
 
 // watchSettings brings the Scans that changed settings are for.
@@ -224,7 +153,7 @@ func (r *Reconciler) enqueueUnder() handler.EventHandler {
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requestQueue) { bring(ctx, e.Object, q) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requestQueue) { bring(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requestQueue) {
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || tenancy.Verdict(e.ObjectOld) != tenancy.Verdict(e.ObjectNew) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || settings.Verdict(e.ObjectOld) != settings.Verdict(e.ObjectNew) {
 				bring(ctx, e.ObjectNew, q)
 			}
 		},

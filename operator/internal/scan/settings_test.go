@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,8 +21,9 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/store"
-	"github.com/scanyard/scanyard/operator/internal/tenancy"
+	"github.com/scanyard/scanyard/settings"
 )
 
 type (
@@ -40,7 +43,7 @@ func (w *world) settings(spec ownSpec) *settingsv1alpha1.ScanSetting {
 // before goes by the old ones.
 func (w *world) settingsChange(change func()) {
 	w.Helper()
-	var before, after *tenancy.Effective
+	var before, after *settings.Effective
 	w.Eventually(func() (err error) {
 		before, err = w.tenancy.Effective(w.Context(), w.namespace)
 		return err
@@ -301,7 +304,7 @@ func TestPlacesThatAreNotAllowedAreNotUsed(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.scanType(), w.parseDefinition())
 	for name, place := range map[string]string{
-		"other-bucket": `{"bucket":"of-others"}`, "up": `{"prefix":"a/../../b"}`, "noise": `{"url":"http://elsewhere"}`,
+		"other-bucket": `{"bucket":"of-others"}`, "prefix": `{"prefix":"of-others"}`, "secret": `{"bucket":"any","credentialsSecret":"s3"}`, "up": `{"prefix":"a/../../b"}`, "noise": `{"url":"http://elsewhere"}`,
 	} {
 		// With the finalizer there already, the operator does not write where results lie.
 		w.create(w.scan(name, func(s *executionv1.Scan) {
@@ -311,8 +314,67 @@ func TestPlacesThatAreNotAllowedAreNotUsed(t *testing.T) {
 		w.Eventually(w.ready(name)).Should(Equal(executionv1.ReasonStorageUnavailable), name)
 	}
 	w.Expect(w.message("other-bucket", executionv1.ConditionReady)).To(ContainSubstring("spec.storage.buckets of the ClusterScanSetting"))
+	for _, name := range []string{"prefix", "secret"} {
+		w.Expect(w.message(name, executionv1.ConditionReady)).To(ContainSubstring("spec.storage.allowNamespaces of the ClusterScanSetting"), name)
+	}
 	w.Expect(w.jobs("")).To(BeEmpty())
 }
+
+// TestForgedPlaceReachesNothingOfOthers: a Scan whose annotation is changed to the prefix of
+// another tenant's Scan stores nothing there, gets no link to there and removes nothing there;
+// where the cluster lets no namespace choose, it says so, and its deletion is bounded.
+func TestForgedPlaceReachesNothingOfOthers(t *testing.T) {
+	w := newWorld(t, func(o *scan.Options) { o.Settings.CleanupDeadline = time.Second })
+	w.create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0))
+	victim := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Name: "victim", Namespace: "other-team", UID: "0d6f7f0c-0000-4000-8000-000000000001"}}
+	w.put(victim, "nmap-results.xml", "raw")
+	w.put(victim, executionv1.FindingsFile, "[]")
+	edit := func(name string, change func(*executionv1.Scan)) {
+		was := w.get(name)
+		s := was.DeepCopy()
+		change(s)
+		w.Expect(w.client.Patch(w.Context(), s, client.MergeFrom(was))).To(Succeed())
+	}
+	forge := func(name string, annotations map[string]string) {
+		edit(name, func(s *executionv1.Scan) { maps.Copy(s.Annotations, annotations) })
+	}
+	forged := store.Place{Prefix: "scan-" + string(victim.UID)}.String()
+
+	w.create(w.scan("not-allowed", withAnnotations))
+	w.lead("not-allowed")
+	honest := w.get("not-allowed").Status.FindingDownloadLink
+	forge("not-allowed", map[string]string{executionv1.AnnotationStoragePlace: forged, executionv1.AnnotationRerun: "links@1"})
+	w.Eventually(func() string { return w.events("not-allowed") }).Should(ContainSubstring("spec.storage.allowNamespaces of the ClusterScanSetting"))
+	w.Expect(w.get("not-allowed").Status.FindingDownloadLink).To(Equal(honest))
+	w.Expect(w.client.Delete(w.Context(), w.get("not-allowed"))).To(Succeed())
+	w.Eventually(w.gone("not-allowed")).Should(BeTrue())
+	w.Expect(w.stored(victim, executionv1.FindingsFile)).To(BeTrue())
+
+	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha1.ClusterStorage{AllowNamespaces: new(true)}})
+	w.create(w.scan("allowed", withAnnotations, func(s *executionv1.Scan) { s.Spec.Suspend = new(true) }))
+	w.Eventually(func() []string { return w.get("allowed").Finalizers }).Should(ContainElement(executionv1.FinalizerStorage))
+	forge("allowed", map[string]string{executionv1.AnnotationStoragePlace: forged})
+	edit("allowed", func(s *executionv1.Scan) { s.Spec.Suspend = nil })
+	key := "/scan-" + string(victim.UID) + "/scan-" + string(w.get("allowed").UID) + "/"
+	w.Eventually(func() string { return scannerArgs(w.jobs(executionv1.JobTypeScanner)) }).Should(ContainSubstring(key))
+	w.put(w.get("allowed"), executionv1.FindingsFile, "[]")
+	w.Expect(w.client.Delete(w.Context(), w.get("allowed"))).To(Succeed())
+	w.Eventually(w.gone("allowed")).Should(BeTrue())
+	w.Expect(w.stored(victim, executionv1.FindingsFile)).To(BeTrue(), "what lies below the own UID is removed, and nothing else")
+	w.Expect(w.stored(victim, "nmap-results.xml")).To(BeTrue())
+}
+
+// scannerArgs are those of the lurkers of some Jobs.
+func scannerArgs(jobs []batchv1.Job) string {
+	var all []string
+	for i := range jobs {
+		all = append(all, jobs[i].Spec.Template.Spec.Containers[1].Args...)
+	}
+	return strings.Join(all, " ")
+}
+
+// withAnnotations gives a Scan a map that tests write into.
+func withAnnotations(s *executionv1.Scan) { s.Annotations = map[string]string{"test": "true"} }
 
 // TestMissingCredentialsAreWaitedFor: the Scan says which Secret to make, and goes on when it is
 // there; its results are never written elsewhere in silence.

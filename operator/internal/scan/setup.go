@@ -28,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/queue"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
 // Index names.
@@ -60,7 +62,8 @@ func CacheOptions() map[client.Object]cache.ByObject {
 		&batchv1.Job{}:                           {Label: hasJobType(), Transform: stripJob},
 		&corev1.Pod{}: {
 			Label: labels.SelectorFromSet(labels.Set{executionv1.LabelManagedBy: executionv1.ManagedBy}),
-			// A pod that has ended says nothing that its Job does not.
+			// A pod that has ended says nothing that its Job does not; but for the last words of those that tell what
+			// they have done, see newSpeakers.
 			Field: fields.AndSelectors(
 				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed))),
@@ -78,21 +81,22 @@ func hasJobType() labels.Selector {
 }
 
 // stripScan keeps of a Scan that has ended what its last rows read: a cluster has many
-// of them. One whose status lacks something is kept whole, so that it can be mended.
+// of them. One whose status lacks something is kept, so that it can be mended; large ones
+// that have not ended are trimmed.
 func stripScan(in any) (any, error) {
 	s, ok := in.(*executionv1.Scan)
 	if !ok {
 		return in, nil
 	}
 	s.ManagedFields = nil
-	if !s.Settled() || needsMending(s) || reopened(s) {
-		return s, nil
+	if !s.Settled() || life.NeedsMending(s) || life.Reopened(s) {
+		return trimScan(s), nil
 	}
 	small := &executionv1.Scan{TypeMeta: s.TypeMeta, ObjectMeta: stripMeta(&s.ObjectMeta)}
 	small.Finalizers = s.Finalizers
-	small.Annotations = pick(s.Annotations, executionv1.AnnotationStoragePlace, executionv1.AnnotationOnDelete)
+	small.Annotations = pick(s.Annotations, executionv1.AnnotationStoragePlace, executionv1.AnnotationOnDelete, executionv1.AnnotationRecord)
 	small.Spec = executionv1.ScanSpec{ScanType: s.Spec.ScanType, TTLSecondsAfterFinished: s.Spec.TTLSecondsAfterFinished, Cancel: s.Spec.Cancel}
-	ready := findCondition(s.Status.Conditions, executionv1.ConditionReady)
+	ready := life.FindCondition(s.Status.Conditions, executionv1.ConditionReady)
 	small.Status = executionv1.ScanStatus{
 		State: s.Status.State, FinishedAt: s.Status.FinishedAt, RawResultFile: s.Status.RawResultFile,
 		Conditions: []metav1.Condition{{Type: ready.Type, Status: ready.Status, Reason: ready.Reason}},
@@ -103,7 +107,10 @@ func stripScan(in any) (any, error) {
 		}
 		small.Annotations[annotationTarget] = target
 	}
-	if c := findCondition(s.Status.Conditions, executionv1.ConditionCancelled); c != nil {
+	if trimMeta(&small.ObjectMeta) {
+		markTrimmed(small)
+	}
+	if c := life.FindCondition(s.Status.Conditions, executionv1.ConditionCancelled); c != nil {
 		small.Status.Conditions = append(small.Status.Conditions, metav1.Condition{Type: c.Type, Status: c.Status})
 	}
 	return small, nil
@@ -118,15 +125,16 @@ func stripJob(in any) (any, error) {
 	small := &batchv1.Job{
 		TypeMeta:   b.TypeMeta,
 		ObjectMeta: stripMeta(&b.ObjectMeta),
-		Spec:       batchv1.JobSpec{Suspend: b.Spec.Suspend},
+		Spec:       batchv1.JobSpec{Suspend: b.Spec.Suspend, TTLSecondsAfterFinished: b.Spec.TTLSecondsAfterFinished},
 		Status: batchv1.JobStatus{
-			StartTime: b.Status.StartTime, Failed: b.Status.Failed, Succeeded: b.Status.Succeeded,
+			StartTime: b.Status.StartTime, Active: b.Status.Active, Failed: b.Status.Failed, Succeeded: b.Status.Succeeded,
 			UncountedTerminatedPods: b.Status.UncountedTerminatedPods, Conditions: b.Status.Conditions,
 		},
 	}
 	small.Labels = pick(b.Labels, executionv1.LabelJobType, executionv1.LabelHookName, executionv1.LabelScanUID, executionv1.LabelAttempt)
-	small.Annotations = pick(b.Annotations, executionv1.AnnotationScan, executionv1.AnnotationRerun)
-	if newJob(b).outcome == complete {
+	small.Annotations = pick(b.Annotations, executionv1.AnnotationScan, executionv1.AnnotationRerun,
+		executionv1.AnnotationScanAccess, executionv1.AnnotationHooks, executionv1.AnnotationRawResultFile, executionv1.AnnotationRawResultType)
+	if life.NewJob(b).Outcome == life.Complete {
 		// Most Jobs have ended well; of those only that and when is asked.
 		small.Spec.Suspend, small.Status.UncountedTerminatedPods = nil, nil
 		small.Status.Conditions = nil
@@ -198,7 +206,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	if err := r.lineage.watch(ctx, mgr); err != nil {
 		return err
 	}
-	if err := setupGate(ctx, mgr, r.gate); err != nil {
+	if err := r.queue.SetupWithManager(ctx, mgr, r.ledger.believed, r.ledger.forget); err != nil {
+		return err
+	}
+	var err error
+	if r.speakers, err = newSpeakers(ctx, mgr, r.settings.Namespaces); err != nil {
 		return err
 	}
 	return r.watchSettings(ctrl.NewControllerManagedBy(mgr)).
@@ -210,7 +222,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Watches(&executionv1.ClusterScanType{}, r.enqueueAwaiting("ScanType")).
 		Watches(&executionv1.ParseDefinition{}, r.enqueueAwaiting("ParseDefinition")).
 		Watches(&executionv1.ClusterParseDefinition{}, r.enqueueAwaiting("ParseDefinition")).
-		WatchesRawSource(source.Func(r.gate.connect)).
+		WatchesRawSource(source.Func(r.queue.Connect)).
+		WatchesRawSource(r.heard()).
+		WatchesRawSource(source.Func(r.connectHealth)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
@@ -226,10 +240,6 @@ type jobHandler struct{}
 // that are to be started: under load, what has begun is brought to its end first.
 const endedPriority = 100
 
-// admittedPriority is that of Scans that the Gate lets begin: before those that only come
-// to be looked at, and after what has begun.
-const admittedPriority = 50
-
 // Create is for Jobs that this operator has not made, or made before it was started.
 func (jobHandler) Create(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	enqueue(ctx, e.Object, 0, q)
@@ -242,11 +252,11 @@ func (jobHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.T
 	if !okBefore || !okAfter {
 		return
 	}
-	b, a := newJob(before), newJob(after)
+	b, a := life.NewJob(before), life.NewJob(after)
 	switch {
-	case b.outcome != a.outcome:
+	case b.Outcome != a.Outcome:
 		enqueue(ctx, after, endedPriority, q)
-	case b.suspended != a.suspended, b.failedPods != a.failedPods:
+	case b.Suspended != a.Suspended, b.FailedPods != a.FailedPods:
 		enqueue(ctx, after, 0, q)
 	}
 }
@@ -263,7 +273,7 @@ func (jobHandler) Generic(context.Context, event.GenericEvent, workqueue.TypedRa
 
 func enqueue(ctx context.Context, o client.Object, priority int, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	for _, req := range scanOfJob(ctx, o) {
-		add(q, req, priority)
+		queue.Add(q, req, priority)
 	}
 }
 
@@ -283,17 +293,17 @@ func podPredicate() builder.Predicates {
 }
 
 func podNews(before, after *corev1.Pod) bool {
-	b, a := podTrouble(before), podTrouble(after)
+	b, a := life.PodTrouble(before), life.PodTrouble(after)
 	if (b == nil) != (a == nil) || b != nil && *b != *a {
 		return true
 	}
-	return hasStarted(before) != hasStarted(after) && a != nil
+	return life.HasStarted(before) != life.HasStarted(after) && a != nil
 }
 
 // scanOfJob maps a Job to its Scan.
 func scanOfJob(_ context.Context, o client.Object) []reconcile.Request {
 	b, ok := o.(*batchv1.Job)
-	if !ok || scanUID(b) == "" {
+	if !ok || life.ScanUID(b) == "" {
 		return nil
 	}
 	if c := metav1.GetControllerOf(b); c != nil {
@@ -344,16 +354,11 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 	return errors.Join(
 		i.IndexField(ctx, &batchv1.Job{}, indexScanUID, func(o client.Object) []string {
 			if b, ok := o.(*batchv1.Job); ok {
-				return nonEmpty(scanUID(b))
+				return nonEmpty(life.ScanUID(b))
 			}
 			return nil
 		}),
-		i.IndexField(ctx, &corev1.Pod{}, indexJobUID, func(o client.Object) []string {
-			if c := metav1.GetControllerOf(o); c != nil && c.Kind == "Job" {
-				return []string{string(c.UID)}
-			}
-			return nil
-		}),
+		i.IndexField(ctx, &corev1.Pod{}, indexJobUID, jobOfPod),
 		i.IndexField(ctx, &executionv1.Scan{}, indexSchedule, func(o client.Object) []string {
 			if c := executionv1.ScheduleOf(o); c != nil {
 				return []string{string(c.UID)}

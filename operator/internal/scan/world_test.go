@@ -35,12 +35,15 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/scan"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/store/storetest"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
-	"github.com/scanyard/scanyard/operator/internal/testcluster"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
+	"github.com/scanyard/scanyard/settings"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 var cluster *testcluster.Cluster
@@ -114,14 +117,14 @@ func (w *world) run(further []string, options ...worldOption) {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	w.Expect(err).NotTo(HaveOccurred())
-	buckets := tenancy.NewBuckets(tenancy.NewSource(mgr.GetCache(), tenancy.Defaults{}, nil), mgr.GetAPIReader(), clock.RealClock{})
-	storage, err := store.New(cluster.Storage, store.WithTenants(buckets))
+	buckets := tenancy.NewBuckets(tenancy.NewSource(mgr.GetCache(), settings.Defaults{}, nil), mgr.GetAPIReader(), clock.RealClock{})
+	storage, err := store.New(storetest.Config(cluster), store.WithTenants(buckets))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.storage = storage
 	o := scan.Options{
 		Client: &faultyClient{mgr.GetClient(), w.faults}, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"),
 		Clock: clock.RealClock{}, Storage: &faultyStorage{storage, w.faults},
-		Settings: scan.Settings{
+		Settings: life.Settings{
 			StartDeadline: time.Hour, ScannerDeadline: time.Hour, ParserDeadline: time.Hour, HookDeadline: time.Hour,
 			MissingKindGrace: time.Hour, CleanupDeadline: time.Minute, StatusLinks: true,
 		},
@@ -132,7 +135,7 @@ func (w *world) run(further []string, options ...worldOption) {
 	for _, option := range options {
 		option(&o)
 	}
-	w.tenancy = tenancy.NewSource(mgr.GetCache(), tenancy.Defaults{
+	w.tenancy = tenancy.NewSource(mgr.GetCache(), settings.Defaults{
 		StartDeadline: o.Settings.StartDeadline, ScannerDeadline: o.Settings.ScannerDeadline,
 		ParserDeadline: o.Settings.ParserDeadline, HookDeadline: o.Settings.HookDeadline, StatusLinks: o.Settings.StatusLinks,
 	}, nil)
@@ -161,7 +164,7 @@ func (w *world) create(objects ...client.Object) {
 }
 
 func (w *world) scanType(options ...func(*executionv1.ScanTypeSpec)) *executionv1.ScanType {
-	return &executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap"}, Spec: *gen.ScanTypeSpec(options...)}
+	return &executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap"}, Spec: *testobjects.ScanTypeSpec(options...)}
 }
 
 func (w *world) parseDefinition() *executionv1.ParseDefinition {
@@ -169,7 +172,7 @@ func (w *world) parseDefinition() *executionv1.ParseDefinition {
 }
 
 func (w *world) hook(name string, kind executionv1.HookType, priority int) *executionv1.ScanCompletionHook {
-	return &executionv1.ScanCompletionHook{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *gen.HookSpec(kind, priority)}
+	return &executionv1.ScanCompletionHook{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *testobjects.HookSpec(kind, priority)}
 }
 
 // scan returns a Scan as a user writes it.
@@ -194,7 +197,7 @@ func (w *world) get(name string) *executionv1.Scan {
 func (w *world) clusterKinds(hooks ...*executionv1.ClusterScanCompletionHook) string {
 	w.Helper()
 	name := "nmap-" + w.namespace
-	spec := gen.ScanTypeSpec(func(s *executionv1.ScanTypeSpec) { s.ExtractResults.Type = name + "-xml" })
+	spec := testobjects.ScanTypeSpec(func(s *executionv1.ScanTypeSpec) { s.ExtractResults.Type = name + "-xml" })
 	objects := []client.Object{
 		&executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *spec},
 		&executionv1.ClusterParseDefinition{

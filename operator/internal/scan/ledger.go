@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/catalog"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
+)
+
+// ledger remembers what this operator has last written into the status of every Scan, or has
+// come to believe of it. Pods may patch the status of their Scan: nothing is decided from what
+// they write but the findings they count, and the rest is put back.
+//
+// Of a Scan that has ended only little is kept, see brief. The ledger of an operator that has
+// just been started is empty; [believe] says what it takes from a status then.
+type ledger struct {
+	mu      sync.Mutex
+	entries map[types.UID]*executionv1.ScanStatus
+}
+
+func newLedger() *ledger { return &ledger{entries: map[types.UID]*executionv1.ScanStatus{}} }
+
+// believed returns a Scan with the status that is remembered of it, where there is one.
+func (l *ledger) believed(scan *executionv1.Scan) *executionv1.Scan {
+	known := l.recall(scan.UID)
+	if known == nil {
+		return scan
+	}
+	believed := *scan
+	believed.Status = *known
+	return &believed
+}
+
+// recall returns what is remembered of a Scan, to be read only; nil where that is nothing.
+func (l *ledger) recall(uid types.UID) *executionv1.ScanStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.entries[uid]
+}
+
+// note remembers a status. It is not to be changed any more.
+func (l *ledger) note(uid types.UID, s *executionv1.ScanStatus) {
+	if life.IsBrief(s) {
+		s = life.Brief(s)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[uid] = s
+}
+
+func (l *ledger) forget(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.entries, uid)
+}
+
+// adopt takes up a Scan that the ledger has nothing of: it is new, or the operator was started.
+func (r *Reconciler) adopt(ctx context.Context, o *life.Observation) error {
+	b := life.Belief{Scan: o.Scan, Jobs: o.Jobs, Now: o.Now}
+	var err error
+	if b.Stored, err = r.hasStored(ctx, &b); err != nil {
+		return err
+	}
+	if life.SettledState(&o.Scan.Status) && !b.BelievesEnd() {
+		// It goes on: of a Scan that has ended the cache has left out what that needs.
+		if err := r.readWhole(ctx, o); err != nil {
+			return err
+		}
+		b.Scan = o.Scan
+	}
+	if len(o.Scan.Status.OrderedHookStatuses) > 0 {
+		found, err := r.catalog.Hooks(ctx, o.Scan)
+		if _, invalid := errors.AsType[*catalog.InvalidSelectorError](err); err != nil && !invalid {
+			return err
+		}
+		b.Selected = hooksOf(found)
+	}
+	s, lowered := life.Believe(b)
+	o.Trust(s)
+	o.Lowered = lowered
+	r.ledger.note(o.Scan.UID, s.DeepCopy())
+	if o.Forged {
+		log.FromContext(ctx).Info("The status says what the Jobs do not", "was", o.Found.State, "is", s.State)
+		r.queue.ScanSeen(o.Scan)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
+)
+
+// TestLedgerKeepsLittleOfWhatHasEnded: a cluster has many Scans that have ended.
+func TestLedgerKeepsLittleOfWhatHasEnded(t *testing.T) {
+	l := newLedger()
+	s := testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateDone))
+	s.Status.FindingDownloadLink, s.Status.LastRerun = "https://long", "hooks@1"
+	l.note(s.UID, s.Status.DeepCopy())
+	want := &executionv1.ScanStatus{State: executionv1.ScanStateDone, FinishedAt: s.Status.FinishedAt, LastRerun: "hooks@1"}
+	if diff := cmp.Diff(want, l.recall(s.UID)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	forged := s.DeepCopy()
+	forged.Status.State, forged.Status.FinishedAt = executionv1.ScanStateScanning, nil
+	got := life.Recalled(forged, l.recall(s.UID))
+	if got.State != executionv1.ScanStateDone || got.FinishedAt == nil || got.FindingDownloadLink == "" || !life.IsForged(&forged.Status, got) {
+		t.Errorf("%+v", got)
+	}
+	l.forget(s.UID)
+	if l.recall(s.UID) != nil {
+		t.Error("a Scan that is gone is remembered")
+	}
+}
+
+// TestLedgerIsBelieved: what the operator knows of a Scan counts, whatever a watch shows.
+func TestLedgerIsBelieved(t *testing.T) {
+	l := newLedger()
+	s := testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateParsing))
+	l.note(s.UID, s.Status.DeepCopy())
+	for _, forged := range []executionv1.ScanState{executionv1.ScanStateDone, executionv1.ScanStateNew} {
+		is := s.DeepCopy()
+		is.Status.State = forged
+		if got := l.believed(is); got.Status.State != executionv1.ScanStateParsing || is.Status.State != forged {
+			t.Errorf("%q is believed, %q changed", got.Status.State, is.Status.State)
+		}
+	}
+	if other := testobjects.Scan("t"); l.believed(&executionv1.Scan{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: other.Status}).UID != "u" {
+		t.Error("what is not known is not what the watch shows")
+	}
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
+)
+
+// Anybody who may create Scans may create many and large ones. The cache keeps small Scans as they
+// are, so that they cost no read; of a large one it keeps what says where it stands, and the rest
+// is read when the Scan is about to go on.
+
+const (
+	// largeScan is from where a Scan is large, in bytes. Most have less than two KiB.
+	largeScan = 4 << 10
+	// longMessage is the longest message of a condition that the cache keeps, in bytes.
+	longMessage = 2 << 10
+	// manyKeys is how many owners and finalizers of a Scan the cache keeps.
+	manyKeys = 16
+)
+
+// annotationTrimmed marks, in the cache only, a Scan that is there in part.
+const annotationTrimmed = "cache.scanyard.io/trimmed"
+
+func isTrimmed(s *executionv1.Scan) bool { return s.Annotations[annotationTrimmed] != "" }
+
+// bytesOf is about what a Scan's author has written, in bytes.
+func bytesOf(s *executionv1.Scan) int {
+	return life.SpecBytes(&s.Spec) + life.MapBytes(s.Labels) + life.MapBytes(s.Annotations) + metaBytes(&s.ObjectMeta)
+}
+
+// metaBytes are those of what stands beside labels and annotations.
+func metaBytes(m *metav1.ObjectMeta) (n int) {
+	for _, f := range m.Finalizers {
+		n += len(f) + 1
+	}
+	for i := range m.OwnerReferences {
+		n += m.OwnerReferences[i].Size()
+	}
+	return n
+}
+
+// trimScan cuts a large Scan down to what says where it stands. It changes its argument, which
+// nobody else has yet.
+func trimScan(s *executionv1.Scan) *executionv1.Scan {
+	// Messages are for people. Those of ours are short, and what others write there is put back.
+	for i := range s.Status.Conditions {
+		if c := &s.Status.Conditions[i]; len(c.Message) > longMessage && !slices.Contains(life.ConditionTypes, c.Type) {
+			c.Message = strings.Clone(strings.ToValidUTF8(c.Message[:longMessage], ""))
+		}
+	}
+	if bytesOf(s) < largeScan {
+		return s
+	}
+	p := s.Spec
+	s.Spec = executionv1.ScanSpec{
+		ScanType: p.ScanType, ResourceMode: p.ResourceMode, TTLSecondsAfterFinished: p.TTLSecondsAfterFinished,
+		Suspend: p.Suspend, Priority: p.Priority, Cancel: p.Cancel, Deadlines: p.Deadlines,
+	}
+	s.Labels, s.Annotations = ownKeys(s.Labels, life.LargestLabels), ownKeys(s.Annotations, largeScan)
+	trimMeta(&s.ObjectMeta)
+	markTrimmed(s)
+	return s
+}
+
+func markTrimmed(s *executionv1.Scan) {
+	if s.Annotations == nil {
+		s.Annotations = map[string]string{}
+	}
+	s.Annotations[annotationTrimmed] = "true"
+}
+
+// trimMeta leaves few owners and finalizers, and says whether there were more.
+func trimMeta(m *metav1.ObjectMeta) (more bool) {
+	if len(m.Finalizers) > manyKeys {
+		m.Finalizers, more = append([]string{}, m.Finalizers[:manyKeys]...), true
+	}
+	if len(m.OwnerReferences) > manyKeys {
+		owner := metav1.GetControllerOf(m)
+		m.OwnerReferences, more = nil, true
+		if owner != nil {
+			m.OwnerReferences = []metav1.OwnerReference{*owner}
+		}
+	}
+	return more
+}
+
+// ownKeys are the labels or annotations as they are, where they are few, and else those that have
+// a meaning to us.
+func ownKeys(m map[string]string, most int) map[string]string {
+	if life.MapBytes(m) <= most {
+		return m
+	}
+	own, left := map[string]string{}, most
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		domain, _, _ := strings.Cut(k, "/")
+		ours := strings.HasSuffix(domain, "scanyard.io") || strings.HasSuffix(domain, "securecodebox.io")
+		if n := len(k) + len(m[k]); ours && n <= left {
+			own[strings.Clone(k)], left = strings.Clone(m[k]), left-n
+		}
+	}
+	return own
+}
+
+// whole reads what the cache has left out of a Scan that is about to go on: of a large one, and of
+// one whose status claims an end that it has not come to. Those that are suspended and have all
+// they need to stay so are not read.
+func (r *Reconciler) whole(ctx context.Context, o *life.Observation, known *executionv1.ScanStatus) error {
+	rests := life.IsSuspended(o) && !life.IsSettled(o) && !life.IsDeleted(o) && !life.WantsCancel(o) && !life.LacksFinalizer(o)
+	if claimed := life.SettledState(o.Found) && !life.IsSettled(o); !claimed && (!isTrimmed(o.Scan) || rests) {
+		return nil
+	}
+	if err := r.readWhole(ctx, o); err != nil {
+		return err
+	}
+	if known != nil {
+		o.Trust(life.Recalled(o.Scan, known))
+	}
+	return nil
+}
+
+// readWhole reads a Scan, with its status, from the API server.
+func (r *Reconciler) readWhole(ctx context.Context, o *life.Observation) error {
+	live := &executionv1.Scan{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(o.Scan), live); err != nil {
+		return fmt.Errorf("read the whole Scan: %w", err)
+	}
+	if live.UID != o.Scan.UID {
+		return apierrors.NewNotFound(executionv1.SchemeGroupVersion.WithResource("scans").GroupResource(), o.Scan.Name) // the new one comes by watch
+	}
+	live.ManagedFields = nil
+	o.Scan, o.Found = live, live.Status.DeepCopy()
+	return nil
+}
