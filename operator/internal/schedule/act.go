@@ -24,7 +24,7 @@ import (
 )
 
 // act does what was decided. Everything it does may be done twice.
-func (r *Reconciler) act(ctx context.Context, o *observed, d *decision) error {
+func (r *Reconciler) act(ctx context.Context, o *observation, d *decision) error {
 	for _, c := range d.replace {
 		if err := r.deleteChild(ctx, o, c); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (r *Reconciler) act(ctx context.Context, o *observed, d *decision) error {
 }
 
 // tell tells the user by an Event.
-func (r *Reconciler) tell(o *observed, n notice) {
+func (r *Reconciler) tell(o *observation, n notice) {
 	kind := corev1.EventTypeNormal
 	if n.warning {
 		kind = corev1.EventTypeWarning
@@ -143,7 +143,7 @@ func refusal(err error) (string, bool) {
 }
 
 // deleteChild deletes a Scan that is not needed any more. One that is gone is fine.
-func (r *Reconciler) deleteChild(ctx context.Context, o *observed, c child) error {
+func (r *Reconciler) deleteChild(ctx context.Context, o *observation, c child) error {
 	s := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: o.scheduled.Namespace, Name: c.name}}
 	err := r.client.Delete(ctx, s, client.Preconditions{UID: &c.uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // a conflict is another Scan of that name
@@ -158,7 +158,7 @@ func (r *Reconciler) deleteChild(ctx context.Context, o *observed, c child) erro
 
 // writeStatus writes the status if it differs from what was read. The resource version
 // makes sure that nothing newer is overwritten, such as a time that a client has set.
-func (r *Reconciler) writeStatus(ctx context.Context, o *observed, want *executionv1.ScheduledScanStatus) error {
+func (r *Reconciler) writeStatus(ctx context.Context, o *observation, want *executionv1.ScheduledScanStatus) error {
 	changed := o.scheduled.DeepCopy()
 	changed.Status = *want
 	if equality.Semantic.DeepEqual(o.scheduled.Status, changed.Status) {

@@ -99,7 +99,7 @@ func (c *cronTable) within(s *cron.SpecSchedule, p period, t time.Time) time.Tim
 
 // period is a time over which a zone has one offset.
 type period struct {
-	// start and end bound it; the zero time is no bound.
+	// start and end bound it; the zero time means no bound.
 	start, end time.Time
 	fixed      *time.Location
 	// repeated is how much of the wall clock from start has been shown before.

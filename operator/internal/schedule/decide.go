@@ -4,7 +4,6 @@ package schedule
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ const (
 
 // view is what was observed with what follows from it.
 type view struct {
-	*observed
+	*observation
 	history
 
 	// next is the run that is due or comes next, why what for. Without hasNext there is
@@ -41,49 +40,23 @@ type view struct {
 	hasNext bool
 }
 
-func newView(o *observed) *view {
-	v := &view{observed: o, history: historyOf(o)}
+func newView(o *observation) *view {
+	v := &view{observation: o, history: historyOf(o)}
 	if o.timetable != nil {
 		v.next, v.why, v.hasNext = o.nextRun()
 	}
 	return v
 }
 
-// decision is what act should do. The zero decision does nothing.
-type decision struct {
-	// step is the name of the row that was taken, for logs and tests.
-	step string
-
-	// replace are unfinished Scans to delete, in favour of the run that is due.
-	replace []child
-	// start is the view whose next run is to be started; nil starts none.
-	start *view
-	// status is what the status should be; nil leaves it.
-	status *executionv1.ScheduledScanStatus
-	// notices tell the user by Events.
-	notices []notice
-	// prune are ended Scans to delete once the status is written.
-	prune []child
-
-	// requeueAfter is when a clock runs out; zero waits for watches only.
-	requeueAfter time.Duration
-}
-
-// notice is an Event on the ScheduledScan.
-type notice struct {
-	warning         bool
-	reason, message string
-}
-
-// step is a row of what can be done about a ScheduledScan.
-type step struct {
+// transition is a row of what can be done about a ScheduledScan.
+type transition struct {
 	name string
 	when func(*view) bool
 	then func(*view, *decision)
 }
 
-// steps are looked through in this order; the first row that applies is taken.
-var steps = []step{
+// transitions are looked through in this order; the first row that applies is taken.
+var transitions = []transition{
 	{"Deleted", isDeleted, nothing},
 	{"Invalid", isInvalid, showProblem},
 	{"ClockWasWrong", clockWasWrong, rebase},
@@ -98,9 +71,9 @@ var steps = []step{
 }
 
 // decide says what to do about what was observed. It is a pure function.
-func decide(o *observed) decision {
+func decide(o *observation) decision {
 	v := newView(o)
-	for _, s := range steps {
+	for _, s := range transitions {
 		if !s.when(v) {
 			continue
 		}
@@ -131,7 +104,7 @@ func isHeldByWindow(v *view) bool { return !isDue(v) && !v.next.due.After(v.now)
 // clockWasWrong holds where the operator itself has recorded a run of a far future.
 func clockWasWrong(v *view) bool {
 	m, ok := parseMark(v.scheduled.Status.ScanTypeHash)
-	return ok && !v.asked && m.lastRun.Unix() == v.last.Unix() && v.last.Sub(v.now) > clockSlack
+	return ok && !m.never && !v.asked && m.lastRun.Unix() == v.last.Unix() && v.last.Sub(v.now) > clockSlack
 }
 
 // isStarted holds where the Scan of the next run exists and only the record lacks.
@@ -285,55 +258,6 @@ func decideRejected(v *view, message string) decision {
 	d.finish(v, s)
 	d.requeueAfter = rejectedRetry
 	return d
-}
-
-// finish completes every decision that is not about a deletion.
-func (d *decision) finish(v *view, s *status) {
-	d.status = s.ScheduledScanStatus
-	spec := &v.scheduled.Spec
-	d.prune = append(superfluous(v.children, executionv1.ScanStateDone, spec.SuccessfulJobsHistoryLimit),
-		superfluous(v.children, executionv1.ScanStateErrored, spec.FailedJobsHistoryLimit)...)
-}
-
-// superfluous are the Scans of an outcome beyond the newest ones, the oldest first: the
-// newest of those left is the one whose findings are shown.
-func superfluous(children []child, state executionv1.ScanState, limit *int32) []child {
-	keep := defaultHistory
-	if limit != nil {
-		keep = int(*limit)
-	}
-	var all []child
-	for _, c := range children {
-		if c.state != state || !c.deleted.IsZero() {
-			continue
-		}
-		if keep--; keep < 0 {
-			all = append(all, c)
-		}
-	}
-	slices.Reverse(all)
-	return all
-}
-
-// until asks for a look at a time.
-func (d *decision) until(v *view, t time.Time) {
-	wait := min(max(t.Sub(v.now), atOnce), longestWait)
-	if d.requeueAfter == 0 || wait < d.requeueAfter {
-		d.requeueAfter = wait
-	}
-}
-
-// awaitOthers waits for earlier Scans: watches tell, unless one is stuck or the run is
-// too late by then.
-func (d *decision) awaitOthers(v *view) {
-	for _, c := range v.unfinished() {
-		if !c.deleted.IsZero() {
-			d.until(v, c.deleted.Add(deletionGrace))
-		}
-	}
-	if v.timetable.deadline > 0 && v.why == bySchedule {
-		d.until(v, v.next.due.Add(v.timetable.deadline+time.Second))
-	}
 }
 
 // maxListed bounds how many names a message lists.

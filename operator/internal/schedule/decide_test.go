@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // noon is the time of most tests; the ScheduledScan was created two days before.
@@ -25,10 +26,10 @@ var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 const digest = "0123456789abcdef"
 
 // scene is what decide is shown.
-type scene func(*observed)
+type scene func(*observation)
 
 // show builds an observation: an hourly ScheduledScan whose last run was at 11:30.
-func show(scenes ...scene) *observed {
+func show(scenes ...scene) *observation {
 	s := &executionv1.ScheduledScan{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "nightly", Namespace: "team-a", UID: "uid", Generation: 2, CreationTimestamp: metav1.Time{Time: noon.AddDate(0, 0, -2)},
@@ -37,40 +38,42 @@ func show(scenes ...scene) *observed {
 			Interval: "1h", ScanSpec: &executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{"example.com"}},
 		},
 	}
-	o := &observed{now: noon, scheduled: s, digest: digest}
+	o := &observation{now: noon, scheduled: s, digest: digest, bounds: settings.Compute(settings.Input{}).Schedules}
 	ran(noon.Add(-30 * time.Minute))(o)
 	for _, sc := range scenes {
 		sc(o)
 	}
 	sortChildren(o.children)
 	z := zones{local: time.UTC}
-	o.timetable, o.problem = newTimetable(&s.Spec, string(s.UID), z.find)
+	if o.timetable, o.problem = newTimetable(&s.Spec, string(s.UID), z.find); o.problem == nil {
+		o.timetable.atLeast(o.bounds.MinInterval)
+	}
 	return o
 }
 
 // ran sets the last run, as this operator records it.
 func ran(last time.Time) scene {
-	return func(o *observed) {
+	return func(o *observation) {
 		o.scheduled.Status.LastScheduleTime = &metav1.Time{Time: last}
 		o.scheduled.Status.ScanTypeHash = mark{digest: digest, lastRun: last}.String()
 	}
 }
 
-func neverRan(o *observed) {
+func neverRan(o *observation) {
 	o.scheduled.Status = executionv1.ScheduledScanStatus{}
 }
 
 // setTo is a client that writes lastScheduleTime.
 func setTo(last time.Time) scene {
-	return func(o *observed) { o.scheduled.Status.LastScheduleTime = &metav1.Time{Time: last} }
+	return func(o *observation) { o.scheduled.Status.LastScheduleTime = &metav1.Time{Time: last} }
 }
 
 func hashIs(text string) scene {
-	return func(o *observed) { o.scheduled.Status.ScanTypeHash = text }
+	return func(o *observation) { o.scheduled.Status.ScanTypeHash = text }
 }
 
 func spec(options ...specOption) scene {
-	return func(o *observed) {
+	return func(o *observation) {
 		for _, option := range options {
 			option(&o.scheduled.Spec)
 		}
@@ -81,27 +84,27 @@ func policy(p executionv1.ConcurrencyPolicy) scene {
 	return spec(func(s *executionv1.ScheduledScanSpec) { s.ConcurrencyPolicy = p })
 }
 
-func suspended(o *observed) { o.scheduled.Spec.Suspend = new(true) }
+func suspended(o *observation) { o.scheduled.Spec.Suspend = new(true) }
 
-func retrigger(o *observed) { o.scheduled.Spec.RetriggerOnScanTypeChange = true }
+func retrigger(o *observation) { o.scheduled.Spec.RetriggerOnScanTypeChange = true }
 
-func scanType(digest string) scene { return func(o *observed) { o.digest = digest } }
+func scanType(digest string) scene { return func(o *observation) { o.digest = digest } }
 
-func noScanType(o *observed) {
+func noScanType(o *observation) {
 	o.digest, o.missing = "", "spec.scanSpec.scanType: there is no ScanType \"nmap\""
 }
 
 func has(name string, state executionv1.ScanState, age time.Duration) scene {
-	return func(o *observed) {
+	return func(o *observation) {
 		o.children = append(o.children, child{name: name, uid: types.UID("uid-" + name), state: state, created: o.now.Add(-age)})
 	}
 }
 
 func deletedFor(d time.Duration) scene {
-	return func(o *observed) { o.children[len(o.children)-1].deleted = o.now.Add(-d) }
+	return func(o *observation) { o.children[len(o.children)-1].deleted = o.now.Add(-d) }
 }
 
-func clockAt(t time.Time) scene { return func(o *observed) { o.now = t } }
+func clockAt(t time.Time) scene { return func(o *observation) { o.now = t } }
 
 const (
 	running = executionv1.ScanStateScanning
@@ -110,7 +113,7 @@ const (
 )
 
 // hourly is a schedule whose last run was 11:00, so that 12:00 is due at noon.
-func hourly(o *observed) {
+func hourly(o *observation) {
 	spec(cronOf("0 * * * *"))(o)
 	ran(noon.Add(-time.Hour).Add(2 * time.Second))(o)
 }
@@ -160,7 +163,7 @@ func TestDecide(t *testing.T) {
 
 		"ClientSetsItBack":        {[]scene{setTo(noon.Add(-25 * time.Hour))}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
 		"ClientSetsItBackALittle": {[]scene{setTo(noon.Add(-31 * time.Minute))}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
-		"ClientRemovesIt":         {[]scene{func(o *observed) { o.scheduled.Status.LastScheduleTime = nil }}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"ClientRemovesIt":         {[]scene{func(o *observation) { o.scheduled.Status.LastScheduleTime = nil }}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
 		"ClientSetsItForward":     {[]scene{setTo(noon.Add(5 * time.Hour))}, "Wait", "", "Scheduled", "18:00:00", "17:00:00", 10 * time.Minute},
 
 		"ScanTypeChanged":           {[]scene{retrigger, scanType("other")}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
@@ -219,7 +222,7 @@ func clockOf(t *metav1.Time) string {
 
 // TestDefect34AScheduledScanBeingDeletedStartsNothing, whatever is due.
 func TestDefect34AScheduledScanBeingDeletedStartsNothing(t *testing.T) {
-	o := show(neverRan, func(o *observed) { o.scheduled.DeletionTimestamp = &metav1.Time{Time: noon} })
+	o := show(neverRan, func(o *observation) { o.scheduled.DeletionTimestamp = &metav1.Time{Time: noon} })
 	if diff := cmp.Diff(decision{step: "Deleted"}, decide(o), cmp.AllowUnexported(decision{})); diff != "" {
 		t.Errorf("decision (-want +got):\n%s", diff)
 	}
@@ -249,7 +252,7 @@ func TestDefect38HistoryLimits(t *testing.T) {
 		has("gone", done, 9*time.Minute), deletedFor(time.Second), has("r1", running, time.Hour), has("r2", executionv1.ScanStateNew, time.Hour),
 	}
 	limits := func(success, failed int32) scene {
-		return func(o *observed) {
+		return func(o *observation) {
 			o.scheduled.Spec.SuccessfulJobsHistoryLimit, o.scheduled.Spec.FailedJobsHistoryLimit = &success, &failed
 		}
 	}
@@ -275,6 +278,47 @@ func TestDefect38HistoryLimits(t *testing.T) {
 	}
 }
 
+// TestScheduleFlood: what asks for more than the cluster's settings allow gets the bound, and is told so.
+func TestScheduleFlood(t *testing.T) {
+	limits := func(done, failed int32) specOption {
+		return func(s *executionv1.ScheduledScanSpec) {
+			s.SuccessfulJobsHistoryLimit, s.FailedJobsHistoryLimit = &done, &failed
+		}
+	}
+	bounds := func(least time.Duration, most int32) scene {
+		return func(o *observation) { o.bounds = settings.Schedules{MinInterval: least, MaxHistory: most} }
+	}
+	for name, tc := range map[string]struct {
+		scene  []scene
+		next   time.Duration // after the last run
+		says   string
+		pruned int
+	}{
+		"Nanosecond": {[]scene{spec(every("1ns"))}, 10 * time.Second, "Runs are planned at least 10s apart, as schedules.minIntervalSeconds of the ClusterScanSetting says, and not 1s.", 0},
+		"Second":     {[]scene{spec(every("1s"))}, 10 * time.Second, "and not 1s.", 0},
+		"Every":      {[]scene{spec(cronOf("@every 2s"), every(""))}, 10 * time.Second, "at least 10s apart, as schedules.minIntervalSeconds of the ClusterScanSetting says, and not 2s.", 0},
+		"AtTheBound": {[]scene{spec(every("10s"))}, 10 * time.Second, "", 0},
+		"Settings":   {[]scene{spec(every("1m")), bounds(time.Hour, 100)}, time.Hour, "at least 1h0m0s apart", 0},
+		"Lowered":    {[]scene{spec(every("2s")), bounds(time.Second, 100)}, 2 * time.Second, "", 0},
+		"Minutes":    {[]scene{spec(cronOf("* * * * *"), every(""))}, time.Minute, "", 0},
+		"History":    {[]scene{spec(limits(2000, 3)), bounds(time.Second, 1), has("a", done, 3*time.Hour), has("b", done, 2*time.Hour)}, time.Hour, "At most 1 Scans are kept, as schedules.maxHistory of the ClusterScanSetting says, and not the 2000 of spec.successfulJobsHistoryLimit.", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decide(show(append([]scene{ran(noon), clockAt(noon)}, tc.scene...)...))
+			if got := d.status.NextScheduleTime.Sub(noon); got != tc.next {
+				t.Errorf("the next run is after %s, want %s", got, tc.next)
+			}
+			message := d.status.Conditions[0].Message
+			if !strings.Contains(message, tc.says) || (tc.says == "") != (message == "Runs are started as planned.") {
+				t.Errorf("it says %q", message)
+			}
+			if len(d.prune) != tc.pruned {
+				t.Errorf("%d Scans are removed, want %d", len(d.prune), tc.pruned)
+			}
+		})
+	}
+}
+
 // TestDefect41APendingRetriggerWritesNothing while it waits: the second look finds the
 // status as it should be.
 func TestDefect41APendingRetriggerWritesNothing(t *testing.T) {
@@ -285,7 +329,7 @@ func TestDefect41APendingRetriggerWritesNothing(t *testing.T) {
 			if first.start != nil {
 				t.Fatalf("it is started: step %s", first.step)
 			}
-			o := show(append(scenes, clockAt(noon.Add(3*time.Second)), func(o *observed) { o.scheduled.Status = *first.status })...)
+			o := show(append(scenes, clockAt(noon.Add(3*time.Second)), func(o *observation) { o.scheduled.Status = *first.status })...)
 			second := decide(o)
 			if diff := cmp.Diff(first.status, second.status); diff != "" {
 				t.Errorf("the status changes with every look:\n%s", diff)
@@ -309,9 +353,38 @@ func TestDefect42RareSchedulesCanBeTriggered(t *testing.T) {
 	}
 }
 
+// TestDefect42TheFirstRunCanBeAskedFor: a schedule that never ran starts at a client's time, and once; what another
+// operator has recorded starts nothing.
+func TestDefect42TheFirstRunCanBeAskedFor(t *testing.T) {
+	created := noon.AddDate(0, 0, -2)
+	monthly := spec(cronOf("0 3 1 * *"), every(""))
+	looked := decide(show(monthly, neverRan))
+	if looked.status == nil || looked.start != nil {
+		t.Fatalf("step %s, status %v", looked.step, looked.status)
+	}
+	seen := hashIs(looked.status.ScanTypeHash)
+	for name, tc := range map[string]struct {
+		scenes []scene
+		starts bool
+	}{
+		"Seen":              {[]scene{neverRan, seen, setTo(noon.Add(-24 * time.Hour))}, true},
+		"SeenSetToLongAgo":  {[]scene{neverRan, seen, setTo(time.Unix(0, 0))}, true},
+		"NotSeenButEarlier": {[]scene{neverRan, setTo(created.Add(-time.Hour))}, true},
+		"WithForeignHash":   {[]scene{neverRan, hashIs("12345678901234567890"), setTo(created.Add(-time.Hour))}, false},
+		"AnotherOperators":  {[]scene{neverRan, setTo(noon.Add(-24 * time.Hour))}, false},
+		"Nothing":           {[]scene{neverRan, seen}, false},
+		"AfterARun":         {[]scene{neverRan, seen, setTo(noon.Add(-24 * time.Hour)), has("a", executionv1.ScanStateDone, time.Hour)}, false},
+	} {
+		d := decide(show(append([]scene{monthly}, tc.scenes...)...))
+		if started := d.start != nil && d.start.why == byClient; started != tc.starts {
+			t.Errorf("%s: step %s, started %v", name, d.step, started)
+		}
+	}
+}
+
 // TestDefect42AnOldClientThatDropsNewFields still asks for a run: what it keeps tells.
 func TestDefect42AnOldClientThatDropsNewFields(t *testing.T) {
-	o := show(spec(cronOf("@yearly"), every("")), ran(noon.Add(-time.Hour)), func(o *observed) {
+	o := show(spec(cronOf("@yearly"), every("")), ran(noon.Add(-time.Hour)), func(o *observation) {
 		old := o.scheduled.Status
 		o.scheduled.Status = executionv1.ScheduledScanStatus{ScanTypeHash: old.ScanTypeHash}
 	}, setTo(noon.Add(-24*time.Hour)))
@@ -331,7 +404,7 @@ func TestDefect43AForeignHashIsAdopted(t *testing.T) {
 	if !ok || m.digest != digest || !m.lastRun.Equal(noon.Add(-30*time.Minute)) {
 		t.Fatalf("the hash is %q", first.status.ScanTypeHash)
 	}
-	next := decide(show(retrigger, scanType("other"), func(o *observed) { o.scheduled.Status = *first.status }))
+	next := decide(show(retrigger, scanType("other"), func(o *observation) { o.scheduled.Status = *first.status }))
 	if next.start == nil || next.start.why != byScanType {
 		t.Errorf("step %s", next.step)
 	}
@@ -353,7 +426,7 @@ func TestNoticesComeOnce(t *testing.T) {
 			if len(first.notices) != 1 || first.notices[0].reason != c.reason || first.notices[0].warning != c.warning {
 				t.Errorf("notices are %+v", first.notices)
 			}
-			again := decide(show(append(c.scenes, func(o *observed) { o.scheduled.Status = *first.status })...))
+			again := decide(show(append(c.scenes, func(o *observation) { o.scheduled.Status = *first.status })...))
 			if len(again.notices) > 0 {
 				t.Errorf("again %+v", again.notices)
 			}
@@ -363,7 +436,7 @@ func TestNoticesComeOnce(t *testing.T) {
 
 func TestFindingsOfTheNewestDone(t *testing.T) {
 	counts := &executionv1.FindingStats{Count: ptr.To[int64](3), FindingSeverities: executionv1.FindingSeverities{High: ptr.To[int64](3), Low: ptr.To[int64](0)}}
-	d := decide(show(has("old", done, time.Hour), has("new", done, time.Minute), has("failed", errored, time.Second), func(o *observed) { o.findings = counts }))
+	d := decide(show(has("old", done, time.Hour), has("new", done, time.Minute), has("failed", errored, time.Second), func(o *observation) { o.findings = counts }))
 	want := executionv1.FindingStats{Count: ptr.To[int64](3), FindingSeverities: executionv1.FindingSeverities{High: ptr.To[int64](3)}}
 	if diff := cmp.Diff(want, d.status.Findings); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
@@ -381,7 +454,7 @@ func TestEveryRunOnce(t *testing.T) {
 	for range 200 {
 		table := randomSpec(r)
 		table.Windows, table.StartingDeadlineSeconds = nil, nil
-		o := show(neverRan, retrigger, func(o *observed) {
+		o := show(neverRan, retrigger, func(o *observation) {
 			scan := o.scheduled.Spec.ScanSpec
 			o.scheduled.Spec = table
 			o.scheduled.Spec.ScanSpec, o.scheduled.Spec.RetriggerOnScanTypeChange = scan, true
@@ -445,9 +518,9 @@ func TestChildNames(t *testing.T) {
 }
 
 func TestMark(t *testing.T) {
-	for _, m := range []mark{{"abc", noon}, {"", noon}} {
+	for _, m := range []mark{{digest: "abc", lastRun: noon}, {lastRun: noon}, {lastRun: noon, never: true}} {
 		got, ok := parseMark(m.String())
-		if !ok || got.digest != m.digest || !got.lastRun.Equal(m.lastRun) {
+		if !ok || got.digest != m.digest || got.never != m.never || !got.lastRun.Equal(m.lastRun) {
 			t.Errorf("%s is read as %+v", m, got)
 		}
 	}

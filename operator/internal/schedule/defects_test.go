@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
 var resource = schema.GroupResource{Group: executionv1.SchemeGroupVersion.Group, Resource: "scheduledscans"}
@@ -90,7 +90,7 @@ func TestDefect12AMissingScanTypeIsTold(t *testing.T) {
 func TestDefect12And43ClusterScanTypesRetrigger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	kind := &executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap-" + w.namespace}, Spec: *gen.ScanTypeSpec()}
+	kind := &executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap-" + w.namespace}, Spec: *testobjects.ScanTypeSpec()}
 	w.Expect(w.client.Create(t.Context(), kind)).To(Succeed())
 	w.Cleanup(func() { w.Expect(w.client.Delete(context.Background(), kind)).To(Succeed()) })
 	w.create(w.scanType(), w.scheduled("local", retrigger), w.scheduled("cluster", retrigger, func(s *executionv1.ScheduledScan) {
@@ -220,6 +220,25 @@ func TestDefect42ClientsAskForARun(t *testing.T) {
 	}
 }
 
+// TestDefect42ClientsAskForTheFirstRun of a schedule that would run for the first time in days.
+func TestDefect42ClientsAskForTheFirstRun(t *testing.T) {
+	for name, how := range map[string]option{"Weekly": cronOf("0 3 * * 1"), "Yearly": cronOf("@yearly")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(w.scanType(), w.scheduled("s", how))
+			w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonScheduled))
+			w.settled()
+			w.oldClientTriggers("s")
+			w.Eventually(w.names).Should(HaveLen(1))
+			w.settled()
+			w.Expect(w.names()).To(HaveLen(1))
+			w.oldClientTriggers("s")
+			w.Eventually(w.names).Should(HaveLen(2))
+		})
+	}
+}
+
 // oldClientTriggers replaces the status by what secureCodeBox's types keep of it.
 func (w *world) oldClientTriggers(name string) {
 	w.Helper()
@@ -276,4 +295,19 @@ func TestDefect43AForeignHashStartsNothing(t *testing.T) {
 	w.Expect(got.Status.LastScheduleTime.UTC()).To(Equal(last))
 	w.Expect(got.Status.NextScheduleTime.UTC()).To(Equal(last.Add(12 * time.Hour)))
 	w.Expect(*got.Status.Findings.Count).To(Equal(int64(4)))
+}
+
+// TestIntervalsThatAreRefused: names of Scans have seconds, so nothing can run more often, and the API server says so.
+func TestIntervalsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newQuietWorld(t)
+	for _, interval := range []string{"1ns", "1us", "1\u00b5s", "999ms", "0h0m0.5s", "0s1ns"} {
+		s := w.scheduled("s", every(interval))
+		s.Namespace = w.namespace
+		err := w.client.Create(t.Context(), s)
+		w.Expect(err).To(MatchError(ContainSubstring("must be at least 1s; the cluster's settings may ask for more")), interval)
+	}
+	for i, interval := range []string{"1s", "1h30m", "1.5s", "1000ms", "2000000us"} {
+		w.create(w.scheduled(fmt.Sprintf("s%d", i), every(interval)))
+	}
 }

@@ -24,6 +24,7 @@ const contractDomain = "securecodebox.io/"
 const (
 	markVersion  = "v1"
 	noDigest     = "none"
+	noRun        = "never"
 	digestDigits = 16
 )
 
@@ -34,11 +35,16 @@ type mark struct {
 	digest string
 	// lastRun is what status.lastScheduleTime was set to.
 	lastRun time.Time
+	// never says that no run was started yet, and that there was no time in the status; lastRun is the creation then.
+	never bool
 }
 
 func (m mark) String() string {
 	digest := m.digest
-	if digest == "" {
+	switch {
+	case m.never:
+		digest = noRun
+	case digest == "":
 		digest = noDigest
 	}
 	return fmt.Sprintf("%s-%s-%d", markVersion, digest, m.lastRun.Unix())
@@ -55,8 +61,11 @@ func parseMark(text string) (mark, bool) {
 		return mark{}, false
 	}
 	m := mark{digest: parts[1], lastRun: time.Unix(seconds, 0)}
-	if m.digest == noDigest {
+	switch m.digest {
+	case noDigest:
 		m.digest = ""
+	case noRun:
+		m.digest, m.never = "", true
 	}
 	return m, true
 }

@@ -22,13 +22,13 @@ import (
 const cacheLag = 30 * time.Second
 
 // observe reads what decide looks at; nil where the ScheduledScan is gone.
-func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observed, error) {
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
 	s := &executionv1.ScheduledScan{}
 	// This read waits until the cache has seen our own last write of the object.
 	if err := r.client.Get(ctx, key, s); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	o := &observed{now: r.clock.Now(), scheduled: s}
+	o := &observation{now: r.clock.Now(), scheduled: s}
 	if !s.DeletionTimestamp.IsZero() {
 		return o, nil
 	}
@@ -38,9 +38,15 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err := r.observeFindings(ctx, o); err != nil {
 		return nil, err
 	}
+	effective, err := r.tenancy.Effective(ctx, s.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	o.bounds = effective.Schedules
 	if o.timetable, o.problem = readSpec(&s.Spec, string(s.UID), r.zones.find); o.problem != nil {
 		return o, nil
 	}
+	o.timetable.atLeast(o.bounds.MinInterval)
 	if err := r.observeScanType(ctx, o); err != nil {
 		return nil, err
 	}
@@ -49,7 +55,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 
 // observeLatest reads the children once more where a run is due so soon after another
 // one that the cache may not show that yet, and it matters.
-func (r *Reconciler) observeLatest(ctx context.Context, o *observed) error {
+func (r *Reconciler) observeLatest(ctx context.Context, o *observation) error {
 	if p := o.scheduled.Spec.ConcurrencyPolicy; p != executionv1.ForbidConcurrent && p != executionv1.ReplaceConcurrent {
 		return nil
 	}
@@ -61,7 +67,7 @@ func (r *Reconciler) observeLatest(ctx context.Context, o *observed) error {
 }
 
 // observeChildren reads the Scans that the ScheduledScan controls, by its UID.
-func (r *Reconciler) observeChildren(ctx context.Context, o *observed, options ...client.ListOption) error {
+func (r *Reconciler) observeChildren(ctx context.Context, o *observation, options ...client.ListOption) error {
 	var list executionv1.ScanList
 	options = append(options, client.InNamespace(o.scheduled.Namespace),
 		client.MatchingFields{indexOwner: string(o.scheduled.UID)}, client.UnsafeDisableDeepCopy)
@@ -83,7 +89,7 @@ func (r *Reconciler) observeChildren(ctx context.Context, o *observed, options .
 
 // observeFindings reads the findings of the newest Done Scan, once: the cache does not
 // keep those of Scans that have ended.
-func (r *Reconciler) observeFindings(ctx context.Context, o *observed) error {
+func (r *Reconciler) observeFindings(ctx context.Context, o *observation) error {
 	done, ok := o.newestDone()
 	if !ok || o.scheduled.Status.FindingsFrom == done.name {
 		return nil
@@ -101,7 +107,7 @@ func (r *Reconciler) observeFindings(ctx context.Context, o *observed) error {
 }
 
 // observeScanType reads what the Scans will run, of the family that they use.
-func (r *Reconciler) observeScanType(ctx context.Context, o *observed) error {
+func (r *Reconciler) observeScanType(ctx context.Context, o *observation) error {
 	s := o.scheduled
 	name := s.Spec.ScanSpec.ScanType
 	var err error
@@ -127,7 +133,7 @@ func (r *Reconciler) observeScanType(ctx context.Context, o *observed) error {
 }
 
 // observeMissing asks the catalog what to install.
-func (r *Reconciler) observeMissing(ctx context.Context, o *observed) error {
+func (r *Reconciler) observeMissing(ctx context.Context, o *observation) error {
 	s := o.scheduled
 	_, err := r.catalog.ScanType(ctx, &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace}, Spec: *s.Spec.ScanSpec})
 	if m, ok := errors.AsType[*catalog.NotFoundError](err); ok {
@@ -182,7 +188,7 @@ func (z *zones) find(name string) (*time.Location, error) {
 	case "":
 		return z.local, nil
 	case "Local":
-		return nil, errors.New("Local is no IANA name") //nolint:staticcheck // ST1005: Local is the name
+		return nil, errors.New("Local is not an IANA name") //nolint:staticcheck // ST1005: Local is the name
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()

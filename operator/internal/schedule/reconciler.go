@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/scanyard/scanyard/operator/internal/catalog"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
 )
 
 // Options are what a Reconciler is made of.
@@ -27,6 +28,8 @@ type Options struct {
 	Live   client.Reader
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
+	// Tenancy tells the bounds of the cluster's settings.
+	Tenancy *tenancy.Source
 	// Zone is that of schedules that name none.
 	Zone    *time.Location
 	Metrics *Metrics
@@ -40,6 +43,7 @@ type Reconciler struct {
 	clock   clock.PassiveClock
 	catalog *catalog.Catalog
 	metrics *Metrics
+	tenancy *tenancy.Source
 	zones   *zones
 	digests *digests
 }
@@ -48,7 +52,7 @@ type Reconciler struct {
 func NewReconciler(o Options) *Reconciler {
 	return &Reconciler{
 		client: o.Client, live: o.Live, events: o.Events, clock: o.Clock, catalog: catalog.New(o.Client), metrics: o.Metrics,
-		zones: &zones{local: o.Zone}, digests: &digests{},
+		tenancy: o.Tenancy, zones: &zones{local: o.Zone}, digests: &digests{},
 	}
 }
 

@@ -40,7 +40,7 @@ func TestFindingsOfARerun(t *testing.T) {
 	w.Expect(count()).To(Equal(int64(7)), "they stay until there are others")
 	w.finish(&s[0], executionv1.ScanStateDone, 3)
 	w.Eventually(count).Should(Equal(int64(3)))
-	w.Expect(w.names()).To(HaveLen(1), "a re-run is no run of the ScheduledScan")
+	w.Expect(w.names()).To(HaveLen(1), "a re-run is not a run of the ScheduledScan")
 }
 
 // TestForbidWaitsForARerun, and not for a Scan that was cancelled.
@@ -75,7 +75,7 @@ func TestReplaceAndARerun(t *testing.T) {
 	w.Eventually(w.names).Should(And(HaveLen(2), ContainElement(first[0].Name), Not(ContainElement(second[0].Name))))
 }
 
-// TestHistoryKeepsWhatRunsAgain: a Scan that is run again is no ended one that could be too many.
+// TestHistoryKeepsWhatRunsAgain: a Scan that is run again is not an ended one that could be too many.
 func TestHistoryKeepsWhatRunsAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -3,6 +3,7 @@
 package schedule
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -30,6 +31,10 @@ func newStatus(v *view) *status {
 		s.Findings, s.FindingsFrom = *v.findings.DeepCopy(), done.name
 	}
 	s.Findings.FindingSeverities = withoutZeros(s.Findings.FindingSeverities)
+	if !v.asked && v.last.IsZero() {
+		// A time that comes to stand beside this is a client's wish, also of one that knows no other field.
+		s.ScanTypeHash = mark{never: true, lastRun: v.scheduled.CreationTimestamp.Time}.String()
+	}
 	if v.asked || v.last.IsZero() {
 		return s
 	}
@@ -78,7 +83,26 @@ func (s *status) inOrder(v *view, d *decision) {
 			message += " spec.interval is not used, since spec.schedule is set."
 		}
 	}
+	message += v.clamped()
 	s.ready(v, d, metav1.ConditionTrue, problem{executionv1.ReasonScheduled, message})
+}
+
+// clamped says what of the spec is more than the cluster's settings allow, and what counts instead.
+func (v *view) clamped() string {
+	var message strings.Builder
+	if asked := v.timetable.asked; asked > 0 {
+		fmt.Fprintf(&message, " Runs are planned at least %s apart, as schedules.minIntervalSeconds of the ClusterScanSetting says, and not %s.", v.bounds.MinInterval, asked)
+	}
+	spec := &v.scheduled.Spec
+	for _, limit := range []struct {
+		field string
+		value *int32
+	}{{"successfulJobsHistoryLimit", spec.SuccessfulJobsHistoryLimit}, {"failedJobsHistoryLimit", spec.FailedJobsHistoryLimit}} {
+		if limit.value != nil && *limit.value > v.bounds.MaxHistory {
+			fmt.Fprintf(&message, " At most %d Scans are kept, as schedules.maxHistory of the ClusterScanSetting says, and not the %d of spec.%s.", v.bounds.MaxHistory, *limit.value, limit.field)
+		}
+	}
+	return message.String()
 }
 
 // maxMessage is the most that the API server takes for a condition's message.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/robfig/cron/v3"
+
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
@@ -27,6 +29,7 @@ const (
 type timetable struct {
 	cron     *cronTable    // nil where interval counts
 	interval time.Duration // of those without cron
+	asked    time.Duration // what the spec asks for where that is less than the settings allow; else 0
 	jitter   time.Duration
 	deadline time.Duration // 0 is none
 	windows  []window
@@ -59,7 +62,7 @@ func newTimetable(spec *executionv1.ScheduledScanSpec, seed string, zones func(s
 	zone, err := zones(spec.TimeZone)
 	if err != nil {
 		return nil, &problem{executionv1.ReasonUnknownTimeZone, fmt.Sprintf(
-			"spec.timeZone %q is no time zone that is known here; use an IANA name such as Europe/Berlin or UTC", spec.TimeZone)}
+			"spec.timeZone %q is not a time zone that is known here; use an IANA name such as Europe/Berlin or UTC", spec.TimeZone)}
 	}
 	t := &timetable{seed: seed}
 	if p := t.readTimes(spec, zone); p != nil {
@@ -78,7 +81,7 @@ func newTimetable(spec *executionv1.ScheduledScanSpec, seed string, zones func(s
 		field := fmt.Sprintf("spec.windows[%d]", i)
 		c, err := parseCron(w.Schedule, zone)
 		if err != nil {
-			return nil, &problem{executionv1.ReasonInvalidSpec, fmt.Sprintf("%s.schedule %q is no cron expression: %s%s", field, w.Schedule, err, cronAdvice(w.Schedule))}
+			return nil, &problem{executionv1.ReasonInvalidSpec, fmt.Sprintf("%s.schedule %q is not a cron expression: %s%s", field, w.Schedule, err, cronAdvice(w.Schedule))}
 		}
 		d, err := parseDuration(w.Duration)
 		if err != nil || d == 0 || d > maxWindow {
@@ -105,13 +108,35 @@ func readSpec(spec *executionv1.ScheduledScanSpec, seed string, zones func(strin
 	return newTimetable(spec, seed, zones)
 }
 
+// atLeast brings runs that are planned closer than the settings allow as far apart as they do. Cron expressions have
+// minutes; only @every can be closer.
+func (t *timetable) atLeast(least time.Duration) {
+	every, isEvery := t.every()
+	switch {
+	case t.cron == nil && t.interval < least:
+		t.asked, t.interval = t.interval, least
+	case isEvery && every < least:
+		t.asked = every
+		t.cron = &cronTable{schedule: cron.Every(least), zone: t.cron.zone}
+	}
+}
+
+// every is the time between two runs of a schedule that says "@every".
+func (t *timetable) every() (time.Duration, bool) {
+	if t.cron == nil {
+		return 0, false
+	}
+	s, ok := t.cron.schedule.(cron.ConstantDelaySchedule)
+	return s.Delay, ok
+}
+
 // readTimes reads schedule or interval; schedule wins.
 func (t *timetable) readTimes(spec *executionv1.ScheduledScanSpec, zone *time.Location) *problem {
 	if strings.TrimSpace(spec.Schedule) != "" {
 		var err error
 		if t.cron, err = parseCron(spec.Schedule, zone); err != nil {
 			return &problem{executionv1.ReasonScheduleParseError, fmt.Sprintf(
-				"spec.schedule %q is no cron expression: %s%s", spec.Schedule, err, cronAdvice(spec.Schedule))}
+				"spec.schedule %q is not a cron expression: %s%s", spec.Schedule, err, cronAdvice(spec.Schedule))}
 		}
 		return nil
 	}

@@ -30,10 +30,12 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
-	"github.com/scanyard/scanyard/operator/internal/testcluster"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
+	"github.com/scanyard/scanyard/settings"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 var cluster *testcluster.Cluster
@@ -101,7 +103,8 @@ func (w *world) startOperator() (stop func()) {
 	w.Expect(err).NotTo(HaveOccurred())
 	r := schedule.NewReconciler(schedule.Options{
 		Client: &faultyClient{mgr.GetClient(), w.faults}, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"),
-		Clock: w.clock, Zone: time.UTC, Metrics: schedule.NewMetrics(prometheus.NewRegistry()),
+		Tenancy: tenancy.NewSource(cluster.Client, settings.Defaults{}, []string{w.namespace}),
+		Clock:   w.clock, Zone: time.UTC, Metrics: schedule.NewMetrics(prometheus.NewRegistry()),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	w.Expect(r.SetupWithManager(ctx, mgr, 16)).To(Succeed())
@@ -240,7 +243,7 @@ func (w *world) create(objects ...client.Object) {
 }
 
 func (w *world) scanType() *executionv1.ScanType {
-	return &executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap"}, Spec: *gen.ScanTypeSpec()}
+	return &executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap"}, Spec: *testobjects.ScanTypeSpec()}
 }
 
 type option = func(*executionv1.ScheduledScan)

@@ -10,16 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // deletionGrace is how long a Scan that is being deleted holds the next run up. Its pods
 // and results are gone by then; something else keeps the object.
 const deletionGrace = 15 * time.Minute
 
-// observed is everything that decide may look at.
-type observed struct {
+// observation is everything that decide may look at.
+type observation struct {
 	now       time.Time
 	scheduled *executionv1.ScheduledScan
+
+	// bounds are those of the cluster's settings.
+	bounds settings.Schedules
 
 	// timetable is nil where problem says what is wrong with the spec.
 	timetable *timetable
@@ -60,7 +64,7 @@ func sortChildren(children []child) {
 }
 
 // unfinished are the children that have not ended, and that may still do something.
-func (o *observed) unfinished() []child {
+func (o *observation) unfinished() []child {
 	var all []child
 	for _, c := range o.children {
 		if !c.ended() && (c.deleted.IsZero() || o.now.Sub(c.deleted) < deletionGrace) {
@@ -71,7 +75,7 @@ func (o *observed) unfinished() []child {
 }
 
 // newestDone is the child whose findings the status shows.
-func (o *observed) newestDone() (child, bool) {
+func (o *observation) newestDone() (child, bool) {
 	for _, c := range o.children {
 		if c.state == executionv1.ScanStateDone {
 			return c, true
@@ -80,7 +84,7 @@ func (o *observed) newestDone() (child, bool) {
 	return child{}, false
 }
 
-func (o *observed) childNamed(name string) (child, bool) {
+func (o *observation) childNamed(name string) (child, bool) {
 	for _, c := range o.children {
 		if c.name == name {
 			return c, true
@@ -102,19 +106,35 @@ type history struct {
 
 // historyOf reads it from the status. What other clients have removed is found again:
 // the time in the mark, or else in the newest child.
-func historyOf(o *observed) history {
+func historyOf(o *observation) history {
 	s := &o.scheduled.Status
 	m, ok := parseMark(s.ScanTypeHash)
+	created := o.scheduled.CreationTimestamp.Time
 	switch {
+	case s.LastScheduleTime != nil && len(o.children) == 0 && (ok && m.never || s.ScanTypeHash == "" && s.LastScheduleTime.Time.Before(created)):
+		// No operator has started a run, so a client asks for the first one. The run is named by the creation.
+		return history{last: created, asked: true}
+	case ok && m.never && len(o.children) == 0:
+		return history{}
+	case ok && m.never:
+		return historyWithoutMark(o)
 	case ok && s.LastScheduleTime == nil:
 		return history{last: m.lastRun, lastDigest: m.digest, known: true, asked: true}
 	case ok && s.LastScheduleTime.Unix() < m.lastRun.Unix():
 		return history{last: m.lastRun, lastDigest: m.digest, known: true, asked: true}
 	case ok:
 		return history{last: s.LastScheduleTime.Time, lastDigest: m.digest, known: true}
-	case s.LastScheduleTime != nil:
+	default:
+		return historyWithoutMark(o)
+	}
+}
+
+// historyWithoutMark reads it from what others leave.
+func historyWithoutMark(o *observation) history {
+	switch {
+	case o.scheduled.Status.LastScheduleTime != nil:
 		// Another operator's, or one of before it was marked: adopted as it is.
-		return history{last: s.LastScheduleTime.Time}
+		return history{last: o.scheduled.Status.LastScheduleTime.Time}
 	case len(o.children) > 0:
 		return history{last: o.children[0].created}
 	default:
@@ -132,7 +152,7 @@ const (
 )
 
 // triggered says whether a run is wanted beside the planned ones.
-func (o *observed) triggered(h history) (trigger, bool) {
+func (o *observation) triggered(h history) (trigger, bool) {
 	switch {
 	case h.asked:
 		return byClient, true
@@ -143,7 +163,7 @@ func (o *observed) triggered(h history) (trigger, bool) {
 	}
 }
 
-func (o *observed) scanTypeChanged(h history) bool {
+func (o *observation) scanTypeChanged(h history) bool {
 	if !o.scheduled.Spec.RetriggerOnScanTypeChange || !h.known || h.last.IsZero() || o.digest == "" || o.digest == h.lastDigest {
 		return false
 	}
@@ -157,7 +177,7 @@ func (o *observed) scanTypeChanged(h history) bool {
 
 // nextRun returns the run that is due or comes next, and what it is for. false means
 // that there is none.
-func (o *observed) nextRun() (run, trigger, bool) {
+func (o *observation) nextRun() (run, trigger, bool) {
 	h := historyOf(o)
 	if why, ok := o.triggered(h); ok {
 		// Each recorded run is followed by one run, so this time names no other.
