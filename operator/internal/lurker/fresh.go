@@ -16,9 +16,8 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/utils/clock"
-
-	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/podkit/retry"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 const (
@@ -37,7 +36,7 @@ type Endpoint struct {
 	// TokenFile holds the pod's token for the endpoint. Kubelet replaces it from time to
 	// time, so it is read for each request.
 	TokenFile string
-	Clock     clock.Clock
+	Clock     retry.Clock
 	Log       *slog.Logger
 }
 
@@ -52,18 +51,16 @@ func (e Endpoint) Fresh(ctx context.Context) (transfer.URL, error) {
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
 	}
 	defer c.CloseIdleConnections()
-	pause, began := newBackoff(), e.Clock.Now()
+	policy := pauses(e.Clock, e.Log, "the operator gives no fresh upload URL, trying again")
+	policy.Budget = freshPatience
+	loop := policy.Begin()
 	for {
 		u, final, err := e.ask(ctx, c)
-		if err == nil || final || e.Clock.Since(began) > freshPatience {
+		if err == nil || final {
 			return u, err
 		}
-		next := pause.Step()
-		e.Log.Warn("the operator gives no fresh upload URL, trying again", "error", err, "in", next.Round(time.Millisecond))
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-e.Clock.After(next):
+		if err := loop.Wait(ctx, err, 0); err != nil {
+			return "", err
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/utils/clock"
 
-	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/podkit/retry"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
 // maxUpload is the most that S3 takes in one PUT.
@@ -34,26 +34,32 @@ type Lurker struct {
 	File string
 	// URL is where it goes.
 	URL transfer.URL
+	// LogURL is where the end of the scanner's log goes; "" keeps none.
+	LogURL transfer.URL
 	// Fresh returns another URL when one has expired; nil where nobody gives any.
 	Fresh func(ctx context.Context) (transfer.URL, error)
 	// Upload sends the file. Errors for which transfer.IsExpired holds mean that a
 	// fresh URL helps.
 	Upload func(ctx context.Context, to transfer.URL, size int64, open func() (io.ReadCloser, error)) error
-	Clock  clock.Clock
+	Clock  retry.Clock
 	Log    *slog.Logger
 }
 
 // Run waits and uploads. Its error is one sentence for the user.
 func (l *Lurker) Run(ctx context.Context) error {
 	l.Log.Info("waiting for the scanner", "pod", l.Pod, "container", l.Container)
-	w := &waiter{pods: l.Pods, pod: l.Pod, container: l.Container, clock: l.Clock, log: l.Log}
+	k := &keeper{Lurker: l}
+	defer k.wait.Wait()
+	w := &waiter{pods: l.Pods, pod: l.Pod, container: l.Container, clock: l.Clock.WithDefaults(), log: l.Log, seen: k.look}
 	v, err := w.wait(ctx)
 	if err != nil {
 		return err
 	}
+	// The result goes first. The log of a scanner that has failed for good is on its way already.
 	if v.err != nil {
 		return v.err
 	}
+	defer k.keep(ctx, false)
 	result, err := openResult(l.File, v)
 	if err != nil {
 		return err
@@ -108,7 +114,7 @@ func openResult(file string, v verdict) (*result, error) {
 	case err != nil:
 		err = fmt.Errorf("look at %s: %w", file, err)
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is no regular file", file)
+		err = fmt.Errorf("%s is not a regular file", file)
 	case info.Size() > maxUpload:
 		err = fmt.Errorf("%s has %d bytes; S3 takes at most %d in one upload", file, info.Size(), int64(maxUpload))
 	case v.restarted && info.ModTime().Before(v.startedAt.Truncate(time.Second)):

@@ -25,18 +25,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/clock"
 
-	"github.com/scanyard/scanyard/apis/transfer"
+	"github.com/scanyard/scanyard/podkit/retry"
+	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
-// quick is a real clock whose timers all fire at once.
-type quick struct{ clock.RealClock }
-
-func (quick) After(time.Duration) <-chan time.Time {
-	c := make(chan time.Time, 1)
-	c <- time.Now()
-	return c
+// quick is a clock whose pauses are over at once.
+func quick() retry.Clock {
+	return retry.Clock{Now: time.Now, Sleep: func(ctx context.Context, _ time.Duration) error { return context.Cause(ctx) }}
 }
 
 // store is an HTTP server that takes PUTs as S3 does.
@@ -87,7 +83,7 @@ func newWorld(t *testing.T, p *corev1.Pod) *world {
 	}
 	return &world{api: api, store: store, file: file, lurker: &Lurker{
 		Pods: api.CoreV1().Pods("ns"), Pod: "p", Container: "nmap", File: file, URL: transfer.URL(store.URL + "/raw?X-Amz-Signature=secret"),
-		Clock: quick{}, Log: slog.New(slog.DiscardHandler),
+		Clock: quick(), Log: slog.New(slog.DiscardHandler),
 		Upload: func(ctx context.Context, to transfer.URL, size int64, open func() (io.ReadCloser, error)) error {
 			return client.Upload(ctx, to, size, open, http.Header{})
 		},
@@ -248,26 +244,17 @@ func TestDefect63OutagesAreWaitedOut(t *testing.T) {
 func TestDefect62ARefusalDoesNotLastForEver(t *testing.T) {
 	w := newWorld(t, pod(corev1.RestartPolicyNever, ended(0, ""), 0))
 	w.lurker.Pod = "hostname-of-the-node"
-	past := &pastClock{}
-	w.lurker.Clock = past
+	// The clock goes on by ten seconds each time that it is asked.
+	past := time.Unix(0, 0)
+	w.lurker.Clock.Now = func() time.Time {
+		past = past.Add(10 * time.Second)
+		return past
+	}
 	err := w.lurker.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "POD_NAME") {
 		t.Errorf("error %v, want one that names POD_NAME", err)
 	}
 }
-
-// pastClock goes on by ten seconds each time it is asked.
-type pastClock struct {
-	quick
-
-	n time.Duration
-}
-
-func (c *pastClock) Now() time.Time {
-	c.n += 10 * time.Second
-	return time.Unix(0, 0).Add(c.n)
-}
-func (c *pastClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // TestDefect63FallsBackToAsking where a foreign operator's Role does not let it watch.
 func TestDefect63FallsBackToAsking(t *testing.T) {
@@ -312,7 +299,7 @@ func TestFreshURL(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	e := Endpoint{URL: s.URL, CA: string(ca), TokenFile: token, Clock: quick{}, Log: slog.New(slog.DiscardHandler)}
+	e := Endpoint{URL: s.URL, CA: string(ca), TokenFile: token, Clock: quick(), Log: slog.New(slog.DiscardHandler)}
 	u, err := e.Fresh(t.Context())
 	if err != nil || string(u) != "https://s3/raw?sig=1" || n.Load() != 3 {
 		t.Errorf("URL %q after %d requests, error %v", string(u), n.Load(), err)

@@ -13,10 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/utils/clock"
+
+	"github.com/scanyard/scanyard/podkit/retry"
 )
 
 const (
@@ -37,8 +37,10 @@ type waiter struct {
 	pods      corev1client.PodInterface
 	pod       string
 	container string
-	clock     clock.Clock
+	clock     retry.Clock
 	log       *slog.Logger
+	// seen is told of the pod each time it was seen and its container has not ended well.
+	seen func(context.Context, *corev1.Pod)
 
 	unwatchable  bool
 	refusedSince time.Time
@@ -47,7 +49,7 @@ type waiter struct {
 // wait returns the verdict over a container that has ended. It gives up only when the
 // API server refuses: an outage is waited out.
 func (w *waiter) wait(ctx context.Context) (verdict, error) {
-	pause := newBackoff()
+	loop := pauses(w.clock, w.log, "cannot see the pod, trying again").Begin()
 	for {
 		v, err := w.look(ctx)
 		if err == nil && v.ended {
@@ -56,27 +58,29 @@ func (w *waiter) wait(ctx context.Context) (verdict, error) {
 		if ctx.Err() != nil {
 			return verdict{}, ctx.Err()
 		}
-		next := pollEvery
-		if err != nil {
-			if err := w.giveUp(err); err != nil {
-				return verdict{}, err
-			}
-			next = pause.Step()
-			w.log.Warn("cannot see the pod, trying again", "error", err, "in", next.Round(time.Millisecond))
+		if err == nil {
+			loop.Progress()
+			w.refusedSince = time.Time{}
+			err = w.clock.Sleep(ctx, pollEvery)
+		} else if refused := w.giveUp(err); refused != nil {
+			err = refused
 		} else {
-			pause, w.refusedSince = newBackoff(), time.Time{}
+			err = loop.Wait(ctx, err, 0)
 		}
-		select {
-		case <-ctx.Done():
-			return verdict{}, ctx.Err()
-		case <-w.clock.After(next):
+		if err != nil {
+			return verdict{}, err
 		}
 	}
 }
 
-// newBackoff grows from half a second to half a minute.
-func newBackoff() *wait.Backoff {
-	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 1 << 30, Cap: 30 * time.Second}
+// pauses grow from half a second to half a minute, without an end.
+func pauses(clock retry.Clock, log *slog.Logger, says string) retry.Policy {
+	return retry.Policy{
+		First: 500 * time.Millisecond, Longest: 30 * time.Second, Clock: clock,
+		Notice: func(err error, pause time.Duration) {
+			log.Warn(says, "error", err, "in", pause.Round(time.Millisecond))
+		},
+	}
 }
 
 // giveUp returns the error to end with when the API server has refused for a while.
@@ -88,7 +92,7 @@ func (w *waiter) giveUp(err error) error {
 	if w.refusedSince.IsZero() {
 		w.refusedSince = w.clock.Now()
 	}
-	if w.clock.Since(w.refusedSince) < refusedFor {
+	if w.clock.Now().Sub(w.refusedSince) < refusedFor {
 		return nil
 	}
 	return fmt.Errorf("look at pod %s: %w; the pod's ServiceAccount needs to get pods, and POD_NAME or HOSTNAME must be the name of the pod", w.pod, err)
@@ -100,7 +104,7 @@ func (w *waiter) look(ctx context.Context) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	if v := judge(pod, w.container); v.ended || w.unwatchable {
+	if v := w.judge(ctx, pod); v.ended || w.unwatchable {
 		return v, nil
 	}
 	v, err := w.follow(ctx, pod.ResourceVersion)
@@ -110,6 +114,14 @@ func (w *waiter) look(ctx context.Context) (verdict, error) {
 		return verdict{}, nil
 	}
 	return v, err
+}
+
+func (w *waiter) judge(ctx context.Context, pod *corev1.Pod) verdict {
+	v := judge(pod, w.container)
+	if w.seen != nil && (!v.ended || v.err != nil) {
+		w.seen(ctx, pod)
+	}
+	return v
 }
 
 // follow watches the pod until its container has ended or the watch has.
@@ -134,7 +146,7 @@ func (w *waiter) follow(ctx context.Context, version string) (verdict, error) {
 		case e.Type == watch.Deleted:
 			return verdict{ended: true, err: fmt.Errorf("pod %s was deleted", w.pod)}, nil
 		default:
-			if v := judge(pod, w.container); v.ended {
+			if v := w.judge(ctx, pod); v.ended {
 				return v, nil
 			}
 		}

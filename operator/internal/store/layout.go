@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
 // DefaultURLTemplate is where objects lie unless S3_URL_TEMPLATE says otherwise.
@@ -31,7 +32,7 @@ type Owner struct {
 	Namespace         string
 	CreationTimestamp metav1.Time
 
-	// place is where its results lie, as the Scan has it; templates can not read it.
+	// place is where its results lie, as the Scan has it; templates cannot read it.
 	place string
 }
 
@@ -79,8 +80,11 @@ func NewLayout(text string) (*Layout, error) {
 	return l, nil
 }
 
-// Key returns the key of one file of a Scan.
+// Key returns the key of one file of a Scan. It refuses what is not a file name, whoever asks.
 func (l *Layout) Key(o Owner, filename string) (string, error) {
+	if err := names.CheckFile(filename); err != nil {
+		return "", err
+	}
 	key, err := l.render(o, filename)
 	if err != nil {
 		return "", fmt.Errorf("render S3_URL_TEMPLATE: %w", err)

@@ -59,3 +59,42 @@ func TestPrefix(t *testing.T) {
 		})
 	}
 }
+
+func TestKeyRefusesWhatIsNoFileName(t *testing.T) {
+	o := Owner{UID: "u-1", Name: "n", Namespace: "ns"}
+	cases := map[string]struct {
+		reason, name string
+		ok           bool
+	}{
+		"Plain":         {"what ScanTypes name", "nmap-results.xml", true},
+		"Dots":          {"dots inside of a name lead nowhere", "..a..b..", true},
+		"Space":         {"odd, and harmless", "a result.json", true},
+		"Unicode":       {"a name in any script", "ergebnis-ü.json", true},
+		"Empty":         {"there is no name", "", false},
+		"Dot":           {"the folder itself", ".", false},
+		"DotDot":        {"the folder above", "..", false},
+		"OtherScan":     {"the findings of another Scan, where the store resolves dots", "../scan-u-2/findings.json", false},
+		"Absolute":      {"a key of its own", "/scan-u-2/findings.json", false},
+		"Below":         {"a folder is a path", "a/b", false},
+		"Backslash":     {"which some stores take for a slash", `..\scan-u-2\findings.json`, false},
+		"NUL":           {"ends a name in many programs", "a\x00b", false},
+		"NewLine":       {"a control character", "a\nb", false},
+		"C1":            {"a control character, too", "a\u009bb", false},
+		"InvalidUTF8":   {"keys are UTF-8", "a\xffb", false},
+		"TrailingSlash": {"a folder", "a/", false},
+	}
+	for _, template := range []string{DefaultURLTemplate, "{{ .Filename }}-{{ .Scan.UID }}"} {
+		l, err := NewLayout(template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, tc := range cases {
+			t.Run(name, func(t *testing.T) {
+				key, err := l.Key(o, tc.name)
+				if (err == nil) != tc.ok {
+					t.Errorf("%s: Key(%q) = %q, %v", tc.reason, tc.name, key, err)
+				}
+			})
+		}
+	}
+}

@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	checkEvery   = 15 * time.Second
-	checkTimeout = 10 * time.Second
+	// Together they bound how long it takes to see that the storage is away: Scans that wait
+	// for it are to say so within 15 s.
+	checkEvery   = 5 * time.Second
+	checkTimeout = 5 * time.Second
 	// staleAfter is when the last check is too old to be believed.
 	staleAfter = 3 * checkEvery
 )
@@ -30,9 +32,10 @@ type Monitor struct {
 	check func(context.Context) error
 	clock clock.WithTicker
 
-	mu  sync.Mutex
-	err error
-	at  time.Time
+	mu      sync.Mutex
+	err     error
+	at      time.Time
+	changed []func()
 }
 
 // NewMonitor returns a Monitor of a Store.
@@ -67,7 +70,13 @@ func (m *Monitor) look(ctx context.Context) {
 	m.mu.Lock()
 	before := m.err
 	m.err, m.at = err, m.clock.Now()
+	tell := m.changed
 	m.mu.Unlock()
+	if isOutage(err) != isOutage(before) {
+		for _, f := range tell {
+			f()
+		}
+	}
 	switch {
 	case err != nil && (before == nil || errors.Is(before, errUnchecked)):
 		log.FromContext(ctx).Error(err, "Object storage cannot be used; Scans wait until it can")
@@ -75,6 +84,26 @@ func (m *Monitor) look(ctx context.Context) {
 		log.FromContext(ctx).Info("Object storage can be used")
 	}
 }
+
+// Outage says why the storage could not be used when it was last checked; nil where it could, or
+// was not checked yet.
+func (m *Monitor) Outage() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !isOutage(m.err) {
+		return nil
+	}
+	return m.err
+}
+
+// OnChange has f called whenever what Outage says has changed.
+func (m *Monitor) OnChange(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changed = append(m.changed, f)
+}
+
+func isOutage(err error) bool { return err != nil && !errors.Is(err, errUnchecked) }
 
 // Healthz says whether the storage could be used a moment ago. It is a healthz.Checker.
 func (m *Monitor) Healthz(*http.Request) error {

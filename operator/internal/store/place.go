@@ -3,6 +3,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,12 +14,15 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/podkit/redact"
 )
 
 // Place is where the results of a Scan lie, if not where the operator's own settings say. It is
 // written on the Scan when the Scan is taken up and stays: settings may change, results do not
 // move. Whoever may edit the Scan can change it, so it is believed only as far as Tenants
-// allows; keys contain the Scan's UID in any place.
+// allows; keys contain the Scan's UID in any place, so no place leads to results of another Scan.
 type Place struct {
 	// Bucket is "" for the operator's.
 	Bucket string `json:"bucket,omitempty"`
@@ -55,7 +59,7 @@ func parsePlace(text string) (Place, error) {
 		return Place{}, fmt.Errorf("read where results lie: %w", err)
 	}
 	if p.Prefix != "" && !foldersOnly.MatchString(p.Prefix) {
-		return Place{}, fmt.Errorf("read where results lie: %q is no prefix", p.Prefix)
+		return Place{}, fmt.Errorf("read where results lie: %q is not a prefix", p.Prefix)
 	}
 	for folder := range strings.SplitSeq(p.Prefix, "/") {
 		if folder == "." || folder == ".." {
@@ -73,15 +77,19 @@ type Credentials struct{ AccessKey, SecretKey string }
 type Tenants interface {
 	// Credentials reads those of a Secret.
 	Credentials(ctx context.Context, namespace, secret string) (Credentials, error)
-	// MayUse says whether Scans of a namespace may use a bucket with the operator's credentials;
-	// nil means they may.
-	MayUse(ctx context.Context, namespace, bucket string) error
+	// MayUse says whether results of a namespace may lie in a place that is not the operator's own;
+	// nil means they may. The bucket is "" where it is the operator's.
+	MayUse(ctx context.Context, namespace string, p Place) error
 }
 
 // WithTenants lets Scans have their results in other places.
 func WithTenants(t Tenants) Option {
 	return func(s *Store) { s.tenants = t }
 }
+
+// ErrNoPlace says that what a Scan says about where its results lie means nothing. The operator does
+// not write such places, so nothing can lie there.
+var ErrNoPlace = errors.New("is not a place of results")
 
 // errNoTenants says that the operator knows no places but its own.
 var errNoTenants = errors.New("this operator keeps results in its own bucket only")
@@ -97,27 +105,39 @@ func (s *Store) resolve(ctx context.Context, o Owner) (place, error) {
 	at := place{s.client, s.bucket, ""}
 	want, err := parsePlace(o.place)
 	if err != nil {
-		return at, &Error{"find the results of Scan " + o.Name, err}
+		return at, &Error{"find the results of Scan " + o.Name, fmt.Errorf("the annotation %s %w: %w", executionv1.AnnotationStoragePlace, ErrNoPlace, err)}
 	}
-	if want.Prefix != "" {
-		at.prefix = want.Prefix + "/"
+	if want.Bucket == s.bucket {
+		want.Bucket = ""
 	}
-	if want.Bucket == "" || want.Bucket == s.bucket && want.CredentialsSecret == "" {
+	if want == (Place{}) {
 		return at, nil
 	}
 	if at.client, err = s.tenantClient(ctx, o.Namespace, want); err != nil {
-		return at, &Error{"use bucket " + want.Bucket, err}
+		return at, &Error{"use " + want.describe(s.bucket), err}
 	}
-	at.bucket = want.Bucket
+	at.bucket = cmp.Or(want.Bucket, s.bucket)
+	if want.Prefix != "" {
+		at.prefix = want.Prefix + "/"
+	}
 	return at, nil
+}
+
+// describe names a place for users; own is the operator's bucket.
+func (p Place) describe(own string) string {
+	text := "bucket " + cmp.Or(p.Bucket, own)
+	if p.Prefix != "" {
+		text = "prefix " + p.Prefix + " of " + text
+	}
+	return text
 }
 
 func (s *Store) tenantClient(ctx context.Context, namespace string, want Place) (*minio.Client, error) {
 	if s.tenants == nil {
 		return nil, errNoTenants
 	}
-	if want.CredentialsSecret == "" {
-		return s.client, s.tenants.MayUse(ctx, namespace, want.Bucket)
+	if err := s.tenants.MayUse(ctx, namespace, want); err != nil || want.CredentialsSecret == "" {
+		return s.client, err
 	}
 	c, err := s.tenants.Credentials(ctx, namespace, want.CredentialsSecret)
 	if err != nil {
@@ -159,7 +179,7 @@ func (s *Store) CheckPlace(ctx context.Context, namespace string, p Place) error
 	if err != nil {
 		return err
 	}
-	if err := clean(checkBucket(ctx, at.client, at.bucket, "spec.storage.bucket")); err != nil {
+	if err := redact.Error(checkBucket(ctx, at.client, at.bucket, "spec.storage.bucket")); err != nil {
 		return fmt.Errorf("bucket %q at %s: %w", at.bucket, s.client.EndpointURL().Host, err)
 	}
 	return nil

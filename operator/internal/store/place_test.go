@@ -15,13 +15,15 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// teamPlaces lets namespace team-a use bucket listed, and gives it credentials.
+// teamPlaces lets namespace team-a use bucket listed and folders below a, and gives it credentials.
 type teamPlaces struct{}
 
 var errNotYours = errors.New("not yours")
 
-func (teamPlaces) MayUse(_ context.Context, namespace, bucket string) error {
-	if namespace == "team-a" && bucket == "listed" {
+func (teamPlaces) MayUse(_ context.Context, namespace string, p Place) error {
+	bucket := p.Bucket == "" || p.Bucket == "listed" || p.CredentialsSecret != ""
+	prefix := p.Prefix == "" || strings.HasPrefix(p.Prefix, "a/")
+	if namespace == "team-a" && bucket && prefix {
 		return nil
 	}
 	return errNotYours
@@ -44,6 +46,9 @@ func TestPlaces(t *testing.T) {
 	}{
 		"None":        {reason: "the operator's own", wantPath: "/own/scan-u/raw.xml", wantKey: "operator"},
 		"Prefix":      {reason: "in front of the keys", place: Place{Prefix: "a/b"}.String(), wantPath: "/own/a/b/scan-u/raw.xml", wantKey: "operator"},
+		"NotPrefix":   {reason: "also a prefix is asked for", place: Place{Prefix: "b"}.String(), wantErr: "use prefix b of bucket own: not yours"},
+		"OwnByName":   {reason: "also in the operator's bucket by its name", place: Place{Bucket: "own", Prefix: "b"}.String(), wantErr: "use prefix b of bucket own: not yours"},
+		"SecretOnly":  {reason: "credentials do for the operator's bucket, too", place: Place{CredentialsSecret: "s3"}.String(), wantPath: "/own/scan-u/raw.xml", wantKey: "team"},
 		"Listed":      {reason: "a bucket that the cluster admin lists", place: Place{Bucket: "listed"}.String(), wantPath: "/listed/scan-u/raw.xml", wantKey: "operator"},
 		"NotListed":   {reason: "any other is refused", place: Place{Bucket: "other"}.String(), wantErr: "use bucket other: not yours"},
 		"OtherTeam":   {reason: "also for a namespace that may not", place: Place{Bucket: "listed"}.String(), namespace: "team-b", wantErr: "not yours"},
@@ -51,7 +56,7 @@ func TestPlaces(t *testing.T) {
 		"OwnBucket":   {reason: "the operator's bucket by name needs no list", place: Place{Bucket: "own"}.String(), wantPath: "/own/scan-u/raw.xml", wantKey: "operator"},
 		"NoSecret":    {reason: "a Secret that may not be read", place: Place{Bucket: "other", CredentialsSecret: "s4"}.String(), wantErr: "not yours"},
 		"Up":          {reason: "a prefix does not leave the folder", place: `{"prefix":"a/../../b"}`, wantErr: "folder .."},
-		"Slash":       {reason: "keys have no leading slash", place: `{"prefix":"/a"}`, wantErr: "is no prefix"},
+		"Slash":       {reason: "keys have no leading slash", place: `{"prefix":"/a"}`, wantErr: "is not a prefix"},
 		"Unknown":     {reason: "a field that is not ours", place: `{"endpoint":"http://elsewhere"}`, wantErr: "unknown field"},
 		"NoJSON":      {reason: "a text of somebody's", place: "bucket", wantErr: "read where results lie"},
 	}
@@ -117,5 +122,44 @@ func TestClientsAreKept(t *testing.T) {
 	}
 	if first.client != second.client || first.client == s.client {
 		t.Error("the client of a namespace's credentials is made anew")
+	}
+}
+
+// TestNoPlaceLeadsToAnotherScan: whatever somebody writes into the annotation of a Scan, and
+// whatever the Scan's files are called, its keys are not those of another Scan, and removing its
+// results removes no others.
+func TestNoPlaceLeadsToAnotherScan(t *testing.T) {
+	const mine, theirs = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+	prefixes := []string{"", "scan-" + theirs, "scan-" + mine, "team-b", "team-b/scan-" + theirs, theirs, "a/b", "findings.json"}
+	files := []string{"raw.json", "findings.json", theirs, "scan-" + theirs}
+	for _, template := range []string{DefaultURLTemplate, "{{ .Scan.UID }}/{{ .Filename }}", "{{ .Scan.Namespace }}/{{ .Scan.UID }}/{{ .Filename }}", "{{ .Scan.UID }}-{{ .Filename }}", "{{ .Filename }}/{{ .Scan.UID }}"} {
+		l, err := NewLayout(template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := func(prefix string, o Owner, file string) string {
+			k, err := l.Key(o, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return prefix + "/" + k
+		}
+		me, victim := Owner{UID: mine, Namespace: "team-a"}, Owner{UID: theirs, Namespace: "team-b"}
+		for _, p := range prefixes {
+			folder, hasFolder := l.Prefix(me)
+			for _, q := range prefixes {
+				for _, theirFile := range []string{"raw.json", "findings.json"} {
+					hit := key(q, victim, theirFile)
+					for _, file := range files {
+						if key(p, me, file) == hit {
+							t.Errorf("%s: file %s with prefix %q is %s of another Scan with prefix %q", template, file, p, theirFile, q)
+						}
+					}
+					if hasFolder && !strings.Contains(q, mine) && strings.HasPrefix(hit, p+"/"+folder) {
+						t.Errorf("%s: removing %q removes %s", template, p+"/"+folder, hit)
+					}
+				}
+			}
+		}
 	}
 }

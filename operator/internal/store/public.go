@@ -11,6 +11,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/scanyard/scanyard/podkit/redact"
 )
 
 // parsePublic reads S3_PUBLIC_ENDPOINT. A path is refused: the store would have to serve buckets below it, and what is
@@ -45,7 +47,7 @@ func (s *Store) PresignLink(ctx context.Context, method string, o Owner, filenam
 	link, err := s.presignPublic(ctx, method, at, key, expiry)
 	s.observe("presign", err)
 	if err != nil {
-		return "", &Error{"presign " + method, clean(err)}
+		return "", &Error{"presign " + method, redact.Error(err)}
 	}
 	return link, nil
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +18,9 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/operator/internal/names"
+	"github.com/scanyard/scanyard/podkit/redact"
 )
 
 // DownloadExpiry is how long the links in the status of a Scan are good: the longest
@@ -161,7 +165,7 @@ func (s *Store) presign(ctx context.Context, method string, o Owner, filename st
 	u, err := at.client.Presign(ctx, method, at.bucket, at.prefix+key, expiry, nil)
 	s.observe("presign", err)
 	if err != nil {
-		return "", &Error{"presign " + method, clean(err)}
+		return "", &Error{"presign " + method, redact.Error(err)}
 	}
 	return u.String(), nil
 }
@@ -192,9 +196,46 @@ func (s *Store) Modified(ctx context.Context, o Owner, filename string) (time.Ti
 	}
 	s.observe("stat", err)
 	if err != nil {
-		return time.Time{}, false, &Error{"look for " + filename, clean(err)}
+		return time.Time{}, false, &Error{"look for " + filename, redact.Error(err)}
 	}
 	return info.LastModified, true, nil
+}
+
+// Read returns a file of a Scan that has at most limit bytes; false where there is none, or where it has more.
+func (s *Store) Read(ctx context.Context, o Owner, filename string, limit int64) ([]byte, bool, error) {
+	key, err := s.layout.Key(o, filename)
+	if err != nil {
+		return nil, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	at, err := s.resolve(ctx, o)
+	if err != nil {
+		return nil, false, err
+	}
+	text, err := readObject(ctx, at, at.prefix+key, limit)
+	if isMissing(err) {
+		err, text = nil, nil
+	}
+	s.observe("get", err)
+	if err != nil {
+		return nil, false, &Error{"read " + filename, redact.Error(err)}
+	}
+	return text, text != nil && int64(len(text)) <= limit, nil
+}
+
+// readObject reads at most one byte more than limit.
+func readObject(ctx context.Context, at place, key string, limit int64) ([]byte, error) {
+	object, err := at.client.GetObject(ctx, at.bucket, key, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(object, limit+1))
+	if err != nil {
+		_ = object.Close() // why it could not be read says more
+		return nil, err
+	}
+	return text, object.Close()
 }
 
 // OwnsFolder says whether everything below one prefix belongs to a Scan, see Layout.Prefix.
@@ -204,7 +245,7 @@ func (s *Store) OwnsFolder(o Owner) bool {
 }
 
 // Remove removes everything that a Scan has stored: all below its prefix, or, where
-// the URL template gives it none, its raw result and findings. What is not there is
+// the URL template gives it none, its raw result, findings and counts. What is not there is
 // no error.
 func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
@@ -223,11 +264,11 @@ func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error
 		}
 		return nil
 	}
-	for _, f := range []string{rawResultFile, executionv1.FindingsFile} {
-		if f == "" {
-			continue
-		}
+	for _, f := range []string{rawResultFile, executionv1.FindingsFile, executionv1.ScannerLogFile, outcome.CategoriesFile} {
 		key, err := s.layout.Key(o, f)
+		if _, noName := errors.AsType[*names.FileError](err); noName {
+			continue // nothing can be stored under it
+		}
 		if err != nil {
 			return err
 		}
@@ -237,7 +278,7 @@ func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error
 		}
 		s.observe("remove", err)
 		if err != nil {
-			return &Error{"remove " + f, clean(err)}
+			return &Error{"remove " + f, redact.Error(err)}
 		}
 	}
 	return nil
@@ -265,12 +306,12 @@ func (s *Store) removePrefix(ctx context.Context, at place, prefix string) error
 	var errs []error
 	for e := range at.client.RemoveObjects(ctx, at.bucket, batch, minio.RemoveObjectsOptions{}) {
 		if !isMissing(e.Err) {
-			errs = append(errs, fmt.Errorf("remove %s: %w", e.ObjectName, clean(e.Err)))
+			errs = append(errs, fmt.Errorf("remove %s: %w", e.ObjectName, redact.Error(e.Err)))
 		}
 	}
 	// RemoveObjects ends when batch is closed, so the lister has ended too.
 	if listErr != nil {
-		errs = append(errs, fmt.Errorf("list %s: %w", prefix, clean(listErr)))
+		errs = append(errs, fmt.Errorf("list %s: %w", prefix, redact.Error(listErr)))
 	}
 	return errors.Join(errs...)
 }
@@ -283,7 +324,7 @@ func (s *Store) Check(ctx context.Context) error {
 	err := checkBucket(ctx, s.client, s.bucket, "S3_BUCKET")
 	s.observe("check", err)
 	if err != nil {
-		return fmt.Errorf("bucket %q at %s: %w", s.bucket, s.client.EndpointURL().Host, clean(err))
+		return fmt.Errorf("bucket %q at %s: %w", s.bucket, s.client.EndpointURL().Host, redact.Error(err))
 	}
 	return nil
 }
@@ -310,18 +351,4 @@ func checkBucket(ctx context.Context, c *minio.Client, bucket, setting string) e
 
 func isMissing(err error) bool {
 	return err != nil && minio.ToErrorResponse(err).Code == minio.NoSuchKey
-}
-
-// clean takes queries out of errors: those of presigned URLs are credentials.
-func clean(err error) error {
-	var u *url.Error
-	if !errors.As(err, &u) {
-		return err
-	}
-	parsed, parseErr := url.Parse(u.URL)
-	if parseErr != nil {
-		return fmt.Errorf("%s: %w", u.Op, u.Err)
-	}
-	parsed.RawQuery = ""
-	return &url.Error{Op: u.Op, URL: parsed.String(), Err: u.Err}
 }

@@ -150,11 +150,11 @@ func (s *Server) answer(ctx context.Context, req *http.Request) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	scan, err := s.scanOf(ctx, pod)
+	scan, file, err := s.scanOf(ctx, pod)
 	if err != nil {
 		return "", err
 	}
-	return s.store.PresignUpload(ctx, store.OwnerOf(scan), scan.Status.RawResultFile, expiry)
+	return s.store.PresignUpload(ctx, store.OwnerOf(scan), file, expiry)
 }
 
 // podRef is the pod that a token is bound to.
@@ -179,43 +179,59 @@ func podOf(s *authenticationv1.TokenReviewStatus) (podRef, error) {
 	return podRef{types.NamespacedName{Namespace: namespace, Name: name[0]}, types.UID(uid[0])}, nil
 }
 
-// scanOf follows a pod to the Scan that it scans for. Every step compares UIDs: a name
-// may have been taken over by something else.
-func (s *Server) scanOf(ctx context.Context, ref podRef) (*executionv1.Scan, error) {
+// scanOf follows a pod to the Scan that it scans for, and to the file that its result is
+// stored as, which the Job says. Every step compares UIDs: a name may have been taken over by
+// something else.
+func (s *Server) scanOf(ctx context.Context, ref podRef) (*executionv1.Scan, string, error) {
 	var pod corev1.Pod
 	if err := s.get(ctx, ref.NamespacedName, &pod); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if pod.UID != ref.uid || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return nil, refuse(http.StatusForbidden, "pod %s has ended", ref.Name)
+		return nil, "", refuse(http.StatusForbidden, "pod %s has ended", ref.Name)
 	}
 	var job batchv1.Job
 	owner := metav1.GetControllerOf(&pod)
 	if owner == nil || owner.Kind != "Job" {
-		return nil, refuse(http.StatusForbidden, "pod %s is no scanner pod", ref.Name)
+		return nil, "", refuse(http.StatusForbidden, "pod %s is not a scanner pod", ref.Name)
 	}
 	if err := s.get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: owner.Name}, &job); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	by := metav1.GetControllerOf(&job)
 	if job.UID != owner.UID || job.Labels[executionv1.LabelJobType] != executionv1.JobTypeScanner ||
 		by == nil || by.Kind != "Scan" || by.APIVersion != executionv1.SchemeGroupVersion.String() {
-		return nil, refuse(http.StatusForbidden, "pod %s is no scanner pod", ref.Name)
+		return nil, "", refuse(http.StatusForbidden, "pod %s is not a scanner pod", ref.Name)
 	}
 	var scan executionv1.Scan
 	if err := s.get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: by.Name}, &scan); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if scan.UID != by.UID || !uploading(&scan) || jobs.ScannerName(&scan, scan.ScannerAttempt()) != job.Name {
-		return nil, refuse(http.StatusForbidden, "Scan %s takes no raw result now", by.Name)
+	if scan.UID != by.UID || !uploading(&scan) || hasEnded(&job) || jobs.ScannerName(&scan, scan.ScannerAttempt()) != job.Name {
+		return nil, "", refuse(http.StatusForbidden, "Scan %s takes no raw result now", by.Name)
 	}
-	return &scan, nil
+	return &scan, fileOf(&job), nil
 }
 
-// uploading says whether the raw result of a Scan may still be written: later phases
-// read it.
+// fileOf is what the result of a scanner Job is called in storage. Where the Job does not say so, an
+// operator of an earlier version has made it, and what it told the lurker does.
+func fileOf(job *batchv1.Job) string {
+	if file := jobs.OnJob(job.Annotations).File; file != "" {
+		return file
+	}
+	return jobs.LurkersFile(job)
+}
+
+func hasEnded(job *batchv1.Job) bool {
+	return !job.DeletionTimestamp.IsZero() || slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed)
+	})
+}
+
+// uploading says whether the raw result of a Scan may still be written: later phases read it. The
+// pods of a Scan may write its state, which therefore only refuses; that the scanner runs, its Job says.
 func uploading(scan *executionv1.Scan) bool {
-	return scan.DeletionTimestamp.IsZero() && scan.Status.State == executionv1.ScanStateScanning && scan.Status.RawResultFile != ""
+	return scan.DeletionTimestamp.IsZero() && scan.Status.State == executionv1.ScanStateScanning
 }
 
 func (s *Server) get(ctx context.Context, key types.NamespacedName, o client.Object) error {

@@ -25,11 +25,12 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
-	"github.com/scanyard/scanyard/operator/internal/gen"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/store"
-	"github.com/scanyard/scanyard/operator/internal/testcluster"
+	"github.com/scanyard/scanyard/operator/internal/store/storetest"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
 	"github.com/scanyard/scanyard/operator/internal/uploads"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 var cluster *testcluster.Cluster
@@ -68,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	must(t, c.Create(ctx, w.scan))
 	w.state(executionv1.ScanStateScanning)
 	var err error
-	w.job, err = jobs.NewScanner(jobs.Scanner{Scan: w.scan, ScanType: gen.ScanTypeSpec(), UploadURL: "https://s3/x", Attempt: 1}, jobs.Config{
+	w.job, err = jobs.NewScanner(jobs.Scanner{Scan: w.scan, ScanType: testobjects.ScanTypeSpec(), UploadURL: "https://s3/x", Attempt: 1}, jobs.Config{
 		Lurker: jobs.Lurker{Image: "lurker", SeccompProfile: corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 	})
 	must(t, err)
@@ -115,7 +116,7 @@ func (w *world) serve() {
 	must(w.T, err)
 	l, err := (&net.ListenConfig{}).Listen(w.Context(), "tcp", "127.0.0.1:0")
 	must(w.T, err)
-	s, err := store.New(cluster.Storage)
+	s, err := store.New(storetest.Config(cluster))
 	must(w.T, err)
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
@@ -170,6 +171,25 @@ func TestAFreshURLIsForTheRawResultOfTheOwnScan(t *testing.T) {
 	}
 }
 
+// TestTheStatusDecidesNoURL: pods of the Scan may write it.
+func TestTheStatusDecidesNoURL(t *testing.T) {
+	w := newWorld(t)
+	before := w.scan.DeepCopy()
+	w.scan.Status.RawResultFile = "findings.json"
+	must(t, cluster.Client.Status().Patch(t.Context(), w.scan, client.MergeFrom(before)))
+	code, body := w.ask(w.token(w.pod, jobs.UploadAudience))
+	if code != http.StatusOK || !strings.Contains(body, "/scan-"+string(w.scan.UID)+"/nmap-results.xml?") {
+		t.Errorf("%d %s", code, body)
+	}
+	// A Job of an operator that wrote no annotation says it by what it told the lurker.
+	job := w.job.DeepCopy()
+	w.job.Annotations = nil
+	must(t, cluster.Client.Patch(t.Context(), w.job, client.MergeFrom(job)))
+	if code, body = w.ask(w.token(w.pod, jobs.UploadAudience)); code != http.StatusOK || !strings.Contains(body, "/nmap-results.xml?") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
 func TestWhoGetsNoURL(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -178,7 +198,7 @@ func TestWhoGetsNoURL(t *testing.T) {
 	}{
 		"NoToken":       {"nobody", func(*world) string { return "" }, http.StatusUnauthorized},
 		"Garbage":       {"nobody", func(*world) string { return "x.y.z" }, http.StatusUnauthorized},
-		"OtherAudience": {"a token for the API server is no good here", func(w *world) string { return w.token(w.pod, "https://kubernetes.default.svc") }, http.StatusUnauthorized},
+		"OtherAudience": {"a token for the API server is not accepted here", func(w *world) string { return w.token(w.pod, "https://kubernetes.default.svc") }, http.StatusUnauthorized},
 		"NotBound":      {"a token that is not a pod's", func(w *world) string { return w.token(nil, jobs.UploadAudience) }, http.StatusForbidden},
 		"LaterPhase": {"parsers read the raw result: it may not change any more", func(w *world) string {
 			token := w.token(w.pod, jobs.UploadAudience)
@@ -191,11 +211,23 @@ func TestWhoGetsNoURL(t *testing.T) {
 			must(w.T, cluster.Client.Status().Patch(w.Context(), w.scan, client.MergeFrom(before)))
 			return w.token(w.pod, jobs.UploadAudience)
 		}, http.StatusForbidden},
+		"ForgedState": {"the scanner has ended, whatever a pod has written into the status", func(w *world) string {
+			token := w.token(w.pod, jobs.UploadAudience)
+			now := metav1.Now()
+			before := w.job.DeepCopy()
+			w.job.Status.StartTime, w.job.Status.CompletionTime, w.job.Status.Succeeded = &now, &now, 1
+			w.job.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
+			for _, kind := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
+				w.job.Status.Conditions = append(w.job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+			}
+			must(w.T, cluster.Client.Status().Patch(w.Context(), w.job, client.MergeFrom(before)))
+			return token
+		}, http.StatusForbidden},
 		"Cancelled": {"the Scan has ended", func(w *world) string {
 			w.state(executionv1.ScanStateErrored)
 			return w.token(w.pod, jobs.UploadAudience)
 		}, http.StatusForbidden},
-		"OtherPod": {"a pod of the namespace that is no scanner pod", func(w *world) string {
+		"OtherPod": {"a pod of the namespace that is not a scanner pod", func(w *world) string {
 			p := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: w.scan.Namespace, Name: "other"},
 				Spec:       corev1.PodSpec{ServiceAccountName: "lurker", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
