@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package rbac
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,11 @@ func (a *Access) ensureScan(ctx context.Context, scan *executionv1.Scan, resultT
 	return name, nil
 }
 
+// HasMade says whether an account of a Scan was made or seen a moment ago.
+func (a *Access) HasMade(scan *executionv1.Scan) bool {
+	return a.fresh(types.NamespacedName{Namespace: scan.Namespace, Name: names.ScanAccess(scan.Name, scan.UID)})
+}
+
 // ReleaseScan removes the account of a Scan that has ended. Its tokens are refused from
 // then on; Role and RoleBinding are collected, because the account owns them.
 func (a *Access) ReleaseScan(ctx context.Context, scan *executionv1.Scan) error {
@@ -93,7 +99,7 @@ func (a *Access) ensureOwn(ctx context.Context, want *corev1.ServiceAccount) (ha
 	have = &corev1.ServiceAccount{}
 	err = a.reader.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if apierrors.IsNotFound(err) {
-		if want.ImagePullSecrets, err = a.pullSecrets(ctx, want.Namespace); err != nil {
+		if want.ImagePullSecrets, err = a.PullSecrets(ctx, want.Namespace); err != nil {
 			return nil, false, err
 		}
 		have, made = want, true
@@ -116,27 +122,45 @@ func (e *ForeignAccountError) Error() string {
 	return fmt.Sprintf("ServiceAccount %s/%s exists and was not made for this Scan; delete it, and it is made anew", e.Namespace, e.Name)
 }
 
-// pullSecrets are those of the accounts that secureCodeBox knows, where somebody has made
+// PullSecrets are those of the accounts that secureCodeBox knows, where somebody has made
 // them: a namespace whose images need credentials says so there.
-func (a *Access) pullSecrets(ctx context.Context, namespace string) ([]corev1.LocalObjectReference, error) {
+func (a *Access) PullSecrets(ctx context.Context, namespace string) ([]corev1.LocalObjectReference, error) {
 	var all []corev1.LocalObjectReference
 	for _, name := range []string{parser.name, hook.name} {
-		key := types.NamespacedName{Namespace: namespace, Name: name}
-		if a.fresh(key) { // it was seen to have none
-			continue
-		}
-		var acc corev1.ServiceAccount
-		if err := a.reader.Get(ctx, key, &acc); client.IgnoreNotFound(err) != nil {
+		refs, err := a.secretsOf(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+		if err != nil {
 			return nil, fmt.Errorf("look for pull secrets: %w", err)
 		}
-		if len(acc.ImagePullSecrets) == 0 {
-			a.remember(key)
-		}
-		for _, s := range acc.ImagePullSecrets {
+		for _, s := range refs {
 			if !slices.Contains(all, s) {
 				all = append(all, s)
 			}
 		}
 	}
 	return all, nil
+}
+
+// secretsOf returns the pull secrets of an account as they were last seen, none where there is no
+// account, and drops what was seen long ago.
+func (a *Access) secretsOf(ctx context.Context, key types.NamespacedName) ([]corev1.LocalObjectReference, error) {
+	if seen, ok := a.freshSecrets(key); ok {
+		return seen, nil
+	}
+	var acc corev1.ServiceAccount
+	if err := a.reader.Get(ctx, key, &acc); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.secrets[key] = pullSecrets{a.clock.Now(), acc.ImagePullSecrets}
+	return acc.ImagePullSecrets, nil
+}
+
+func (a *Access) freshSecrets(key types.NamespacedName) ([]corev1.LocalObjectReference, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock.Now()
+	maps.DeleteFunc(a.secrets, func(_ types.NamespacedName, s pullSecrets) bool { return now.Sub(s.at) >= secretsTrusted })
+	s, ok := a.secrets[key]
+	return s.refs, ok
 }

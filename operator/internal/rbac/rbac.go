@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package rbac
 
 import (
 	"cmp"
@@ -26,8 +26,12 @@ import (
 const group = "execution.securecodebox.io"
 
 // trusted is for how long a namespace's accounts are taken to be as they were last
-// seen. Somebody who deletes one waits at most this long for it to come back.
-const trusted = time.Minute
+// seen. Somebody who deletes one waits at most this long for it to come back; one that pods are
+// missing comes back with the next Scan, see Doubt.
+const trusted = 10 * time.Minute
+
+// secretsTrusted is the same for their pull secrets, which nobody misses when they are added.
+const secretsTrusted = time.Minute
 
 // uncached keeps the client from starting an informer for what is written here, to wait
 // for its own writes: it would hold every account and every Role of the cluster.
@@ -43,9 +47,13 @@ type account struct {
 var (
 	lurker = account{
 		name:        executionv1.ServiceAccountLurker,
-		description: "Lets the lurker of a scan pod see when the scanner has ended, so that it can upload the result.",
-		// The contract has get; watch spares the API server a request each second.
-		rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "watch"}}},
+		description: "Lets the lurker of a scan pod see when the scanner has ended, so that it can upload the result and the end of the log.",
+		// The contract has get of pods; watch spares the API server a request each second, and the log is what is
+		// left of a scanner when its pod is gone.
+		rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "watch"}},
+			{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
+		},
 	}
 	parser = account{
 		name:        executionv1.ServiceAccountParser,
@@ -99,6 +107,20 @@ type Access struct {
 
 	mu   sync.Mutex
 	seen map[types.NamespacedName]time.Time
+	// secrets are those of accounts of namespaces, as they were last seen.
+	secrets map[types.NamespacedName]pullSecrets
+}
+
+type pullSecrets struct {
+	at   time.Time
+	refs []corev1.LocalObjectReference
+}
+
+// Doubt has the accounts of a namespace looked at again before the next Scan starts there.
+func (a *Access) Doubt(namespace string) {
+	for _, acc := range []account{lurker, parser, hook} {
+		a.forget(types.NamespacedName{Namespace: namespace, Name: acc.name})
+	}
 }
 
 // Mode is whose pods share an account.
@@ -114,7 +136,7 @@ const (
 
 // New returns an Access. The reader must not be cached.
 func New(reader client.Reader, writer client.Writer, c clock.PassiveClock, mode Mode) *Access {
-	return &Access{reader: reader, writer: writer, clock: c, mode: mode, seen: map[types.NamespacedName]time.Time{}}
+	return &Access{reader: reader, writer: writer, clock: c, mode: mode, seen: map[types.NamespacedName]time.Time{}, secrets: map[types.NamespacedName]pullSecrets{}}
 }
 
 // EnsureLurker makes sure that scanner pods can run in a namespace.

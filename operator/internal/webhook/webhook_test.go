@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package admission_test
+package webhook_test
 
 import (
 	"context"
@@ -28,9 +28,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
-	"github.com/scanyard/scanyard/operator/internal/admission"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
-	"github.com/scanyard/scanyard/operator/internal/testcluster"
+	"github.com/scanyard/scanyard/operator/internal/webhook"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 var cluster *testcluster.Cluster
@@ -50,7 +50,7 @@ func must(t *testing.T, err error) {
 // chartConfiguration is what the chart installs, but that the API server calls an address and no Service.
 func chartConfiguration(t *testing.T, address string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	t.Helper()
-	raw, err := os.ReadFile("../../../charts/golden/scanyard.yaml")
+	raw, err := os.ReadFile("../../../charts/internal/golden/scanyard.yaml")
 	must(t, err)
 	for document := range strings.SplitSeq(string(raw), "\n---\n") {
 		if !strings.Contains(document, "\nkind: ValidatingWebhookConfiguration") {
@@ -79,7 +79,7 @@ func serve(t *testing.T) (configuration string, stop func()) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	must(t, err)
 	mux := http.NewServeMux()
-	mux.Handle(admission.Path, admission.NewHandler(admission.Checks(cluster.Client)))
+	mux.Handle(webhook.Path, webhook.NewHandler(webhook.Checks(cluster.Client)))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert.TLS}, MinVersion: tls.VersionTLS12}}
 	ended := make(chan error, 2)
 	go func() { ended <- server.ServeTLS(l, "", "") }()
@@ -88,11 +88,11 @@ func serve(t *testing.T) (configuration string, stop func()) {
 
 	mgr, err := ctrl.NewManager(cluster.Config, ctrl.Options{
 		Scheme: cluster.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache:      cache.Options{ByObject: admission.CacheOptions(config.Name)},
+		Cache:      cache.Options{ByObject: webhook.CacheOptions(config.Name)},
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 	})
 	must(t, err)
-	must(t, (&admission.Authority{Client: mgr.GetClient(), Name: config.Name, CA: []byte(cert.CA)}).SetupWithManager(mgr))
+	must(t, (&webhook.Authority{Client: mgr.GetClient(), Name: config.Name, CA: []byte(cert.CA)}).SetupWithManager(mgr))
 	go func() { ended <- mgr.Start(ctx) }()
 	t.Cleanup(func() {
 		must(t, client.IgnoreNotFound(cluster.Client.Delete(context.WithoutCancel(ctx), config)))
@@ -172,14 +172,14 @@ func TestMistakesAreRefused(t *testing.T) {
 		"RuleWithTemplate":     {strings.Replace(rule(`{}`), "{{location}}", "{{#location}}", 1), "parameters[0]"},
 		"GoodSchedule":         {scheduled(`"schedule": "0 3 * * *", "timeZone": "Europe/Berlin"`), ""},
 		"Interval":             {scheduled(`"interval": "12h"`), ""},
-		"CronTypo":             {scheduled(`"schedule": "0 25 * * *"`), `spec.schedule "0 25 * * *" is no cron expression`},
+		"CronTypo":             {scheduled(`"schedule": "0 25 * * *"`), `spec.schedule "0 25 * * *" is not a cron expression`},
 		"GoodSetting":          {setting("ScanSetting", `{"limits": {"maxRunning": 2}}`), ""},
 		"SettingBeyondCluster": {setting("ScanSetting", `{"limits": {"maxRunning": 4}}`), "spec.limits.maxRunning: Invalid value: 4"},
 		"PatchOfNonsense":      {setting("ScanSetting", `{"jobPatches": [{"patch": "spec:\n  template: [\n"}]}`), "spec.jobPatches[0].patch"},
 		"PatchOfOwner":         {setting("ClusterScanSetting", `{"jobPatches": [{"patch": "[{\"op\": \"remove\", \"path\": \"/metadata/ownerReferences\"}]"}]}`), "spec.jobPatches[0].patch"},
 		"PatchForNothing":      {setting("ScanSetting", `{"jobPatches": [{"target": {"scanTypes": ["nmpa"]}, "patch": "metadata: {labels: {a: b}}"}]}`), "spec.jobPatches[0].target.scanTypes: Invalid value: \"nmpa\": matches nothing"},
 		"UnknownZone":          {scheduled(`"schedule": "0 3 * * *", "timeZone": "Europe/Berln"`), "use an IANA name such as Europe/Berlin"},
-		"WindowTypo":           {scheduled(`"interval": "12h", "windows": [{"schedule": "0 25 * * *", "duration": "1h"}]`), `spec.windows[0].schedule "0 25 * * *" is no cron expression`},
+		"WindowTypo":           {scheduled(`"interval": "12h", "windows": [{"schedule": "0 25 * * *", "duration": "1h"}]`), `spec.windows[0].schedule "0 25 * * *" is not a cron expression`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access gives the pods of a Scan the rights they need, and no more.
+// Package rbac gives the pods of a Scan the rights they need, and no more.
 //
 // Scanner pods run as lurker, an account per namespace: charts bind to its name. The
 // parser of a Scan, and those of its hooks that bring no account of their own, run as an
@@ -16,4 +16,4 @@
 //
 // A hook that runs in another namespace gets a Role and RoleBinding of its own per Scan,
 // and, unless it brings one, an account of its own there.
-package access
+package rbac

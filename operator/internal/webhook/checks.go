@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package admission
+package webhook
 
 import (
 	"context"
@@ -20,18 +20,19 @@ import (
 	"github.com/scanyard/scanyard/findings/cascade/plan"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
+	"github.com/scanyard/scanyard/settings"
 )
 
 // Checks are those of all kinds that are asked about. The reader has what settings are compared with: the settings of the
 // cluster, and which ScanTypes and hooks there are.
 func Checks(reader client.Reader) map[schema.GroupKind]Check {
-	settings := settingsChecks{reader}
+	own := settingsChecks{reader}
 	return map[schema.GroupKind]Check{
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "CascadingRule"}:           checkRule,
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "ClusterCascadingRule"}:    checkRule,
 		{Group: executionv1.SchemeGroupVersion.Group, Kind: "ScheduledScan"}:           checkScheduledScan,
-		{Group: settingsv1alpha1.SchemeGroupVersion.Group, Kind: "ScanSetting"}:        settings.checkNamespace,
-		{Group: settingsv1alpha1.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"}: settings.checkCluster,
+		{Group: settingsv1alpha1.SchemeGroupVersion.Group, Kind: "ScanSetting"}:        own.checkNamespace,
+		{Group: settingsv1alpha1.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"}: own.checkCluster,
 	}
 }
 
@@ -43,7 +44,7 @@ func checkRule(_ context.Context, raw []byte) (field.ErrorList, error) {
 	}
 	rule, ok := value.(finding.Object)
 	if !ok {
-		return nil, errors.New("read the rule: it is no object")
+		return nil, errors.New("read the rule: it is not an object")
 	}
 	var errs field.ErrorList
 	for _, m := range plan.Check(rule) {
@@ -87,7 +88,7 @@ func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte) (field.E
 		return nil, fmt.Errorf("get ClusterScanSetting: %w", err)
 	}
 	unmatched, err := c.unmatched(ctx, s.Namespace, s.Spec.JobPatches)
-	return append(tenancy.ValidateScanSetting(cluster, &s), unmatched...), err
+	return append(settings.ValidateScanSetting(cluster, &s), unmatched...), err
 }
 
 func (c settingsChecks) checkCluster(ctx context.Context, raw []byte) (field.ErrorList, error) {
@@ -96,7 +97,7 @@ func (c settingsChecks) checkCluster(ctx context.Context, raw []byte) (field.Err
 		return nil, fmt.Errorf("read the ClusterScanSetting: %w", err)
 	}
 	unmatched, err := c.unmatched(ctx, "", s.Spec.JobPatches)
-	return append(tenancy.ValidateClusterScanSetting(&s), unmatched...), err
+	return append(settings.ValidateClusterScanSetting(&s), unmatched...), err
 }
 
 // unmatched are the patches for what is not installed, in one namespace and, for "", in all.
@@ -108,5 +109,5 @@ func (c settingsChecks) unmatched(ctx context.Context, namespace string, patches
 	if err != nil {
 		return nil, err
 	}
-	return tenancy.UnmatchedPatches(patches, known, field.NewPath("spec", "jobPatches")), nil
+	return settings.UnmatchedPatches(patches, known, field.NewPath("spec", "jobPatches")), nil
 }

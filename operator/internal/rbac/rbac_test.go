@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package rbac
 
 import (
 	"context"
@@ -22,16 +22,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
-const namespace = gen.Namespace
+const namespace = testobjects.Namespace
 
 // newAccess is in shared mode, which is that of secureCodeBox.
 func newAccess(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (*Access, client.Client, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	c := fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
-	clock := clocktesting.NewFakePassiveClock(gen.Epoch)
+	clock := clocktesting.NewFakePassiveClock(testobjects.Epoch)
 	return New(c, c, clock, Shared), c, clock
 }
 
@@ -45,7 +45,7 @@ func get[T client.Object](t *testing.T, c client.Client, o T, name string) T {
 
 func TestEnsureMakesWhatTheContractSays(t *testing.T) {
 	a, c, _ := newAccess(t, interceptor.Funcs{})
-	scan := gen.Scan("s")
+	scan := testobjects.Scan("s")
 	_, parserErr := a.EnsureParser(t.Context(), scan, "x")
 	_, hookErr := a.EnsureHook(t.Context(), scan, "x")
 	if err := errors.Join(a.EnsureLurker(t.Context(), namespace), parserErr, hookErr); err != nil {
@@ -53,7 +53,7 @@ func TestEnsureMakesWhatTheContractSays(t *testing.T) {
 	}
 	const group = "execution.securecodebox.io"
 	want := map[string][]rbacv1.PolicyRule{
-		"lurker": {{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "watch"}}},
+		"lurker": {{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "watch"}}, {APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}}},
 		"parser": {
 			{APIGroups: []string{group}, Resources: []string{"scans"}, Verbs: []string{"get"}},
 			{APIGroups: []string{group}, Resources: []string{"scans/status"}, Verbs: []string{"get", "patch"}},
@@ -90,7 +90,7 @@ func TestDefect27WhatUsersChangeStays(t *testing.T) {
 			ObjectMeta: m, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "parser"},
 			Subjects: []rbacv1.Subject{{Kind: "User", Name: "somebody"}},
 		})
-	if _, err := a.EnsureParser(t.Context(), gen.Scan("s"), "x"); err != nil {
+	if _, err := a.EnsureParser(t.Context(), testobjects.Scan("s"), "x"); err != nil {
 		t.Fatal(err)
 	}
 	rules := get(t, c, &rbacv1.Role{}, "parser").Rules
@@ -122,11 +122,11 @@ func TestDefect26EveryErrorIsReturned(t *testing.T) {
 				}
 				return c.Get(ctx, key, o, opts...)
 			}})
-			if _, err := a.EnsureHook(t.Context(), gen.Scan("s"), "x"); !errors.Is(err, boom) {
+			if _, err := a.EnsureHook(t.Context(), testobjects.Scan("s"), "x"); !errors.Is(err, boom) {
 				t.Fatalf("error %v, want that of the API", err)
 			}
 			broken = false
-			if _, err := a.EnsureHook(t.Context(), gen.Scan("s"), "x"); err != nil {
+			if _, err := a.EnsureHook(t.Context(), testobjects.Scan("s"), "x"); err != nil {
 				t.Fatal(err)
 			}
 			get(t, c, &rbacv1.RoleBinding{}, "scan-completion-hook")
@@ -165,13 +165,13 @@ func TestEnsureLooksAgainAfterAWhile(t *testing.T) {
 	if err := c.Delete(t.Context(), get(t, c, &corev1.ServiceAccount{}, "lurker")); err != nil {
 		t.Fatal(err)
 	}
-	clock.SetTime(gen.Epoch.Add(trusted + time.Second))
+	clock.SetTime(testobjects.Epoch.Add(trusted + time.Second))
 	ensure()
 	get(t, c, &corev1.ServiceAccount{}, "lurker")
 }
 
 func TestHookGrantNamesOneScan(t *testing.T) {
-	scan := gen.Scan("s", gen.WithState(executionv1.ScanStateHookProcessing))
+	scan := testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateHookProcessing))
 	a, c, _ := newAccess(t, interceptor.Funcs{})
 	g := HookGrant{Scan: scan, ResultType: "nmap-xml", Hook: "webhook", Namespace: "hooks", ServiceAccount: "sender"}
 	for range 2 { // granting twice is granting
@@ -199,4 +199,17 @@ func TestHookGrantNamesOneScan(t *testing.T) {
 	if err := c.List(t.Context(), &roles); err != nil || len(roles.Items) != 0 {
 		t.Errorf("roles %v are left, error %v", roles.Items, err)
 	}
+}
+
+// TestLookingForPullSecretsMakesNoAccountSeem to be there: a parser that needs none looks for them first.
+func TestLookingForPullSecretsMakesNoAccountSeem(t *testing.T) {
+	a, c, _ := newAccess(t, interceptor.Funcs{})
+	if _, err := a.PullSecrets(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	name, err := a.EnsureHook(t.Context(), testobjects.Scan("s"), "nmap-xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	get(t, c, &corev1.ServiceAccount{}, name)
 }

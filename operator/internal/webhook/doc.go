@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission lets the API server ask the operator before it stores an object, for what no schema can say: whether
+// Package webhook lets the API server ask the operator before it stores an object, for what no schema can say: whether
 // a CEL expression compiles, whether a cron expression has a date, whether settings stay within the cluster's.
 //
 // What it decides:
@@ -11,4 +11,4 @@
 //   - While the operator is away nothing is refused (failurePolicy Ignore): mistakes are then told where they were told
 //     before there was admission, in conditions and by hooks that fail.
 //   - The authority of its certificate is written into the ValidatingWebhookConfiguration, whenever that changes.
-package admission
+package webhook

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package access
+package rbac
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/operator/internal/gen"
+	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
 // calls counts what goes to the API server, by verb.
@@ -45,7 +45,7 @@ func newPerScan(t *testing.T, objects ...client.Object) (*Access, client.Client,
 			return c.Delete(ctx, o, opts...)
 		},
 	}).Build()
-	clock := clocktesting.NewFakePassiveClock(gen.Epoch)
+	clock := clocktesting.NewFakePassiveClock(testobjects.Epoch)
 	return New(c, c, clock, PerScan), c, clock, n
 }
 
@@ -62,7 +62,7 @@ func mustEnsure(t *testing.T, a *Access, scan *executionv1.Scan) string {
 // one Scan.
 func TestDefect49AnAccountReachesOneScan(t *testing.T) {
 	a, c, _, _ := newPerScan(t)
-	scans := []*executionv1.Scan{gen.Scan("a"), gen.Scan("b")}
+	scans := []*executionv1.Scan{testobjects.Scan("a"), testobjects.Scan("b")}
 	for _, scan := range scans {
 		name := mustEnsure(t, a, scan)
 		if again, err := a.EnsureHook(t.Context(), scan, "nmap-xml"); err != nil || again != name {
@@ -119,12 +119,12 @@ func grantOf(t *testing.T, c client.Client, account *corev1.ServiceAccount) (rol
 // TestWritesOfAScan: three objects are made and one is deleted, however often it is asked.
 func TestWritesOfAScan(t *testing.T) {
 	a, _, clock, n := newPerScan(t)
-	scan := gen.Scan("s")
+	scan := testobjects.Scan("s")
 	mustEnsure(t, a, scan)
 	for range 3 {
 		mustEnsure(t, a, scan)
 	}
-	clock.SetTime(gen.Epoch.Add(2 * trusted)) // the scanner took its time
+	clock.SetTime(testobjects.Epoch.Add(2 * trusted)) // the scanner took its time
 	before := n["get"]
 	mustEnsure(t, a, scan)
 	if reads := n["get"] - before; reads != 2 {
@@ -142,7 +142,7 @@ func TestWritesOfAScan(t *testing.T) {
 // there for a while. It is not taken for the new one's, for it is about to go.
 func TestAnotherAccountHasAnotherRole(t *testing.T) {
 	a, c, _, _ := newPerScan(t)
-	scan := gen.Scan("s")
+	scan := testobjects.Scan("s")
 	first := *get(t, c, &corev1.ServiceAccount{}, mustEnsure(t, a, scan))
 	for range 2 { // releasing twice is releasing
 		if err := a.ReleaseScan(t.Context(), scan); err != nil {
@@ -162,7 +162,7 @@ func TestAnotherAccountHasAnotherRole(t *testing.T) {
 
 // TestHalfMadeAccountIsCompleted, as after an operator that was killed in between.
 func TestHalfMadeAccountIsCompleted(t *testing.T) {
-	scan := gen.Scan("s")
+	scan := testobjects.Scan("s")
 	a, c, _, _ := newPerScan(t)
 	half := newScanAccount(scan, mustEnsure(t, a, scan))
 	for _, list := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}} {
@@ -170,13 +170,13 @@ func TestHalfMadeAccountIsCompleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fresh := New(c, c, clocktesting.NewFakePassiveClock(gen.Epoch), PerScan)
+	fresh := New(c, c, clocktesting.NewFakePassiveClock(testobjects.Epoch), PerScan)
 	mustEnsure(t, fresh, scan)
 	grantOf(t, c, get(t, c, &corev1.ServiceAccount{}, half.Name))
 }
 
 func TestForeignAccountIsAConflict(t *testing.T) {
-	scan := gen.Scan("s")
+	scan := testobjects.Scan("s")
 	a, c, _, _ := newPerScan(t)
 	name := mustEnsure(t, a, scan)
 	foreign := get(t, c, &corev1.ServiceAccount{}, name)
@@ -184,7 +184,7 @@ func TestForeignAccountIsAConflict(t *testing.T) {
 	if err := c.Update(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
-	fresh := New(c, c, clocktesting.NewFakePassiveClock(gen.Epoch), PerScan)
+	fresh := New(c, c, clocktesting.NewFakePassiveClock(testobjects.Epoch), PerScan)
 	_, err := fresh.EnsureParser(t.Context(), scan, "nmap-xml")
 	if remedy, ok := Conflict(err); !ok || !strings.Contains(remedy, "delete it") || !strings.Contains(remedy, name) {
 		t.Errorf("error %v, want a conflict that says what to delete", err)
@@ -201,7 +201,7 @@ func TestPullSecretsAreTakenOver(t *testing.T) {
 		return acc
 	}
 	a, c, _, _ := newPerScan(t, account("parser", "registry", "other"), account("scan-completion-hook", "registry"))
-	got := get(t, c, &corev1.ServiceAccount{}, mustEnsure(t, a, gen.Scan("s"))).ImagePullSecrets
+	got := get(t, c, &corev1.ServiceAccount{}, mustEnsure(t, a, testobjects.Scan("s"))).ImagePullSecrets
 	if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: "registry"}, {Name: "other"}}, got); diff != "" {
 		t.Errorf("pull secrets (-want +got):\n%s", diff)
 	}
@@ -212,7 +212,7 @@ func TestPullSecretsAreTakenOver(t *testing.T) {
 func TestAwayHookHasAnAccountOfItsOwn(t *testing.T) {
 	a, c, _, _ := newPerScan(t)
 	accounts := map[types.UID]string{}
-	scans := []*executionv1.Scan{gen.Scan("a"), gen.Scan("b")}
+	scans := []*executionv1.Scan{testobjects.Scan("a"), testobjects.Scan("b")}
 	for _, scan := range scans {
 		name, err := a.GrantHook(t.Context(), HookGrant{Scan: scan, ResultType: "nmap-xml", Hook: "webhook", Namespace: "hooks"})
 		if err != nil {
