@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scanyard/scanyard/operator/internal/certificate"
-	"github.com/scanyard/scanyard/operator/internal/testcluster"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 var cluster *testcluster.Cluster

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/scanyard/scanyard/operator/internal/testcluster"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 // root is the folder of the checkout.
@@ -124,6 +124,61 @@ func TestDefect09EmptyParametersStayValid(t *testing.T) {
 	}
 }
 
+// TestLargeScansAreRefused: the operator and etcd hold the Scans of all tenants. What is large in
+// honest use goes through.
+func TestLargeScansAreRefused(t *testing.T) {
+	text := func(n int) string { return strings.Repeat("x", n) }
+	texts := func(count, n int) (list []any) {
+		for range count {
+			list = append(list, text(n))
+		}
+		return list
+	}
+	env := func(count, n int) (list []any) {
+		for i := range count {
+			list = append(list, map[string]any{"name": fmt.Sprintf("V%d", i), "value": text(n)})
+		}
+		return list
+	}
+	initial := func(fields map[string]any) []any {
+		fields["name"], fields["image"] = "a", "a"
+		return []any{fields}
+	}
+	for name, tc := range map[string]struct {
+		field string
+		value any
+		want  string
+	}{
+		"ManyTargets":        {"parameters", texts(8000, 15), ""},
+		"LongParameter":      {"parameters", texts(1, 60<<10), ""},
+		"ParametersTogether": {"parameters", texts(3, 60<<10), "parameters may have 128 KiB together"},
+		"ParameterTooLong":   {"parameters", texts(1, 70<<10), "spec.parameters[0]"},
+		"ParametersTooMany":  {"parameters", texts(9000, 1), "spec.parameters"},
+		"Script":             {"initContainers", initial(map[string]any{"args": texts(1, 100<<10)}), ""},
+		"ScriptsTogether":    {"initContainers", initial(map[string]any{"args": texts(2, 40<<10), "command": texts(1, 30<<10), "env": env(1, 30<<10)}), "initContainers may have 128 KiB together"},
+		"InitContainersMany": {"initContainers", func() (list []any) {
+			for i := range 33 {
+				list = append(list, map[string]any{"name": fmt.Sprintf("c%d", i), "image": "a"})
+			}
+			return list
+		}(), "spec.initContainers"},
+		"Env":         {"env", env(100, 500), ""},
+		"EnvTogether": {"env", env(10, 7<<10), "values of env may have 64 KiB together"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := map[string]any{"scanType": "nmap", "parameters": []any{}}
+			spec[tc.field] = tc.value
+			err := dryRun(t, newScan("large", spec))
+			if tc.want == "" && err != nil {
+				t.Errorf("refused: %v", err)
+			}
+			if tc.want != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%.300v, want a refusal with %q", err, tc.want)
+			}
+		})
+	}
+}
+
 // TestFullObjects sends objects with every field set, with strict checks: no field is
 // unknown, and none is changed or pruned. The status goes by its own subresource.
 func TestFullObjects(t *testing.T) {
@@ -168,7 +223,7 @@ func TestStatusOfScans(t *testing.T) {
 // TestManifestsOfChartsAndDocs sends every object of ours that charts render, that
 // stands in an example or in the documentation, with strict checks.
 func TestManifestsOfChartsAndDocs(t *testing.T) {
-	files := glob(t, filepath.Join(root, "charts/golden/*.yaml"))
+	files := glob(t, filepath.Join(root, "charts/internal/golden/*.yaml"))
 	files = append(files, glob(t, filepath.Join(root, "charts/*/example.yaml"))...)
 	files = append(files, glob(t, filepath.Join(root, "hooks/*/example.yaml"))...)
 	files = append(files, markdown(t)...)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gen makes objects for tests. They are valid by default.
-package gen
+// Package testobjects makes objects for tests. They are valid by default.
+package testobjects
 
 import (
 	"time"
