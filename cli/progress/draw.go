@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package progress
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/cli/termsafe"
+	"github.com/scanyard/scanyard/cli/view"
+)
+
+// mark is how a phase shows on a terminal.
+var marks = map[view.Progress]struct {
+	sign  string
+	paint session.Paint
+}{
+	view.Pending: {"·", session.Quiet},
+	view.Waiting: {"!", session.Warn},
+	view.Running: {"●", session.Note},
+	view.Done:    {"✓", session.Good},
+	view.Failed:  {"✗", session.Bad},
+	view.Skipped: {"-", session.Quiet},
+}
+
+// block is what is drawn of a Scan: its state, then a line for each phase. Lines are cut
+// to the width of the terminal, since one that wraps could not be drawn over.
+func block(s *executionv1.Scan, now time.Time, width int, paint func(session.Paint, string) string) []string {
+	state := view.State(s)
+	if d := view.Lifetime(s, now); d > 0 {
+		state += "  " + view.Short(d)
+	}
+	lines := []string{cut(fmt.Sprintf("%s  %s", s.Name, state), width)}
+	for _, p := range view.Phases(s) {
+		m := marks[p.Progress]
+		took := ""
+		if d := p.Duration(now); d > 0 {
+			took = view.Short(d)
+		}
+		rest := strings.TrimRight(fmt.Sprintf(" %-8s %5s  %s", p.Name, took, termsafe.Line(p.Message)), " ")
+		lines = append(lines, "  "+paint(m.paint, m.sign)+cut(rest, width-3))
+	}
+	if len(view.Ready(s).Reason) == 0 { // nothing but this sentence is known
+		lines = append(lines, cut("  "+view.Says(s), width))
+	}
+	return lines
+}
+
+// line is a change in one line, for pipelines.
+func line(s *executionv1.Scan) string {
+	return strings.TrimRight(fmt.Sprintf("%s  %-14s  %s", s.Name, view.State(s), termsafe.Line(view.Says(s))), " ")
+}
+
+// cut shortens text to a number of columns; 0 and less mean that there is no bound.
+func cut(text string, columns int) string {
+	if columns <= 0 {
+		return text
+	}
+	return termsafe.Fit(text, columns)
+}

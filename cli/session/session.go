@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/cli/termsafe"
+)
+
+// Session is one call of the command line.
+type Session struct {
+	// IOStreams are guarded: no text passes that would mean something to a terminal, see Data and Control.
+	genericiooptions.IOStreams
+
+	// ConfigFlags are kubectl's flags; --namespace, --context and the like.
+	ConfigFlags *genericclioptions.ConfigFlags
+	// Program is how the user calls it: "scanyard" or "kubectl scanyard". Messages that
+	// say what to type begin with it.
+	Program string
+	// Now is the clock.
+	Now func() time.Time
+	// Version is the version of this program.
+	Version string
+	// Args are the arguments of this call, without the program; nil where they are not known.
+	Args []string
+	// Color says whether stdout takes colours: a terminal, and NO_COLOR is not set.
+	Color bool
+	// Live says whether stderr is a terminal on which a line may be drawn over.
+	Live bool
+	// HTTP downloads from object storage.
+	HTTP *http.Client
+
+	scheme  *runtime.Scheme
+	streams *streams
+}
+
+// Options are what New cannot know by itself.
+type Options struct {
+	Streams genericiooptions.IOStreams
+	Program string
+	Version string
+	// Args are those of the process, without the program.
+	Args []string
+	// Getenv reads the environment, of which only NO_COLOR and TERM count.
+	Getenv func(string) string
+	Now    func() time.Time
+}
+
+// New makes a session. It reads nothing yet: no kubeconfig, no cluster.
+func New(o Options) (*Session, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme),
+		executionv1.AddToScheme(scheme), cascadingv1.AddToScheme(scheme), settingsv1alpha1.AddToScheme(scheme))
+	if err != nil {
+		return nil, fmt.Errorf("make scheme: %w", err)
+	}
+	s := &Session{
+		IOStreams: o.Streams, Program: o.Program, Now: o.Now, Version: o.Version, Args: o.Args, scheme: scheme,
+		ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag(),
+		HTTP:        &http.Client{},
+		streams:     &streams{},
+	}
+	s.Out = s.streams.guarded(o.Streams.Out, termsafe.Replace)
+	s.ErrOut = s.streams.guarded(o.Streams.ErrOut, termsafe.Replace)
+	s.ConfigFlags.WrapConfigFn = func(c *rest.Config) *rest.Config {
+		c.QPS, c.Burst = -1, -1 // the API server's own fairness decides
+		c.UserAgent = "scanyard/" + o.Version
+		return c
+	}
+	plain := o.Getenv("NO_COLOR") != "" || o.Getenv("TERM") == "dumb"
+	s.Color = IsTerminal(o.Streams.Out) && !plain
+	s.Live = IsTerminal(o.Streams.ErrOut) && o.Getenv("TERM") != "dumb"
+	return s, nil
+}
+
+// PluginProgram is how the user calls the commands for reports as a plugin of their own.
+const PluginProgram = "kubectl prext"
+
+// ErrorWord begins the line of an error. Scripts know the plugin's.
+func (s *Session) ErrorWord() string {
+	if s.Program == PluginProgram {
+		return "Error:"
+	}
+	return "error:"
+}
+
+// Width is the width of the terminal of stderr in columns, or 0 where it is none.
+func (s *Session) Width() int {
+	f, ok := file(s.ErrOut)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// BindFlags adds kubectl's flags, without the short one of --server: "scan nmap -sV host" would send the credentials of
+// the kubeconfig to a server called V.
+func (s *Session) BindFlags(flags *pflag.FlagSet) {
+	kubectls := pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.ConfigFlags.AddFlags(kubectls)
+	kubectls.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "server" {
+			f.Shorthand = ""
+		}
+		flags.AddFlag(f)
+	})
+}
+
+// Scheme knows the kinds of Kubernetes and ours.
+func (s *Session) Scheme() *runtime.Scheme { return s.scheme }
+
+// Namespace is the one of --namespace, or else of the kubeconfig's context.
+func (s *Session) Namespace() (string, error) {
+	ns, _, err := s.ConfigFlags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", s.Explain(err)
+	}
+	return ns, nil
+}
+
+// Config says how to reach the API server.
+func (s *Session) Config() (*rest.Config, error) {
+	c, err := s.ConfigFlags.ToRESTConfig()
+	if err != nil {
+		return nil, s.Explain(err)
+	}
+	return c, nil
+}
+
+// Client reads, writes and watches typed objects, without a cache.
+func (s *Session) Client() (client.WithWatch, error) {
+	config, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := s.ConfigFlags.ToRESTMapper()
+	if err != nil {
+		return nil, s.Explain(err)
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: s.scheme, Mapper: mapper})
+	if err != nil {
+		return nil, s.Explain(err)
+	}
+	return c, nil
+}
+
+// Clientset is for what typed objects do not cover: logs and discovery.
+func (s *Session) Clientset() (kubernetes.Interface, error) {
+	config, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, s.Explain(err)
+	}
+	return c, nil
+}
+
+// Connect returns what most commands need: a client and the namespace.
+func (s *Session) Connect() (client.WithWatch, string, error) {
+	ns, err := s.Namespace()
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := s.Client()
+	return c, ns, err
+}
+
+// Scan reads one Scan. A name that does not exist is answered with the names that are
+// near to it.
+func (s *Session) Scan(ctx context.Context, c client.Client, namespace, name string) (*executionv1.Scan, error) {
+	scan := &executionv1.Scan{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, scan)
+	if err == nil {
+		return scan, nil
+	}
+	return nil, s.Missing(ctx, c, err, "Scan", namespace, name, &executionv1.ScanList{})
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/cli/termsafe"
+)
+
+// Facts are what a description is made of.
+type Facts struct {
+	Scan   *executionv1.Scan
+	Jobs   []batchv1.Job
+	Events []corev1.Event
+	// Withheld says what could not be read, and why.
+	Withheld []string
+	Now      time.Time
+}
+
+// Field is a line of a description: a name and what there is to say.
+type Field struct{ Name, Value string }
+
+// Event is an Event, or several equal ones.
+type Event struct {
+	Age     string
+	Type    string
+	Reason  string
+	Message string
+}
+
+// Description is what describe shows of a Scan.
+type Description struct {
+	Fields     []Field
+	Phases     []Phase
+	Categories []Field
+	Conditions []metav1.Condition
+	Events     []Event
+	Next       []Advice
+	Withheld   []string
+}
+
+// Describe decides what is shown of a Scan.
+func Describe(f Facts) Description {
+	return Description{
+		Fields: fieldsOf(f), Phases: Detailed(f.Scan, f.Jobs), Categories: categories(f.Scan.Status.Findings),
+		Conditions: conditionsWorthTelling(f.Scan), Events: eventsOf(f.Events, f.Now), Next: Next(f.Scan), Withheld: f.Withheld,
+	}
+}
+
+func fieldsOf(f Facts) []Field {
+	s := f.Scan
+	kind := "ScanType"
+	if s.Mode() == executionv1.ClusterWide {
+		kind = "ClusterScanType"
+	}
+	state := State(s)
+	if d := Lifetime(s, f.Now); d > 0 {
+		word := "for"
+		if s.Settled() {
+			word = "after"
+		}
+		state = fmt.Sprintf("%s %s %s", state, word, Short(d))
+	}
+	found := Findings(s.Status.Findings)
+	if s.Settled() && s.Status.Findings.Count == nil {
+		found = "none were counted"
+	}
+	out := []Field{
+		{"Name", s.Name},
+		{"Namespace", s.Namespace},
+		{"Type", fmt.Sprintf("%s (%s)", s.Spec.ScanType, kind)},
+		{"Parameters", Quoted(s.Spec.Parameters)},
+		{"State", state},
+		{"Says", Says(s)},
+		{"Findings", found},
+		{"Reached", reachedField(s)},
+		{"Origin", origin(s)},
+		{"Labels", pairs(s.Labels)},
+		{"Created", s.CreationTimestamp.UTC().Format(time.RFC3339)},
+	}
+	if at := s.Status.FinishedAt; at != nil {
+		out = append(out, Field{"Finished", at.UTC().Format(time.RFC3339)})
+		if ttl := s.Spec.TTLSecondsAfterFinished; ttl != nil {
+			out = append(out, Field{"Deleted", at.Add(time.Duration(*ttl)*time.Second).UTC().Format(time.RFC3339) + " (ttlSecondsAfterFinished)"})
+		}
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, executionv1.ConditionAdmitted); c != nil && c.Status == metav1.ConditionFalse {
+		out = append(out, Field{"Queue", c.Message})
+	}
+	return slices.DeleteFunc(out, func(x Field) bool { return x.Value == "" })
+}
+
+func reachedField(s *executionv1.Scan) string {
+	c := Reached(s)
+	switch c.Status {
+	case metav1.ConditionTrue:
+		return withReason("yes", c.Message)
+	case metav1.ConditionFalse:
+		return withReason("nothing", c.Message)
+	case metav1.ConditionUnknown:
+		return withReason("not known", c.Message)
+	}
+	return ""
+}
+
+// Annotations in which a cascade notes where a Scan comes from.
+const (
+	annotationParent = "cascading.securecodebox.io/parent-scan"
+	annotationChain  = "cascading.securecodebox.io/chain"
+)
+
+// origin is what has started a Scan; empty where a user has.
+func origin(s *executionv1.Scan) string {
+	if owner := executionv1.ScheduleOf(s); owner != nil {
+		return "run of ScheduledScan " + owner.Name
+	}
+	if parent := s.Annotations[annotationParent]; parent != "" {
+		chain := strings.Split(s.Annotations[annotationChain], ",")
+		return fmt.Sprintf("started by cascading rule %s from a finding of scan %s", chain[len(chain)-1], parent)
+	}
+	return ""
+}
+
+// Quoted joins arguments so that they can be read apart, as a shell would take them.
+func Quoted(args []string) string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		out[i] = a
+		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`|&;<>()*?[]#~{}!") {
+			out[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func pairs(m map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+m[k])
+	}
+	return strings.Join(out, ", ")
+}
+
+// categories are those of the findings, the most frequent first.
+func categories(f executionv1.FindingStats) []Field {
+	names := slices.SortedFunc(maps.Keys(f.FindingCategories), func(a, b string) int {
+		return cmp.Or(cmp.Compare(f.FindingCategories[b], f.FindingCategories[a]), strings.Compare(a, b))
+	})
+	var out []Field
+	for _, n := range names {
+		out = append(out, Field{n, strconv.FormatInt(f.FindingCategories[n], 10)})
+	}
+	return out
+}
+
+// conditionsWorthTelling are Ready, and those that say more than it and the phases do.
+func conditionsWorthTelling(s *executionv1.Scan) []metav1.Condition {
+	ready := Ready(s)
+	phase := map[string]bool{executionv1.ConditionAdmitted: true}
+	const field = executionv1.ConditionTargetReached // it is told among the fields
+	for _, pc := range phaseConditions {
+		phase[pc.condition] = true
+	}
+	var out []metav1.Condition
+	for _, c := range s.Status.Conditions {
+		if c.Type == field {
+			continue
+		}
+		plain := c.Reason == executionv1.ReasonCompleted || c.Reason == executionv1.ReasonRunning
+		if phase[c.Type] && (plain || c.Reason == ready.Reason || c.Type == executionv1.ConditionAdmitted) {
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// eventsOf are Events, the oldest first.
+func eventsOf(events []corev1.Event, now time.Time) []Event {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b corev1.Event) int { return eventTime(&a).Compare(eventTime(&b)) })
+	var out []Event
+	for i := range events {
+		e := &events[i]
+		age := Short(now.Sub(eventTime(e)))
+		if n := eventCount(e); n > 1 {
+			age = fmt.Sprintf("%s (%d times)", age, n)
+		}
+		out = append(out, Event{age, e.Type, e.Reason, termsafe.Line(e.Message)})
+	}
+	return out
+}
+
+func eventTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	default:
+		return e.CreationTimestamp.Time
+	}
+}
+
+func eventCount(e *corev1.Event) int32 {
+	if e.Series != nil {
+		return e.Series.Count
+	}
+	return e.Count
+}

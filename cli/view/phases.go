@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+)
+
+// Progress is how far a phase is.
+type Progress string
+
+const (
+	// Pending is a phase that has not begun.
+	Pending Progress = "pending"
+	// Waiting is a phase that something keeps from getting on.
+	Waiting Progress = "waiting"
+	// Running is a phase at work.
+	Running Progress = "running"
+	// Done is a phase that ended well.
+	Done Progress = "done"
+	// Failed is the phase that ended the Scan.
+	Failed Progress = "failed"
+	// Skipped is a phase that the Scan never reached.
+	Skipped Progress = "skipped"
+)
+
+// Phase is one of the phases of a Scan, or one hook.
+type Phase struct {
+	Name     string
+	Progress Progress
+	// Job is the name of its newest Job, where known; Attempts counts its Jobs.
+	Job      string
+	Attempts int
+	// Began and Ended are zero where the phase has not, or where the time is no longer known.
+	Began, Ended time.Time
+	Reason       string
+	Message      string
+}
+
+// Duration is how long a phase has taken, or takes until now; 0 where that is not known.
+func (p Phase) Duration(now time.Time) time.Duration {
+	switch {
+	case p.Began.IsZero() || p.Ended.IsZero() && p.Progress != Running && p.Progress != Waiting:
+		return 0
+	case p.Ended.IsZero():
+		return max(0, now.Sub(p.Began))
+	default:
+		return max(0, p.Ended.Sub(p.Began))
+	}
+}
+
+// phase names of the conditions, in the order in which they run.
+var phaseConditions = []struct{ name, condition string }{
+	{PhaseScanner, executionv1.ConditionScanned},
+	{PhaseParser, executionv1.ConditionParsed},
+	{PhaseHooks, executionv1.ConditionHooksCompleted},
+}
+
+// Names of the phases.
+const (
+	PhaseScanner = "scanner"
+	PhaseParser  = "parser"
+	PhaseHooks   = "hooks"
+)
+
+// Phases are scanner, parser and hooks, as the conditions of a Scan tell.
+func Phases(s *executionv1.Scan) []Phase {
+	out := make([]Phase, 0, len(phaseConditions))
+	var began time.Time
+	if s.Status.StartedAt != nil {
+		began = s.Status.StartedAt.Time
+	}
+	for _, pc := range phaseConditions {
+		p := Phase{Name: pc.name, Progress: Pending, Began: began}
+		began = time.Time{}
+		if c := meta.FindStatusCondition(s.Status.Conditions, pc.condition); c != nil {
+			p.Reason, p.Message = c.Reason, c.Message
+			p.Progress = progressOf(c)
+			if c.Status != metav1.ConditionUnknown {
+				p.Ended = c.LastTransitionTime.Time
+				began = p.Ended
+			}
+		} else {
+			p.Began = time.Time{}
+		}
+		if p.Progress == Pending && s.Settled() {
+			p.Progress = Skipped
+			if s.Status.State == executionv1.ScanStateDone {
+				p.Progress = Done // by an operator that writes no conditions
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func progressOf(c *metav1.Condition) Progress {
+	switch {
+	case c.Status == metav1.ConditionTrue:
+		return Done
+	case c.Status == metav1.ConditionFalse:
+		return Failed
+	case c.Reason == executionv1.ReasonRunning:
+		return Running
+	default:
+		return Waiting
+	}
+}
+
+// Detailed are the phases with their Jobs, and each hook as a phase of its own. Jobs
+// know the times better than conditions do.
+func Detailed(s *executionv1.Scan, jobs []batchv1.Job) []Phase {
+	phases := Phases(s)
+	out := []Phase{withJobs(phases[0], jobs, executionv1.JobTypeScanner), withJobs(phases[1], jobs, executionv1.JobTypeParser)}
+	hooks := 0
+	for _, group := range s.Status.OrderedHookStatuses {
+		for _, h := range group {
+			hooks++
+			out = append(out, hookPhase(h, jobs))
+		}
+	}
+	if hooks == 0 {
+		out = append(out, phases[2])
+	}
+	return out
+}
+
+// withJobs adds what the Jobs of a phase tell.
+func withJobs(p Phase, jobs []batchv1.Job, kinds ...string) Phase {
+	var newest *batchv1.Job
+	for i := range jobs {
+		j := &jobs[i]
+		for _, kind := range kinds {
+			if j.Labels[executionv1.LabelJobType] == kind {
+				p.Attempts++
+				if newest == nil || newest.CreationTimestamp.Before(&j.CreationTimestamp) {
+					newest = j
+				}
+			}
+		}
+	}
+	return withJob(p, newest)
+}
+
+func withJob(p Phase, j *batchv1.Job) Phase {
+	if j == nil {
+		return p
+	}
+	p.Job = j.Name
+	p.Began, p.Ended = j.CreationTimestamp.Time, JobEnd(j)
+	return p
+}
+
+// JobEnd is when a Job has ended, either way; zero while it has not.
+func JobEnd(j *batchv1.Job) time.Time {
+	for _, c := range j.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+var hookProgress = map[executionv1.HookState]Progress{
+	executionv1.HookStatePending: Pending, executionv1.HookStateInProgress: Running, executionv1.HookStateCompleted: Done,
+	executionv1.HookStateCancelled: Skipped, executionv1.HookStateFailed: Failed,
+}
+
+func hookPhase(h executionv1.HookStatus, jobs []batchv1.Job) Phase {
+	p := Phase{Name: "hook/" + h.HookName, Progress: hookProgress[h.State], Job: h.JobName, Attempts: max(1, h.Attempt)}
+	p.Message = fmt.Sprintf("%s, priority %d", h.Type, h.Priority)
+	if h.AfterFailure {
+		p.Message += ", runs since the Scan is Errored"
+	}
+	if h.State == executionv1.HookStateFailed && h.FailurePolicy == executionv1.HookIgnore {
+		p.Message += ", ignored as failurePolicy says"
+	}
+	for i := range jobs {
+		if jobs[i].Name == h.JobName {
+			return withJob(p, &jobs[i])
+		}
+	}
+	return p
+}
