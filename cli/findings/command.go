@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package findings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/cli/complete"
+	"github.com/scanyard/scanyard/cli/results"
+	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/compare"
+	"github.com/scanyard/scanyard/findings/report"
+)
+
+// findingsOptions are the flags of the command findings.
+type findingsOptions struct {
+	session *session.Session
+	client  client.WithWatch
+	reader  *results.Reader
+
+	filter  filter
+	output  output
+	reading results.Options
+	onlyNew bool
+	against string
+	failOn  string
+	// allowUnreached lets failOn pass a Scan whose scanner reached nothing.
+	allowUnreached bool
+	scan           *executionv1.Scan
+}
+
+// NewFindingsCommand is "scanyard findings".
+func NewFindingsCommand(s *session.Session) *cobra.Command {
+	o := &findingsOptions{session: s}
+	cmd := &cobra.Command{
+		Use:     "findings SCAN",
+		Aliases: []string{"finding"},
+		Short:   "Print the findings of a Scan",
+		Long: `Print the findings of a Scan, the worst first, or write them in a format for other programs.
+
+The findings are downloaded through the links in the status of the Scan. Links that have run out are
+asked for anew: that changes an annotation of the Scan, so it needs the role "edit".
+
+Formats of -o:
+  table     the worst findings, as many as --limit says
+  wide      the same with id, time and description
+  json      an array of the findings as the parser wrote them
+  jsonl     one finding per line
+  yaml      a list
+  csv       for spreadsheets; cells that would be formulas begin with an apostrophe
+  sarif     SARIF 2.1.0, for code hosts
+  junit     a test case per finding, for build servers; those of --fail-on, or of low and above, fail
+  markdown  a summary with the worst findings
+  html      one page that works by itself, with charts and filters
+
+With --new, or --against, findings are compared by their fingerprint with those of another Scan:
+the last good one of the same ScheduledScan, or else of the same target. The table
+gets a column STATE, JSON a member "comparison".
+
+A scan that has reached nothing, such as one of a host that does not answer, has no findings either: it is
+said on stderr, and in the formats sarif, junit, markdown and html.
+
+Exit codes: 0 printed, 1 errored, 2 printed, and there are findings of --fail-on or worse, 4 printed, and
+with --fail-on: the scanner reached nothing. All filters apply before --fail-on looks.`,
+		Example: `  # What is bad
+  {{program}} findings nmap-example --min-severity medium
+
+  # Let a pipeline fail on what is new and bad
+  {{program}} findings nightly-1893499200 --new --fail-on high
+
+  # For a code host, for a spreadsheet, for a browser
+  {{program}} findings trivy-shop -o sarif -O shop.sarif
+  {{program}} findings trivy-shop -o csv > shop.csv
+  {{program}} findings trivy-shop -o html -O shop.html`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: complete.First(complete.Scans(s)),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
+	}
+	o.filter.bindFlags(cmd.Flags())
+	o.output.bindFlags(cmd, append([]string{formatTable, formatWide, formatJSON, formatLines, formatYAML}, report.FormatNames()...)...)
+	o.reading.BindFlags(cmd.Flags())
+	flags := cmd.Flags()
+	flags.BoolVar(&o.onlyNew, "new", false, "only findings that the previous run, or the Scan of --against, does not have")
+	flags.StringVar(&o.against, "against", "", "compare with the findings of this `Scan`")
+	flags.StringVar(&o.failOn, "fail-on", "", "exit with code 2 if there are findings of this `severity` or a worse one")
+	flags.BoolVar(&o.allowUnreached, "allow-unreached", false, allowUnreachedUsage)
+	return cmd
+}
+
+const allowUnreachedUsage = "let --fail-on pass a scan that has reached nothing, instead of exit code 4; no error in JUnit"
+
+func (o *findingsOptions) run(cmd *cobra.Command, name string) (err error) {
+	in := report.Input{FailFrom: report.Low}
+	if o.failOn != "" {
+		if in.FailFrom, err = severityFlag("fail-on", o.failOn); err != nil {
+			return err
+		}
+	}
+	wanted, err := o.filter.compile()
+	if err == nil {
+		err = o.output.check(cmd)
+	}
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	scan, err := o.connect(ctx, name)
+	if err != nil {
+		return err
+	}
+	known, err := o.compareWith(ctx, scan)
+	if err != nil {
+		return err
+	}
+	source := o.reader.Source(scan, !o.output.isOnce())
+	defer func() { err = errors.Join(err, source.Close()) }()
+	o.scan = scan
+	in.Findings, in.Scan, in.AllowUnreached = source.Each, facts(scan), o.allowUnreached
+	if known != nil {
+		in.Comparison = known
+	}
+	in.Keep = func(e *report.Entry) bool { return (!o.onlyNew || e.State == compare.New) && wanted(e) }
+	return o.print(ctx, in)
+}
+
+// connect finds the Scan, and what is needed to read its results.
+func (o *findingsOptions) connect(ctx context.Context, name string) (scan *executionv1.Scan, err error) {
+	o.client, o.reader, scan, err = connect(ctx, o.session, o.reading, name)
+	return scan, err
+}
+
+func connect(ctx context.Context, s *session.Session, reading results.Options, name string) (client.WithWatch, *results.Reader, *executionv1.Scan, error) {
+	c, namespace, err := s.Connect()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	reader, err := results.New(s, c, reading)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	scan, err := s.Scan(ctx, c, namespace, name)
+	return c, reader, scan, err
+}
+
+// facts are what reports say of a Scan.
+func facts(s *executionv1.Scan) report.Scan {
+	return report.Scan{
+		Name: s.Name, Namespace: s.Namespace, Type: s.Spec.ScanType, Parameters: s.Spec.Parameters,
+		Started: instant(&s.CreationTimestamp), Finished: instant(s.Status.FinishedAt),
+		Reached: reached(s),
+	}
+}
+
+func reached(s *executionv1.Scan) *report.Reached {
+	c := view.Reached(s)
+	if c.Status == "" {
+		return nil
+	}
+	return &report.Reached{Status: string(c.Status), Message: c.Message}
+}
+
+func instant(at *metav1.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// print writes the findings, and judges them.
+func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
+	var counts [report.Severities]int
+	counted := func(ctx context.Context, do func(*report.Entry) error) error {
+		counts = [report.Severities]int{} // anew, since a source may be read again
+		return in.Each(ctx, func(e *report.Entry) error {
+			counts[e.Severity]++
+			return do(e)
+		})
+	}
+	var said string
+	err := o.output.write(o.session, func(out io.Writer) error {
+		if o.output.isTable() {
+			t := newTable(columnsOf(in.Comparison != nil, o.output.format == formatWide), o.output.limit)
+			err := printTable(ctx, paintless(o.session, o.output.file != ""), out, t, counted)
+			said = t.summary()
+			return err
+		}
+		format, isReport := report.FormatNamed(o.output.format)
+		switch {
+		case !isReport:
+			return printList(ctx, out, o.output.format, counted)
+		case o.output.isOnce():
+			keep := in.Keep
+			in.Keep = func(e *report.Entry) bool {
+				kept := keep(e)
+				if kept {
+					counts[e.Severity]++
+				}
+				return kept
+			}
+			return in.WriteCSV(ctx, out)
+		}
+		r, err := report.New(ctx, in)
+		if err != nil {
+			return err
+		}
+		for s := range report.Severities {
+			counts[s] = r.Count(s)
+		}
+		return r.Write(ctx, out, format)
+	})
+	if err != nil {
+		return o.session.Explain(err)
+	}
+	return o.judge(counts, said)
+}
+
+// judge says what was printed, and fails on what is bad enough.
+func (o *findingsOptions) judge(counts [report.Severities]int, said string) error {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	unreached := view.Unreached(o.scan)
+	switch doubt := view.ReachDoubt(o.scan); {
+	case unreached != "":
+		fmt.Fprintln(o.session.ErrOut, unreached)
+	case doubt != "" && o.scan.Status.Findings.Count != nil && *o.scan.Status.Findings.Count == 0:
+		fmt.Fprintln(o.session.ErrOut, doubt)
+	}
+	switch {
+	case total == 0 && (o.filter.isSet() || o.onlyNew):
+		fmt.Fprintln(o.session.ErrOut, "no findings are left by the filters")
+	case total == 0:
+		fmt.Fprintln(o.session.ErrOut, "no findings")
+	case said != "":
+		fmt.Fprintln(o.session.ErrOut, said)
+	}
+	if o.failOn == "" {
+		return nil
+	}
+	if err := failOn(o.failOn, "finding", counts); err != nil {
+		return err
+	}
+	return failUnreached(o.scan, o.allowUnreached)
+}
+
+// failUnreached ends with exit code 4 if the scanner of a Scan reached nothing.
+func failUnreached(scan *executionv1.Scan, allowed bool) error {
+	unreached := view.Unreached(scan)
+	if unreached == "" || allowed {
+		return nil
+	}
+	return session.Exit(session.CodeUnreached, fmt.Errorf("--fail-on: %s (--allow-unreached lets it pass)", unreached))
+}
+
+// failOn ends with exit code 2 if there is something as severe as that.
+func failOn(text, noun string, counts [report.Severities]int) error {
+	least, err := severityFlag("fail-on", text)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for s := report.High; s <= least; s++ {
+		bad += counts[s]
+	}
+	if bad == 0 {
+		return nil
+	}
+	return session.Exit(session.CodeThreshold, fmt.Errorf("--fail-on %s: %s of that severity or worse", strings.ToLower(least.String()), plural(bad, noun)))
+}

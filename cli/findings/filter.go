@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/report"
+)
+
+// filter is what the user wants to see.
+type filter struct {
+	severities  []string
+	minSeverity string
+	categories  []string
+	locations   []string
+	texts       []string
+}
+
+func (f *filter) bindFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.severities, "severity", nil, "only findings of these `severities`, separated by commas: high, medium, low, informational")
+	flags.StringVar(&f.minSeverity, "min-severity", "", "only findings of this `severity` or a worse one")
+	flags.StringArrayVar(&f.categories, "category", nil, "only findings of this `category`; * stands for any text; may be given several times")
+	flags.StringArrayVar(&f.locations, "location", nil, "only findings whose location contains this `text`, or matches it whole where it has a *; may be given several times")
+	flags.StringArrayVar(&f.texts, "text", nil, "only findings that contain this `text` anywhere, in letters of any case; if given several times, all of them")
+}
+
+// severityFlag reads the severity of a flag.
+func severityFlag(flag, text string) (report.Severity, error) {
+	word, err := view.ParseSeverity(text)
+	if err != nil {
+		return 0, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return report.SeverityOf(word), nil
+}
+
+// compile makes the filter that each finding passes.
+func (f *filter) compile() (func(*report.Entry) bool, error) {
+	var checks []func(*report.Entry) bool
+	if len(f.severities) > 0 {
+		var wanted [report.Severities]bool
+		for _, text := range f.severities {
+			s, err := severityFlag("severity", text)
+			if err != nil {
+				return nil, err
+			}
+			wanted[s] = true
+		}
+		checks = append(checks, func(e *report.Entry) bool { return wanted[e.Severity] })
+	}
+	if f.minSeverity != "" {
+		least, err := severityFlag("min-severity", f.minSeverity)
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, func(e *report.Entry) bool { return e.Severity <= least })
+	}
+	if patterns := lowered(f.categories); len(patterns) > 0 {
+		checks = append(checks, func(e *report.Entry) bool {
+			category := strings.ToLower(e.Category)
+			return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, category) })
+		})
+	}
+	if patterns := lowered(f.locations); len(patterns) > 0 {
+		checks = append(checks, func(e *report.Entry) bool {
+			location := strings.ToLower(e.Location)
+			return slices.ContainsFunc(patterns, func(p string) bool {
+				return strings.Contains(p, "*") && matches(p, location) || strings.Contains(location, p)
+			})
+		})
+	}
+	for _, text := range lowered(f.texts) {
+		checks = append(checks, func(e *report.Entry) bool { return says(e, text) })
+	}
+	return func(e *report.Entry) bool {
+		for _, check := range checks {
+			if !check(e) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+// isSet says whether anything is left out at all.
+func (f *filter) isSet() bool {
+	return len(f.severities)+len(f.categories)+len(f.locations)+len(f.texts) > 0 || f.minSeverity != ""
+}
+
+func lowered(texts []string) []string {
+	var out []string
+	for _, t := range texts {
+		if t != "" {
+			out = append(out, strings.ToLower(t))
+		}
+	}
+	return out
+}
+
+// matches compares a whole text with a pattern in which * means any text.
+func matches(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	if !strings.HasPrefix(text, parts[0]) {
+		return false
+	}
+	text = text[len(parts[0]):]
+	last := parts[len(parts)-1]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, rest, found := strings.Cut(text, part)
+		if !found {
+			return false
+		}
+		text = rest
+	}
+	return strings.HasSuffix(text, last)
+}
+
+// says looks for a text, in lower case, in everything that a finding says.
+func says(e *report.Entry, text string) bool {
+	if strings.EqualFold(e.ID, text) { // a part of it would be found by chance
+		return true
+	}
+	for _, part := range []string{e.Name, e.Description, e.Location, e.Category, e.Mitigation, e.OSILayer} {
+		if strings.Contains(strings.ToLower(part), text) {
+			return true
+		}
+	}
+	for _, r := range e.References {
+		if strings.Contains(strings.ToLower(r.Type+" "+r.Value), text) {
+			return true
+		}
+	}
+	return valueSays(e.Attributes, text)
+}
+
+// valueSays looks into the keys and values of attributes.
+func valueSays(v any, text string) bool {
+	switch v := v.(type) {
+	case nil:
+		return false
+	case finding.Object:
+		return slices.ContainsFunc(v, func(m finding.Member) bool {
+			return strings.Contains(strings.ToLower(m.Key), text) || valueSays(m.Value, text)
+		})
+	case []any:
+		return slices.ContainsFunc(v, func(item any) bool { return valueSays(item, text) })
+	default:
+		return strings.Contains(strings.ToLower(finding.ToString(v)), text)
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package findings
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/cli/results"
+	"github.com/scanyard/scanyard/findings/compare"
+)
+
+// pageSize is how many Scans are listed at once.
+const pageSize = 500
+
+// previousRun is the Scan that a Scan's findings are new against, as the operator tells its hooks: the last one before
+// it that went well, of the same ScheduledScan, or else of the same target; nil where there is none.
+func previousRun(ctx context.Context, c client.Client, scan *executionv1.Scan) (*executionv1.Scan, error) {
+	var ofSchedule, ofTarget *executionv1.Scan
+	schedule := executionv1.ScheduleOf(scan)
+	page := &executionv1.ScanList{}
+	for {
+		err := c.List(ctx, page, client.InNamespace(scan.Namespace), client.Limit(pageSize), client.Continue(page.Continue))
+		if err != nil {
+			return nil, fmt.Errorf("look for the previous run: %w", err)
+		}
+		for i := range page.Items {
+			run := &page.Items[i]
+			if !isGoodBefore(run, scan) {
+				continue
+			}
+			if other := executionv1.ScheduleOf(run); schedule != nil && other != nil && other.UID == schedule.UID {
+				ofSchedule = later(ofSchedule, run)
+			}
+			if isSameTarget(run, scan) {
+				ofTarget = later(ofTarget, run)
+			}
+		}
+		if page.Continue == "" {
+			return cmp.Or(ofSchedule, ofTarget), nil
+		}
+	}
+}
+
+// later is the younger of two Scans, the first of which may be nil.
+func later(known, run *executionv1.Scan) *executionv1.Scan {
+	if known != nil && !known.CreationTimestamp.Before(&run.CreationTimestamp) {
+		return known
+	}
+	return run.DeepCopy()
+}
+
+// isGoodBefore says that a Scan went well, is there to stay, and is older than another one.
+func isGoodBefore(run, scan *executionv1.Scan) bool {
+	return run.UID != scan.UID && run.Status.State == executionv1.ScanStateDone && run.DeletionTimestamp.IsZero() &&
+		run.CreationTimestamp.Before(&scan.CreationTimestamp)
+}
+
+// isSameTarget says that two Scans look at the same thing: with the same label scanyard.io/target, or else with all of
+// the spec the same that says what is looked at.
+func isSameTarget(a, b *executionv1.Scan) bool {
+	if a.Mode() != b.Mode() || a.Spec.ScanType != b.Spec.ScanType {
+		return false
+	}
+	labelA, hasA := a.Labels[executionv1.LabelTarget]
+	labelB, hasB := b.Labels[executionv1.LabelTarget]
+	if hasA || hasB {
+		return hasA == hasB && labelA == labelB
+	}
+	same := equality.Semantic.DeepEqual
+	return same(a.Spec.Parameters, b.Spec.Parameters) && same(a.Spec.Env, b.Spec.Env) && same(a.Spec.InitContainers, b.Spec.InitContainers) &&
+		same(a.Spec.Volumes, b.Spec.Volumes) && same(a.Spec.VolumeMounts, b.Spec.VolumeMounts)
+}
+
+// leanPercent is how much garbage may be made of what is kept before it is collected: marks of a million findings stay,
+// and what reading leaves behind must not be as large again.
+const leanPercent = 30
+
+// marksOf remembers 16 bytes of each finding of a Scan.
+func marksOf(ctx context.Context, source *results.Source) (marks *compare.Set, err error) {
+	debug.SetGCPercent(leanPercent)
+	marks = &compare.Set{}
+	if err := source.Each(ctx, marks.AddFinding); err != nil {
+		return nil, err
+	}
+	return marks, nil
+}
+
+// compareWith makes the comparison that --new and --against ask for; nil if they do not.
+func (o *findingsOptions) compareWith(ctx context.Context, scan *executionv1.Scan) (_ *compare.Set, err error) {
+	if !o.onlyNew && o.against == "" {
+		return nil, nil // no comparison was asked for
+	}
+	var before *executionv1.Scan
+	if o.against != "" {
+		before, err = o.session.Scan(ctx, o.client, scan.Namespace, o.against)
+	} else {
+		before, err = previousRun(ctx, o.client, scan)
+	}
+	if err != nil {
+		return nil, o.session.Explain(err)
+	}
+	if before == nil {
+		fmt.Fprintf(o.session.ErrOut, "no run before Scan %s is known, so all of its findings are new; --against names a Scan to compare with\n", scan.Name)
+		return &compare.Set{}, nil
+	}
+	if before.UID == scan.UID {
+		return nil, fmt.Errorf("--against %s is the Scan itself", o.against)
+	}
+	fmt.Fprintf(o.session.ErrOut, "compared with Scan %s\n", before.Name)
+	source := o.reader.Source(before, false)
+	defer func() { err = errors.Join(err, source.Close()) }()
+	return marksOf(ctx, source)
+}
