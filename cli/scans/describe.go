@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scans
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/cli/complete"
+	"github.com/scanyard/scanyard/cli/podlogs"
+	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/cli/termsafe"
+	"github.com/scanyard/scanyard/cli/view"
+)
+
+// NewDescribeCommand makes the command describe.
+func NewDescribeCommand(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:     "describe SCAN...",
+		Aliases: []string{"show"},
+		Short:   "Tell all about a scan, and what to do next",
+		Long: `Tell how a scan stands: its phases with their times and Jobs, its hooks, the findings by
+severity and category, conditions that say more than the phases, Events of the scan and
+of its Jobs, and what to do next.`,
+		Example:           `  {{program}} describe nmap`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: complete.Scans(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, namespace, err := s.Connect()
+			if err != nil {
+				return err
+			}
+			first := true
+			return each(args, func(name string) error {
+				scan, err := s.Scan(cmd.Context(), c, namespace, name)
+				if err != nil {
+					return err
+				}
+				facts, err := gather(cmd.Context(), c, scan)
+				if err != nil {
+					return s.Explain(err)
+				}
+				facts.Now = s.Now()
+				if !first {
+					fmt.Fprintln(s.Out)
+				}
+				first = false
+				return printDescription(s, s.Out, view.Describe(facts))
+			})
+		},
+	}
+}
+
+// gather reads what a description is made of. Jobs and Events that the user may not read
+// are left out, and it is said so.
+func gather(ctx context.Context, c client.Client, scan *executionv1.Scan) (view.Facts, error) {
+	f := view.Facts{Scan: scan}
+	var err error
+	if f.Jobs, err = podlogs.Jobs(ctx, c, scan); apierrors.IsForbidden(err) {
+		f.Withheld = append(f.Withheld, "Jobs: you may not list them; the role \"view\" allows it")
+	} else if err != nil {
+		return f, err
+	}
+	if f.Events, err = events(ctx, c, scan, f.Jobs); apierrors.IsForbidden(err) {
+		f.Withheld = append(f.Withheld, "Events: you may not list them; the role \"view\" allows it")
+	} else if err != nil {
+		return f, err
+	}
+	return f, nil
+}
+
+// events are those of a Scan and of its Jobs that warn.
+func events(ctx context.Context, c client.Client, scan *executionv1.Scan, jobs []batchv1.Job) ([]corev1.Event, error) {
+	var all []corev1.Event
+	objects := []client.Object{scan}
+	for i := range jobs {
+		objects = append(objects, &jobs[i])
+	}
+	for _, o := range objects {
+		var list corev1.EventList
+		if err := c.List(ctx, &list, client.InNamespace(scan.Namespace), client.MatchingFields{"involvedObject.uid": string(o.GetUID())}); err != nil {
+			return nil, fmt.Errorf("list Events: %w", err)
+		}
+		for i := range list.Items {
+			if o == client.Object(scan) || list.Items[i].Type == corev1.EventTypeWarning {
+				all = append(all, list.Items[i])
+			}
+		}
+	}
+	return all, nil
+}
+
+var phasePaint = map[view.Progress]session.Paint{
+	view.Waiting: session.Warn, view.Running: session.Note, view.Done: session.Good, view.Failed: session.Bad,
+	view.Pending: session.Quiet, view.Skipped: session.Quiet,
+}
+
+// printDescription prints a description in sections, empty ones left out.
+func printDescription(s *session.Session, out io.Writer, d view.Description) error {
+	p := &printer{session: s, out: out}
+	p.columns("", func(w io.Writer) {
+		for _, f := range d.Fields {
+			fmt.Fprintln(w, termsafe.Row(f.Name+":", p.paintState(f)))
+		}
+	})
+	p.columns("Phases", func(w io.Writer) {
+		for _, ph := range d.Phases {
+			fmt.Fprintln(w, termsafe.Row("  "+ph.Name, s.Paint(phasePaint[ph.Progress], fmt.Sprintf("%-7s", ph.Progress)), took(s, ph), dash(ph.Job)+tries(ph), termsafe.Line(ph.Message)))
+		}
+	})
+	p.details(d)
+	p.columns("Next", func(w io.Writer) {
+		for _, a := range d.Next {
+			if len(a.Command) == 0 {
+				fmt.Fprintf(w, "  %s\n", a.Text)
+				continue
+			}
+			fmt.Fprintln(w, termsafe.Row("  "+s.Paint(session.Note, s.Suggest(a.Command...)), a.Text))
+		}
+	})
+	if len(d.Withheld) > 0 {
+		p.columns("Not shown", func(w io.Writer) { fmt.Fprintf(w, "  %s\n", strings.Join(d.Withheld, "\n  ")) })
+	}
+	return p.err
+}
+
+// details are the sections that not every Scan has.
+func (p *printer) details(d view.Description) {
+	if len(d.Categories) > 0 {
+		p.columns("Findings by category", func(w io.Writer) {
+			for _, c := range d.Categories {
+				fmt.Fprintln(w, termsafe.Row("  "+c.Value, c.Name))
+			}
+		})
+	}
+	if len(d.Conditions) > 0 {
+		p.columns("Conditions", func(w io.Writer) {
+			for _, c := range d.Conditions {
+				fmt.Fprintln(w, termsafe.Row("  "+c.Type+"="+string(c.Status), c.Reason, termsafe.Line(c.Message)))
+			}
+		})
+	}
+	if len(d.Events) > 0 {
+		p.columns("Events", func(w io.Writer) {
+			for _, e := range d.Events {
+				fmt.Fprintln(w, termsafe.Row("  "+e.Age, e.Type, e.Reason, e.Message))
+			}
+		})
+	}
+}
+
+type printer struct {
+	session *session.Session
+	out     io.Writer
+	err     error
+}
+
+// columns prints a section with aligned columns. Colours are all of the same length, so
+// that a column in which each cell has one stays aligned.
+func (p *printer) columns(title string, rows func(io.Writer)) {
+	if title != "" {
+		fmt.Fprintf(p.out, "\n%s\n", p.session.Paint(session.Heading, title+":"))
+	}
+	var text bytes.Buffer
+	w := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	rows(w)
+	p.err = errors.Join(p.err, w.Flush())
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintln(p.out, strings.TrimRight(line, " \n"))
+	}
+}
+
+func (p *printer) paintState(f view.Field) string {
+	if f.Name != "State" {
+		return f.Value
+	}
+	paint := session.Note
+	switch {
+	case strings.HasPrefix(f.Value, string(executionv1.ScanStateDone)):
+		paint = session.Good
+	case strings.HasPrefix(f.Value, string(executionv1.ScanStateErrored)):
+		paint = session.Bad
+	}
+	return p.session.Paint(paint, f.Value)
+}
+
+func took(s *session.Session, p view.Phase) string {
+	if p.Began.IsZero() {
+		return "-"
+	}
+	return view.Short(p.Duration(s.Now()))
+}
+
+func tries(p view.Phase) string {
+	if p.Attempts > 1 {
+		return fmt.Sprintf(" (attempt %d)", p.Attempts)
+	}
+	return ""
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

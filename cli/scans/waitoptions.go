@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/cli/follow"
+	"github.com/scanyard/scanyard/cli/podlogs"
+	"github.com/scanyard/scanyard/cli/progress"
+	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/cli/termsafe"
+	"github.com/scanyard/scanyard/cli/view"
+)
+
+// waitOptions say whether and how a command waits for the end of a Scan.
+type waitOptions struct {
+	session *session.Session
+	follow  bool
+	timeout time.Duration
+	failOn  string
+	// allowUnreached lets failOn pass a Scan whose scanner reached nothing.
+	allowUnreached bool
+	quiet          bool
+	// toStderr keeps stdout free for the object that is printed at the end.
+	toStderr bool
+	// from tells whether the status is still that of an earlier run, which is not shown. Nil: there is no earlier run.
+	from func(*executionv1.Scan) (bool, error)
+}
+
+// bind adds the flags that all commands share which wait.
+func (a *waitOptions) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVarP(&a.follow, "follow", "f", false, "print the logs of every phase as they come, and wait for the end; what happens is told on stderr")
+	flags.DurationVar(&a.timeout, "timeout", 0, "with --wait: exit with code 3 after this long, such as 10m; the scan goes on (0: wait for ever)")
+	flags.StringVar(&a.failOn, "fail-on", "", "with --wait: exit with code 2 when there are findings of this severity or above: high, medium, low, informational")
+	flags.BoolVar(&a.allowUnreached, "allow-unreached", false, "let --fail-on pass a scan that has reached nothing, such as one of a host that does not answer, instead of exit code 4")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "with --wait: tell nothing but the end")
+	// Fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"high", "medium", "low", "informational"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// check reads what the flags say.
+func (a *waitOptions) check() error {
+	if a.failOn != "" {
+		severity, err := view.ParseSeverity(a.failOn)
+		if err != nil {
+			return fmt.Errorf("--fail-on: %w", err)
+		}
+		a.failOn = severity
+	}
+	if a.timeout < 0 {
+		return errors.New("--timeout must not be negative")
+	}
+	return nil
+}
+
+// isSet says whether a flag is given that is about waiting.
+func (a *waitOptions) isSet() bool { return a.follow || a.failOn != "" || a.timeout > 0 }
+
+// out is where progress goes.
+func (a *waitOptions) out() io.Writer {
+	if a.toStderr || a.follow {
+		return a.session.ErrOut
+	}
+	return a.session.Out
+}
+
+var errTimeout = errors.New("the time of --timeout is over")
+
+// run waits until the Scan has ended, prints its result, and returns the Scan as it was then,
+// with the error that gives the exit code.
+func (a *waitOptions) run(ctx context.Context, c client.WithWatch, scan *executionv1.Scan) (*executionv1.Scan, error) {
+	parent := ctx
+	if a.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, a.timeout, errTimeout)
+		defer cancel()
+	}
+	final, err := a.watch(ctx, c, scan)
+	switch {
+	case err == nil:
+		return final, a.result(final)
+	case parent.Err() != nil:
+		return nil, session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted; the scan goes on. %s", a.followUp(scan)))
+	case errors.Is(context.Cause(ctx), errTimeout):
+		return nil, session.Exit(session.CodeTimeout, fmt.Errorf("scan %s has not ended after %s; it goes on. %s", scan.Name, a.timeout, a.followUp(scan)))
+	}
+	return nil, err
+}
+
+// followUp says which commands wait for the Scan again or end it.
+func (a *waitOptions) followUp(scan *executionv1.Scan) string {
+	return fmt.Sprintf("To wait for it again: %s. To end it: %s", a.session.Suggest("wait", scan.Name), a.session.Suggest("cancel", scan.Name))
+}
+
+// watch shows the Scan until it has ended.
+func (a *waitOptions) watch(ctx context.Context, c client.WithWatch, scan *executionv1.Scan) (*executionv1.Scan, error) {
+	out := a.out()
+	if a.quiet {
+		out = io.Discard
+	}
+	reporter := progress.New(a.session, out, session.IsTerminal(out) && !a.follow)
+	show, hide := context.WithCancel(ctx)
+	drawn := make(chan struct{})
+	go func() { defer close(drawn); reporter.Run(show) }()
+	defer func() { hide(); <-drawn }()
+
+	ended, logs := make(chan struct{}), make(chan error, 1)
+	if a.follow {
+		reader := &podlogs.Reader{Client: c, Scan: scan, Session: a.session, Prefix: true, Tail: -1}
+		var err error
+		if reader.Pods, err = a.session.Clientset(); err != nil {
+			return nil, err
+		}
+		go func() { logs <- reader.Follow(ctx, ended) }()
+	} else {
+		logs <- nil
+	}
+	final, err := a.untilSettled(ctx, c, scan, reporter)
+	close(ended)
+	return final, errors.Join(err, <-logs)
+}
+
+func (a *waitOptions) untilSettled(ctx context.Context, c client.WithWatch, scan *executionv1.Scan, reporter *progress.Reporter) (*executionv1.Scan, error) {
+	feed := follow.Of[*executionv1.Scan](c, &executionv1.ScanList{}, client.InNamespace(scan.Namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", scan.Name)})
+	feed.Away = reporter.Away
+	var final *executionv1.Scan
+	gone := fmt.Errorf("scan %s was deleted before its end", scan.Name)
+	err := feed.Run(ctx, func(now *executionv1.Scan, there bool) (bool, error) {
+		if now.UID != scan.UID {
+			return false, nil // another one of that name
+		}
+		if !there {
+			return true, gone
+		}
+		if a.from != nil {
+			if taken, err := a.from(now); !taken || err != nil {
+				return err != nil, err
+			}
+		}
+		reporter.Update(now)
+		final = now
+		return now.Settled(), nil
+	}, func(all []*executionv1.Scan) (bool, error) {
+		if !hasUID(all, scan.UID) {
+			return true, gone
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return final, nil
+}
+
+func hasUID(all []*executionv1.Scan, uid types.UID) bool {
+	for _, s := range all {
+		if s.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// result prints the result of a Scan, and returns the error with its exit code.
+func (a *waitOptions) result(scan *executionv1.Scan) error {
+	s := a.session
+	if scan.Status.State == executionv1.ScanStateErrored {
+		err := fmt.Errorf("scan %s is Errored: %s\nMore: %s", scan.Name, termsafe.Line(view.Says(scan)), s.Suggest("describe", scan.Name))
+		return session.Exit(session.CodeErrored, err)
+	}
+	took := ""
+	if d := view.Lifetime(scan, s.Now()); d > 0 {
+		took = " after " + view.Short(d)
+	}
+	fmt.Fprintf(a.out(), "scan %s is Done%s: %s\n", scan.Name, took, view.Outcome(scan))
+	if scan.Status.Findings.Count != nil && *scan.Status.Findings.Count > 0 {
+		fmt.Fprintf(a.out(), "See them: %s\n", s.Paint(session.Note, s.Suggest("findings", scan.Name)))
+	}
+	if a.failOn == "" {
+		return nil
+	}
+	if n := view.AtOrAbove(scan.Status.Findings, a.failOn); n > 0 {
+		return session.Exit(session.CodeThreshold, fmt.Errorf("scan %s has %s of severity %s or above (--fail-on)", scan.Name, view.Plural(n, "finding"), a.failOn))
+	}
+	if unreached := view.Unreached(scan); unreached != "" && !a.allowUnreached {
+		return session.Exit(session.CodeUnreached, fmt.Errorf("scan %s: %s (--fail-on; --allow-unreached lets it pass)", scan.Name, unreached))
+	}
+	return nil
+}
