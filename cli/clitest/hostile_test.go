@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	wgpolicyv1alpha2 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
+	"github.com/scanyard/scanyard/cli"
+	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/tests/testcluster"
+)
+
+var cluster *testcluster.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
+}
+
+// hostile sets the title, hides what follows, ends in C1 and turns the direction of writing. Its first words tell that a
+// command has printed it.
+const hostile = "PWN\x1b]0;title\x07\x1b[31;7mred\u009b2J\u0085\u202Etxt.exe\u2066\u200f\u061c\x7f\x08\rover"
+
+// ours are the sequences that the command line makes itself.
+var ours = func() []string {
+	all := []string{"\x1b[0m", "\r\x1b[K", "\x1b[J"}
+	for _, p := range []session.Paint{session.Good, session.Bad, session.Warn, session.Note, session.Quiet, session.Heading} {
+		all = append(all, string(p))
+	}
+	for up := range 20 {
+		all = append(all, fmt.Sprintf("\x1b[%dA", up+1))
+	}
+	return all
+}()
+
+// active returns what a terminal would act upon in an output.
+func active(text string) []string {
+	for _, sequence := range ours {
+		text = strings.ReplaceAll(text, sequence, "")
+	}
+	text = strings.ReplaceAll(text, "\r\n", "\n") // as CSV ends its lines
+	var found []string
+	for i, c := range text {
+		switch {
+		case c == '\n', c == '\t':
+		case c < ' ', c >= 0x7f && c <= 0x9f, c == 0x061c, c == 0x200e, c == 0x200f, c >= 0x202a && c <= 0x202e, c >= 0x2066 && c <= 0x2069:
+			found = append(found, fmt.Sprintf("%q in %q", c, text[max(0, i-20):min(len(text), i+20)]))
+		}
+	}
+	return found
+}
+
+// hostileWorld has objects whose every text that takes one is hostile.
+func hostileWorld(t *testing.T) *World {
+	t.Helper()
+	w := New(t, cluster)
+	w.Now = time.Now
+	create := func(o client.Object) {
+		t.Helper()
+		if err := w.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	object := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: w.Namespace, Name: name} }
+	finding := map[string]any{
+		"id": "49bf7fd3-8512-4d73-a28f-608e493cd726", "name": hostile, "category": hostile, "severity": "HIGH", "location": "https://" + hostile,
+		"description": hostile, "osi_layer": hostile, "mitigation": hostile, "attributes": map[string]any{"hostname": hostile, hostile: hostile},
+	}
+	findings, err := json.Marshal([]any{finding})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taint := func(s *executionv1.Scan) {
+		count := int64(1)
+		s.Annotations = map[string]string{"cascading.securecodebox.io/parent-scan": hostile, "cascading.securecodebox.io/chain": hostile}
+		s.Spec.Parameters = []string{hostile, "-x" + hostile}
+		s.Spec.ScanType = hostile
+		s.Status.ErrorDescription = hostile
+		s.Status.RawResultType = hostile
+		s.Status.Findings = executionv1.FindingStats{Count: &count, FindingCategories: map[string]int64{hostile: 1}}
+		s.Status.OrderedHookStatuses = [][]executionv1.HookStatus{{{HookName: hostile, JobName: hostile, State: executionv1.HookStateFailed, Type: executionv1.ReadOnly}}}
+		for i := range s.Status.Conditions {
+			s.Status.Conditions[i].Message = hostile
+		}
+		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{Type: executionv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Completed", Message: hostile})
+	}
+	for _, name := range []string{"done", "before"} {
+		w.Scan(name, findings, []byte(hostile), taint)
+	}
+	w.Scan("errored", findings, []byte(hostile), taint, func(s *executionv1.Scan) { s.Status.State = executionv1.ScanStateErrored })
+	w.Scan("refused", findings, []byte(hostile), taint, func(s *executionv1.Scan) { Answered(s, metav1.ConditionFalse, "Refused", hostile) })
+	w.Scan("queued", nil, nil, taint, func(s *executionv1.Scan) {
+		s.Status.State = executionv1.ScanStateNew
+		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{Type: executionv1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: executionv1.ReasonNamespaceLimit, Message: hostile})
+	})
+	for _, name := range []string{"held", "cancelled", "doomed"} {
+		w.Scan(name, nil, nil, taint, func(s *executionv1.Scan) { s.Status.State = executionv1.ScanStateScanning })
+	}
+	done := &executionv1.Scan{}
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: w.Namespace, Name: "done"}, done); err != nil {
+		t.Fatal(err)
+	}
+	create(&corev1.Event{
+		ObjectMeta: object("told"), Reason: hostile, Message: hostile, Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: hostile},
+		InvolvedObject: corev1.ObjectReference{Kind: "Scan", Namespace: w.Namespace, Name: "done", UID: done.UID},
+	})
+	create(&executionv1.ScheduledScan{ObjectMeta: object("nightly"), Spec: executionv1.ScheduledScanSpec{Schedule: "0 3 * * *", ScanSpec: &executionv1.ScanSpec{ScanType: hostile, Parameters: []string{hostile}}}})
+	local := &executionv1.ScanType{ObjectMeta: object("local"), Spec: executionv1.ScanTypeSpec{ExtractResults: executionv1.ExtractResults{Type: hostile, Location: "/home/securecodebox/x"}}}
+	local.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "local", Image: hostile}}}
+	create(local)
+	if err := cluster.InstallReportCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := wgpolicyv1alpha2.AddToScheme(w.Client.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	create(&wgpolicyv1alpha2.PolicyReport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "shop", Annotations: map[string]string{"says": hostile}},
+		Scope:      &corev1.ObjectReference{Kind: hostile, Name: hostile}, Summary: &wgpolicyv1alpha2.PolicyReportSummary{Fail: new(int64(7))},
+		Results: []wgpolicyv1alpha2.PolicyReportResult{{Policy: hostile, Rule: hostile, Category: hostile, Source: hostile, Message: hostile, Result: wgpolicyv1alpha2.ResultFail, Properties: map[string]string{"x": hostile}}},
+	})
+	setting := &settingsv1alpha1.ScanSetting{ObjectMeta: object(settingsv1alpha1.Name)}
+	create(setting)
+	setting.Status.Conditions = []metav1.Condition{{Type: settingsv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Refused", Message: hostile, LastTransitionTime: metav1.Now()}}
+	if err := w.Client.Status().Update(t.Context(), setting); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// hostileCalls are calls of every command, by its path. Those that print data byte for byte to pipes are marked so: a
+// terminal gets them guarded.
+func hostileCalls(t *testing.T) map[string][]string {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte(hostile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bundle := filepath.Join(t.TempDir(), "bundle")
+	return map[string][]string{
+		"scan":            {"scan " + hostile, "scan local --name fresh -- " + hostile, "scan local --timeout 1ms", "scan --from " + config, "scan local --name done"},
+		"wait":            {"wait done --fail-on high", "wait errored", "wait queued --timeout 10ms", "wait " + hostile},
+		"trigger":         {"trigger nightly --wait --timeout 10ms", "trigger " + hostile},
+		"get":             {"get", "get -o wide", "get done --show-labels", "get schedules -o wide", "get types -o wide", "get hooks", "get done -o json", "get done -o yaml", "get -o name", "get " + hostile, "get done -o jsonpath={.spec.parameters}"},
+		"describe":        {"describe done errored refused queued held", "describe " + hostile},
+		"logs":            {"logs done", "logs " + hostile},
+		"findings":        {"findings done", "findings done -o wide", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o csv", "findings done -o markdown", "findings done -o sarif", "findings done -o junit", "findings done -o html", "findings " + hostile},
+		"raw":             {"raw done", "raw queued --patience 1ms"},
+		"diff":            {"diff done before", "diff done before --all -o wide", "diff done before --all -o json", "diff " + hostile + " done"},
+		"tree":            {"tree", "tree done", "tree -o json", "tree -o yaml", "tree " + hostile},
+		"cascade":         {"cascade"},
+		"cascade explain": {"cascade explain --scan done", "cascade explain --scan done -o json", "cascade explain --scan " + hostile},
+		"queue":           {"queue", "queue -o wide", "queue -A"},
+		"suspend":         {"suspend held", "suspend " + hostile},
+		"resume":          {"resume held", "resume " + hostile},
+		"cancel":          {"cancel cancelled", "cancel done", "cancel " + hostile},
+		"retry":           {"retry refused scanner --timeout 1ms", "retry done hook/x", "retry " + hostile},
+		"delete":          {"delete doomed --wait=false", "delete " + hostile},
+		"doctor":          {"doctor"},
+		"support-bundle":  {"support-bundle -O " + bundle, "support-bundle -O " + bundle + " --scan " + hostile},
+		"settings":        {"settings", "settings -o yaml", "settings -o json"},
+		"discover":        {"discover --dry-run --config " + config},
+		"reports get":     {"reports get polr", "reports get polr -A", "reports get polr -o wide", "reports get polr shop -o yaml", "reports get polr shop -o json", "reports get polr -o name", "reports get " + hostile, "reports get polr " + hostile},
+		"reports create":  {"reports create -f " + config, "reports create -f " + hostile},
+		"reports apply":   {"reports apply -f " + config, "reports apply -f " + hostile},
+		"reports patch":   {"reports patch polr shop -p " + hostile, "reports patch polr " + hostile + " -p {}"},
+		"reports delete":  {"reports delete polr " + hostile},
+		"reports query":   {"reports query " + hostile, "reports query --since " + hostile},
+		"reports lint":    {"reports lint", "reports lint " + hostile},
+		"version":         {"version"},
+		"options":         {"options"},
+		"help":            {"help", "help " + hostile},
+		"completion bash": {"completion bash"}, "completion zsh": {"completion zsh"},
+		"completion fish": {"completion fish"}, "completion powershell": {"completion powershell"},
+	}
+}
+
+// leaves are the paths of all commands that do something.
+func leaves(c *cobra.Command, path []string) []string {
+	var all []string
+	if c.Runnable() && len(path) > 0 {
+		all = append(all, strings.Join(path, " "))
+	}
+	for _, child := range c.Commands() {
+		all = append(all, leaves(child, append(slices.Clone(path), child.Name()))...)
+	}
+	return all
+}
+
+// TestHostileTextMeansNothingToATerminal runs every command on objects full of escape sequences, on a terminal and into
+// a pipe. What may reach a pipe byte for byte is data: results, objects as JSON and YAML, logs.
+func TestHostileTextMeansNothingToATerminal(t *testing.T) {
+	w := hostileWorld(t)
+	calls := hostileCalls(t)
+	s, err := session.New(session.Options{Streams: genericiooptions.IOStreams{}, Getenv: func(string) string { return "" }, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := cli.NewCommand(s)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, path := range leaves(root, nil) {
+		if len(calls[path]) == 0 {
+			t.Errorf("the command %q has no call in this test", path)
+		}
+	}
+	data := []string{"raw done", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o sarif", "findings done -o junit", "findings done -o html", "get done -o json", "get done -o yaml", "get done -o jsonpath={.spec.parameters}", "diff done before --all -o json", "tree -o json", "tree -o yaml", "cascade explain --scan done -o json", "settings -o yaml", "settings -o json", "reports get polr shop -o yaml", "reports get polr shop -o json"}
+	for _, terminal := range []bool{true, false} {
+		w.Color, w.Live = terminal, terminal
+		printed := 0
+		for _, call := range slices.Sorted(func(yield func(string) bool) {
+			for _, each := range calls {
+				for _, one := range each {
+					if !yield(one) {
+						return
+					}
+				}
+			}
+		}) {
+			got := w.Run(strings.Split(call, " ")...)
+			if strings.Contains(got.Out+got.Err, "unknown flag") || strings.Contains(got.Err, "unknown shorthand") {
+				t.Errorf("%q is no call: %s", call, got.Err)
+			}
+			if strings.Contains(got.Out+got.Err, "PWN") {
+				printed++
+			}
+			found := active(got.Err)
+			if terminal || !slices.Contains(data, call) {
+				found = append(found, active(got.Out)...)
+			}
+			if len(found) > 0 {
+				t.Errorf("%q (terminal %v) prints %s", call, terminal, strings.Join(found, "; "))
+			}
+		}
+		if printed < 30 {
+			t.Errorf("only %d calls have printed hostile text", printed)
+		}
+	}
+}
