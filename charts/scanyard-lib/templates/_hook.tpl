@@ -13,7 +13,7 @@ One ScanCompletionHook. Takes
 {{- $values := .root.Values.hook }}
 {{- include "scanyard-lib.refuseUnknown" (dict "root" .root "blocks" (merge (dict
       "clusterWide" list "executionNamespace" list "fullnameOverride" list "imagePullSecrets" list
-      "hook" (list "image" "labels" "priority" "failurePolicy" "runOn" "ttlSecondsAfterFinished" "serviceAccountName" "nodeSelector" "affinity" "tolerations"
+      "hook" (list "image" "scanAccess" "labels" "priority" "failurePolicy" "runOn" "ttlSecondsAfterFinished" "serviceAccountName" "nodeSelector" "affinity" "tolerations"
         "resources" "extraVolumes" "extraVolumeMounts" "env" "authentication"))
       (.values | default dict))) }}
 {{- include "scanyard-lib.refuseExecutionNamespace" .root }}
@@ -36,6 +36,7 @@ spec:
   executionNamespace: {{ . }}
   {{- end }}
   {{- include "scanyard-lib.image" (dict "image" $values.image "tag" .root.Chart.Version) | nindent 2 }}
+  {{- include "scanyard-lib.scanAccess" (dict "block" $values "own" "scanyard/hook") | nindent 2 }}
   {{- with .root.Values.imagePullSecrets }}
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}

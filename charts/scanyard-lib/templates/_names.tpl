@@ -44,6 +44,16 @@ imagePullPolicy: {{ . }}
 {{- end }}
 {{- end }}
 
+{{/*
+How an image learns of its Scan. Takes
+  block   a block of the values {image, scanAccess}
+  own     how the repository of our own image ends, wherever it is mirrored: that one needs no access to the API
+*/}}
+{{- define "scanyard-lib.scanAccess" -}}
+{{- $ours := hasSuffix (printf "/%s" .own) (printf "/%s" .block.image.repository) -}}
+scanAccess: {{ .block.scanAccess | default (ternary "Handover" "API" $ours) }}
+{{- end }}
+
 {{/* Those of the given keys of a values block that are set, as they are. Null, empty lists and empty maps are left out. */}}
 {{- define "scanyard-lib.set" -}}
 {{- $block := .block }}

@@ -10,7 +10,7 @@ what scanyard-lib.scanType, .parseDefinition and .cascadingRules take, and
 {{- $ := . }}
 {{- include "scanyard-lib.refuseUnknown" (dict "root" .root "blocks" (merge (dict
       "clusterWide" list "imagePullSecrets" list "cascadingRules" (list "enabled")
-      "parser" (list "enabled" "image" "ttlSecondsAfterFinished" "env" "scopeLimiterAliases" "nodeSelector" "affinity" "tolerations" "resources")
+      "parser" (list "enabled" "image" "scanAccess" "ttlSecondsAfterFinished" "env" "scopeLimiterAliases" "nodeSelector" "affinity" "tolerations" "resources")
       "scanner" (list "image" "nameAppend" "ttlSecondsAfterFinished" "activeDeadlineSeconds" "backoffLimit" "resources" "env" "envFrom"
         "extraVolumes" "extraVolumeMounts" "extraContainers" "nodeSelector" "affinity" "tolerations" "podSecurityContext" "securityContext" "suspend"))
       (.values | default dict))) }}
@@ -101,6 +101,7 @@ One ParseDefinition. Takes
 {{- include "scanyard-lib.head" (dict "root" .root "group" "execution" "kind" "ParseDefinition" "name" .resultType) }}
 spec:
   {{- include "scanyard-lib.image" (dict "image" $parser.image "tag" .root.Chart.Version) | nindent 2 }}
+  {{- include "scanyard-lib.scanAccess" (dict "block" $parser "own" "scanyard/parser") | nindent 2 }}
   {{- with .root.Values.imagePullSecrets }}
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}

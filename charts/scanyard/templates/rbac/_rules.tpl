@@ -7,6 +7,7 @@ scan pods it has to hold itself (marked G).
   rule                                      why
   events                                    tells users what happened to a Scan
   pods                             G        sees images that cannot be pulled and pods that find no node; lurkers get pods
+  pods/log                         G        lurkers keep the end of the scanner's log; the operator itself reads none
   serviceaccounts, roles, rolebindings      makes lurker, the accounts of single Scans, and what an executionNamespace
                                             needs, and removes the latter two
   jobs                                      runs scanners, parsers and hooks
@@ -28,6 +29,9 @@ scan pods it has to hold itself (marked G).
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [create, delete, get]
