@@ -1,0 +1,196 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Renders every chart in several ways and compares the outcome with internal/golden/. With --update it writes internal/golden/ instead.
+# Then it tries what the charts must refuse, and looks for the words of the advice. CHARTS and USERS come from the
+# Makefile: all charts, and those that are built on the library.
+set -eu
+cd "$(dirname "$0")/../.."
+helm=${HELM:-helm}
+failed=0
+
+render() { # name chart flags...
+	name=$1 chart=$2
+	shift 2
+	rendered="$rendered $name"
+	out=$("$helm" template demo "$chart" --namespace team "$@") || { echo "FAIL $name: does not render"; failed=1; return; }
+	if [ "${update:-}" ]; then
+		printf '%s\n' "$out" >"internal/golden/$name.yaml"
+	elif printf '%s\n' "$out" | diff -u "internal/golden/$name.yaml" -; then
+		echo "ok   $name"
+	else
+		echo "FAIL $name: differs from internal/golden/$name.yaml"
+		failed=1
+	fi
+}
+
+refuse() { # words chart flags...
+	words=$1 chart=$2
+	shift 2
+	if out=$("$helm" template demo "$chart" --namespace team "$@" 2>&1); then
+		echo "FAIL $chart $*: is not refused"
+		failed=1
+	elif printf '%s' "$out" | grep -qF -- "$words"; then
+		echo "ok   refused: $chart $*"
+	else
+		printf 'FAIL %s %s: no word of "%s" in:\n%s\n' "$chart" "$*" "$words" "$out"
+		failed=1
+	fi
+}
+
+notes() { # words chart flags...
+	words=$1 chart=$2
+	shift 2
+	if out=$("$helm" install demo "$chart" --namespace team --dry-run=client "$@" 2>&1) && printf '%s' "$out" | sed '1,/^NOTES:/d' | grep -qF -- "$words"; then
+		echo "ok   notes: $chart $*"
+	else
+		printf 'FAIL notes of %s %s: no word of "%s" in:\n%s\n' "$chart" "$*" "$words" "$out"
+		failed=1
+	fi
+}
+
+[ "${1:-}" != --update ] || update=1
+rendered=
+
+# Every chart as it comes, and for all namespaces.
+for chart in $USERS; do
+	render "$chart" "$chart"
+	render "$chart-cluster" "$chart" --set clusterWide=true
+done
+
+# The operator's chart. What Kubernetes 1.36 serves, Helm does not suppose by itself.
+mutating=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy
+password='minio.auth.rootPassword=not-a-secret'
+render scanyard scanyard --set "$password" --api-versions "$mutating"
+render scanyard-s3 scanyard --set minio.enabled=false,s3.enabled=true,s3.port=9000,s3.region=eu-central-1,s3.pathStyle=false \
+	--set customCACertificate.existingCertificate=ca --set-string 's3.urlTemplate=scans/{{ .Scan.UID }}/{{ .Filename }}'
+render scanyard-aws scanyard --api-versions "$mutating" --set scanPolicy.enabled=false,statusPolicy.enabled=false,minio.enabled=false,s3.authType=aws-iam,s3.endpoint=s3.amazonaws.com
+render scanyard-full scanyard --set "$password" --set replicas=2,networkPolicy.enabled=true,metrics.serviceMonitor.enabled=true,metrics.authentication=true \
+	--set uploadEndpoint.enabled=false,rbac.userRoles.prefix=scanyard-,rbac.userRoles.aggregate=false,clusterDomain=corp.example \
+	--set 'podLabels.team=sec,podAnnotations.note=x,priorityClassName=high,tolerations[0].operator=Exists,extraArgs[0]=--zap-log-level=1,scanQuota.namespaces={team-a,team-b}' \
+	--api-versions "$mutating" --set 'serviceAccount.name=mine,statusPolicy.exempt={system:serviceaccount:old:operator,system:serviceaccount:velero:*}'
+
+render scanyard-scoped scanyard --set minio.enabled=false --set 'watchNamespaces={team-a,team-b},access.perScan=false,scanPolicy.enabled=true,rbac.clusterKinds.readable=false' --api-versions "$mutating"
+render scanyard-policies scanyard --set "$password,networkPolicy.enabled=true,networkPolicy.scanPods.namespaces={team-a},scanPolicy.mode=always,scanPolicy.templates=false" \
+	--set 'scanPolicy.namespaceSelector.matchLabels.tier=strict,scanPolicy.secrets={scan-*,login},scanPolicy.serviceAccounts={trivy-k8s},scanPolicy.validationActions={Warn,Audit}' \
+	--set 'networkPolicy.scanPods.apiServer.to[0].ipBlock.cidr=10.0.0.1/32,networkPolicy.scanPods.hookEgress[0].to[0].ipBlock.cidr=203.0.113.7/32,networkPolicy.scanPods.hookEgress[0].ports[0].port=443'
+render scanyard-scoped-tokens scanyard --set minio.enabled=false --set 'watchNamespaces={team-a},uploadEndpoint.tokenReviews=true,networkPolicy.scanPods.namespaces={team-a},networkPolicy.scanPods.storage[0].ipBlock.cidr=198.51.100.0/24'
+
+# Cascading rules of every chart that has some. What ffuf's rule reads is in no namespace but its own.
+for folder in */cascading-rules; do
+	chart=${folder%/*}
+	render "$chart-rules" "$chart" --set cascadingRules.enabled=true
+	[ "$chart" = ffuf ] || render "$chart-rules-cluster" "$chart" --set cascadingRules.enabled=true,clusterWide=true
+done
+
+# Every value that all scanners share, once, and what is particular to one.
+render nmap-full nmap --set scanner.nameAppend=-privileged,scanner.activeDeadlineSeconds=3600,scanner.ttlSecondsAfterFinished=0,scanner.suspend=true \
+	--set 'imagePullSecrets[0].name=pull,scanner.env[0].name=A,scanner.env[0].value=b,scanner.extraVolumes[0].name=v' \
+	--set 'scanner.extraVolumes[0].configMap.name=c,scanner.extraVolumeMounts[0].name=v,scanner.extraVolumeMounts[0].mountPath=/v' \
+	--set 'scanner.extraContainers[0].name=side,scanner.extraContainers[0].image=x,scanner.podSecurityContext.fsGroup=1' \
+	--set 'scanner.envFrom[0].secretRef.name=s,scanner.nodeSelector.arch=amd64,scanner.tolerations[0].operator=Exists,scanner.resources.limits.memory=1Gi' \
+	--set 'scanner.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone,parser.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone,parser.nodeSelector.arch=arm64,parser.env[0].name=A,parser.env[0].value=b' \
+	--set parser.image.repository=docker.io/securecodebox/parser-nmap,parser.image.tag=5.8.0,parser.ttlSecondsAfterFinished=60,parser.resources.limits.cpu=1 \
+	--set 'parser.tolerations[0].operator=Exists,parser.scopeLimiterAliases.domain=x'
+digest=sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+render nmap-digest nmap --set "scanner.image.tag=7.97@$digest,parser.image.tag=0.1.0@$digest"
+render nmap-second nmap --set scanner.nameAppend=-privileged,parser.enabled=false
+render ncrack-encrypted ncrack --set encryptPasswords.existingSecret=public-key,encryptPasswords.key=age.pub
+render nuclei-no-cache nuclei --set nucleiTemplateCache.enabled=false
+render nuclei-upgrade nuclei --is-upgrade --set 'nucleiTemplateCache.storageClassName=nfs,nucleiTemplateCache.accessMode={ReadWriteMany}'
+render screenshooter-env screenshooter --set-string 'scanner.env[0].name=MOZ_HEADLESS,scanner.env[0].value=0,scanner.env[1].name=LANG,scanner.env[1].value=C.UTF-8'
+render subfinder-domain subfinder --set includeTargetDomain=true \
+	--set 'scanner.extraVolumes[0].name=subfinder-config,scanner.extraVolumes[0].secret.secretName=subfinder' \
+	--set 'scanner.extraVolumeMounts[0].name=subfinder-config,scanner.extraVolumeMounts[0].mountPath=/.config/subfinder/'
+render trivy-full trivy --set createAutoDiscoveryScanType=true,k8sScanScope=cluster,trivyDatabaseCache.replicas=2,trivyDatabaseCache.cacheStorageLimit=2Gi
+render trivy-no-server trivy --set trivyDatabaseCache.enabled=false
+render trivy-cluster-k8s trivy --set 'clusterWide=true,k8sScanScope=cluster,createAutoDiscoveryScanType=true,serviceAccountNamespaces={team-a,team-b}'
+render zap-automation-framework-full zap-automation-framework --set 'scanner.backoffLimit=1,scanner.envFrom[0].secretRef.name=login'
+render cascading-scans-account cascading-scans --set hook.serviceAccountName=mine
+render finding-post-processing-rules finding-post-processing --set 'rules[0].matches.anyOf[0].category=Open Port,rules[0].override.severity=HIGH'
+render persistence-reports-full persistence-reports --set clusterWide=true,group=openreports.io,chunkResults=500,minSeverity=LOW,informationalResult=pass,zeroFindings=false,keepReports=true,historyPerSchedule=3
+render persistence-elastic-full persistence-elastic --set clusterWide=true,executionNamespace=team,indexAppendNamespace=false,authentication.apiKeySecret=a,authentication.userSecret=b,batchSize=500,refresh=false,mappings=opensearch
+render persistence-azure-monitor-ingestion persistence-azure-monitor --set monitor.ingestion.endpoint=https://x.example,monitor.ingestion.rule=dcr-1,monitor.ingestion.stream=Custom-F
+render notification-execution notification --set clusterWide=true,executionNamespace=team,hook.runOn=Always,customTemplateMap.exists=true,customTemplateMap.name=mine \
+	--set 'hook.extraVolumes[0].name=v,hook.extraVolumes[0].secret.secretName=s,hook.extraVolumeMounts[0].name=v,hook.extraVolumeMounts[0].mountPath=/v'
+render persistence-defectdojo-full persistence-defectdojo --set clusterWide=true,executionNamespace=team,defectdojo.syncFindingsBack=false,defectdojo.lowPrivilegedMode=true,defectdojo.authentication.userSecret=a,defectdojo.authentication.apiKeyKey=b
+render persistence-static-report-full persistence-static-report --set 'clusterWide=true,executionNamespace=team,report.formats={html,csv},report.title=Shop,report.maxFindings=100000,report.junitSeverity=HIGH,hook.ttlSecondsAfterFinished=1000000'
+render generic-webhook-execution generic-webhook --set clusterWide=true,executionNamespace=team,hook.priority=3,hook.labels.tier=one \
+	--set 'hook.env[0].name=A,hook.env[0].valueFrom.configMapKeyRef.name=b,hook.env[0].valueFrom.configMapKeyRef.key=c'
+
+# The auto-discovery of Kubernetes, as it comes and with all that it can look at.
+render auto-discovery-kubernetes auto-discovery-kubernetes
+render auto-discovery-kubernetes-full auto-discovery-kubernetes --set replicas=2,fullnameOverride=discovery,serviceAccount.name=finder,image.tag=v1,pullSecretExtractor.image.tag=v2 \
+	--set config.containerAutoDiscovery.enabled=true,config.ingressAutoDiscovery.enabled=true,config.gatewayAutoDiscovery.enabled=true,config.metrics.bindAddress=127.0.0.1:9090 \
+	--set 'podLabels.team=sec,podAnnotations.note=x,tolerations[0].operator=Exists,nodeSelector.arch=amd64,imagePullSecrets[0].name=pull,extraArgs[0]=--zap-log-level=1'
+
+# Auto-discovery for AWS.
+queue='config.aws.queueUrl=https://sqs.eu-central-1.amazonaws.com/123456789012/ecs-events'
+render auto-discovery-cloud-aws auto-discovery-cloud-aws --set "$queue"
+render auto-discovery-cloud-aws-full auto-discovery-cloud-aws --set "$queue,fullnameOverride=ecs,replicas=2,config.kubernetes.namespace=scans,config.aws.sync.enabled=true,config.leaderElection.resourceName=mine" \
+	--set 'config.aws.sync.clusters={arn:aws:ecs:eu-central-1:123456789012:cluster/shop},imagePullSecrets[0].name=pull,image.tag=v1,extraArgs={--zap-log-level=1},extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy' \
+	--set 'serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::123456789012:role/discovery,podLabels.tier=one,podAnnotations.note=x,nodeSelector.arch=amd64,tolerations[0].operator=Exists' --set-string config.metrics.bindAddress=0 \
+	--set 'awsAuthentication.userSecret=keys,affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone'
+
+for file in internal/golden/*.yaml; do
+	name=$(basename "$file" .yaml)
+	case " $rendered " in
+	*" $name "*) ;;
+	*) if [ "${update:-}" ]; then rm "$file"; else echo "FAIL $file: nothing renders it"; failed=1; fi ;;
+	esac
+done
+[ "${update:-}" ] && { echo 'internal/golden/ is rewritten'; exit 0; }
+
+refuse 'one namespace only' nmap --set 'clusterWide=true,scanner.extraVolumes[0].name=v,scanner.extraVolumes[0].configMap.name=c'
+refuse 'one namespace only' nmap --set 'clusterWide=true,scanner.extraVolumes[0].name=v,scanner.extraVolumes[0].projected.sources[0].configMap.name=c'
+refuse 'one namespace only' nmap --set 'clusterWide=true,scanner.envFrom[0].configMapRef.name=c'
+refuse 'parser.env' gitleaks --set 'clusterWide=true,parser.env[0].name=A,parser.env[0].valueFrom.configMapKeyRef.name=c'
+refuse 'the rule ffuf-http reads a ConfigMap' ffuf --set clusterWide=true,cascadingRules.enabled=true
+refuse 'nucleiTemplateCache.enabled=false' nuclei --set clusterWide=true,nucleiTemplateCache.enabled=true
+refuse 'serviceAccountNamespaces={team-a,team-b}' trivy --set clusterWide=true,createAutoDiscoveryScanType=true
+refuse 'k8sScanScope is world' trivy --set k8sScanScope=world
+refuse 'did you mean scanner.extraVolumes?' nmap --set 'scanner.extraVolume[0].name=v'
+refuse 'did you mean cascadingRules?' nmap --set cascadingrules.enabled=true
+refuse 'did you mean parser.image?' nmap --set parser.imagge.tag=1
+refuse 'scanner.foo is not a value of the chart nmap' nmap --set scanner.foo=1
+refuse 'did you mean trivyDatabaseCache.replicas?' trivy --set trivyDatabaseCache.repilcas=2
+refuse 'Reports are of wgpolicyk8s.io' persistence-reports --set group=example.com
+refuse 'brings no Elasticsearch' persistence-elastic --set externalElasticStack.enabled=false
+refuse '--set executionNamespace=team' notification --set clusterWide=true,customTemplateMap.exists=true
+refuse 'did you mean notificationChannels?' notification --set notificationChannel=x
+refuse 'defectdojo.syncMode is both' persistence-defectdojo --set defectdojo.syncMode=both
+refuse 'report.formats holds "pdf"' persistence-static-report --set 'report.formats={html,pdf}'
+refuse 'report.formats is empty' persistence-static-report --set-json 'report.formats=[]'
+refuse 'did you mean hook.priority?' update-field --set hook.prioirty=2
+refuse 'did you mean clusterWide?' generic-webhook --set clusterwide=true
+refuse '--set executionNamespace=team' generic-webhook --set 'clusterWide=true,hook.extraVolumes[0].name=v,hook.extraVolumes[0].configMap.name=c'
+refuse 'helm upgrade --install demo --namespace other' generic-webhook --set clusterWide=true,executionNamespace=other
+refuse 'helm upgrade --install demo --namespace other' update-field --set clusterWide=true,executionNamespace=other
+refuse 'clusterWide is false' update-field --set executionNamespace=team
+refuse 'only one store can be used' scanyard --set s3.enabled=true
+refuse 'speaks plain HTTP only' scanyard --set minio.tls.enabled=true
+refuse 'no node can ever be drained' scanyard --set replicas=2,podDisruptionBudget.minAvailable=2
+refuse "additional properties 'wrokers' not allowed" scanyard --set wrokers=3
+refuse '/watchNamespaces/0' scanyard --set 'watchNamespaces={Team A}'
+refuse '/scanPolicy/mode' scanyard --set scanPolicy.mode=on
+refuse '/scanPolicy/secrets/0' scanyard --set "scanPolicy.secrets={it's}"
+refuse '/statusPolicy/exempt/0' scanyard --set 'statusPolicy.exempt={velero}'
+refuse "/presignedUrlExpirationTimes/hooks" scanyard --set presignedUrlExpirationTimes.hooks=1day
+refuse 'all of them would write' auto-discovery-kubernetes --set replicas=2,config.leaderElection.leaderElect=false
+refuse "additional properties 'scanConfig' not allowed" auto-discovery-kubernetes --set 'config.serviceAutoDiscovery.scanConfig[0].name=x'
+refuse '/config/containerAutoDiscovery/passiveReconcileInterval' auto-discovery-kubernetes --set config.containerAutoDiscovery.passiveReconcileInterval=1day
+
+refuse 'config.aws.queueUrl is empty' auto-discovery-cloud-aws
+refuse 'each would know of half of the events' auto-discovery-cloud-aws --set "$queue,replicas=2,config.leaderElection.leaderElect=false"
+refuse "additional properties 'queueURL' not allowed" auto-discovery-cloud-aws --set "$queue,config.aws.queueURL=x"
+refuse '/config/aws/waitTime' auto-discovery-cloud-aws --set "$queue,config.aws.waitTime=20"
+
+# What is said after the installation is a Scan that fits the release.
+for example in */example.yaml; do
+	chart=${example%/*}
+	type=$(sed -n 's/^  scanType: //p' "$example")
+	notes "scanType: $type" "$chart"
+	notes 'resourceMode: clusterWide' "$chart" --set clusterWide=true
+	notes "scanType: $type-privileged" "$chart" --set scanner.nameAppend=-privileged
+done
+notes 'for trivy-k8s set serviceAccountNamespaces' trivy --set clusterWide=true
+exit "$failed"
