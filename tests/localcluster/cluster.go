@@ -39,6 +39,8 @@ type Options struct {
 	Node NodeOptions
 	// JobSyncs is how many Jobs the controller handles at a time; 0 means 10.
 	JobSyncs int
+	// Audit has the API server write down each request, see Layout.AuditLog.
+	Audit bool
 	// Output receives progress lines; nil drops them.
 	Output io.Writer
 	// Timeout bounds the start; 0 means a minute.
@@ -115,6 +117,9 @@ func (c *Cluster) launch(o Options, said *tail) error {
 	}
 	if o.JobSyncs > 0 {
 		args = append(args, "--job-syncs", strconv.Itoa(o.JobSyncs))
+	}
+	if o.Audit {
+		args = append(args, "--audit")
 	}
 	// The context given to Start bounds the start, not the life of the cluster.
 	cmd := exec.Command(o.Binary, args...)

@@ -69,6 +69,8 @@ type State struct {
 	Node        NodeOptions `json:"node"`
 	// JobSyncs is the number of Jobs that the controller handles at a time.
 	JobSyncs int `json:"jobSyncs"`
+	// Audit has the API server write down each request, see Layout.AuditLog.
+	Audit bool `json:"audit,omitempty"`
 }
 
 // NodeOptions are the settings of the node agent.
@@ -121,6 +123,13 @@ func (l Layout) Logs() string { return l.at("logs") }
 
 // LogFile is the log of one component, or of the supervisor.
 func (l Layout) LogFile(component string) string { return filepath.Join(l.Logs(), component+".log") }
+
+// AuditLog has a line of JSON for each request to the API server, where that was asked for: an
+// Event of audit.k8s.io at level Metadata, written when the answer has been given.
+func (l Layout) AuditLog() string { return filepath.Join(l.Logs(), "audit.log") }
+
+// AuditPolicy is the API server's file that says what goes there.
+func (l Layout) AuditPolicy() string { return filepath.Join(l.Logs(), "audit-policy.yaml") }
 
 // EtcdData is etcd's data directory.
 func (l Layout) EtcdData() string { return l.at("etcd") }

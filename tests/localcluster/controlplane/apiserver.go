@@ -21,7 +21,7 @@ import (
 func APIServerArgs(l localcluster.Layout, s *localcluster.State) []string {
 	f := pki.In(l.PKI())
 	etcd := loopback("http", s.Ports.Etcd)
-	return []string{
+	args := []string{
 		"--etcd-servers=" + etcd.String(),
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", s.Ports.APIServer),
@@ -45,6 +45,14 @@ func APIServerArgs(l localcluster.Layout, s *localcluster.State) []string {
 		// Webhooks that name a Service reach its endpoints directly: there is
 		// no proxy for cluster addresses.
 		"--enable-aggregator-routing=true",
+		// Servers that extend the API learn of these from the ConfigMap extension-apiserver-authentication.
+		"--requestheader-client-ca-file=" + f.ProxyCA,
+		"--requestheader-allowed-names=" + pki.ProxyName,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + f.ProxyCert,
+		"--proxy-client-key-file=" + f.ProxyKey,
 		"--allow-privileged=true",
 		"--max-requests-inflight=2000",
 		"--max-mutating-requests-inflight=1000",
@@ -52,6 +60,10 @@ func APIServerArgs(l localcluster.Layout, s *localcluster.State) []string {
 		"--shutdown-delay-duration=0s",
 		"--profiling=true",
 	}
+	if s.Audit {
+		args = append(args, "--audit-policy-file="+l.AuditPolicy(), "--audit-log-path="+l.AuditLog())
+	}
+	return args
 }
 
 // RunAPIServer runs kube-apiserver with the given flags.

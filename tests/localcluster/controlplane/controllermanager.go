@@ -16,7 +16,7 @@ import (
 	"github.com/scanyard/scanyard/tests/localcluster/pki"
 )
 
-// controllers is what Jobs, Deployments and a clean namespace deletion need.
+// controllers is what Jobs, Deployments, their volumes and a clean namespace deletion need.
 // Everything else would cost start time and memory for nothing.
 var controllers = []string{
 	names.JobController,
@@ -31,6 +31,9 @@ var controllers = []string{
 	names.EndpointSliceController,
 	names.ResourceQuotaController,
 	names.ClusterRoleAggregationController,
+	names.PersistentVolumeBinderController,
+	names.PersistentVolumeClaimProtectionController,
+	names.PersistentVolumeProtectionController,
 }
 
 // defaultJobSyncs is the default of kube-controller-manager for Jobs handled

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -160,9 +161,14 @@ func TestStoreUnpacksArchivesAndLayouts(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", ref, diff)
 		}
-		for _, f := range []string{"bin/tool", "bin/link", "escaped"} {
+		for _, f := range []string{"bin/tool", "bin/link"} {
 			if b, err := os.ReadFile(filepath.Join(got.Root, f)); err != nil || string(b) != "hi" {
 				t.Errorf("%s: %s: %q, %v", ref, f, b, err)
+			}
+		}
+		for _, dir := range []string{"..", "../.."} {
+			if _, err := os.Lstat(filepath.Join(got.Root, dir, "escaped")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: a file of the image lies outside of its root: %v", ref, err)
 			}
 		}
 	}
@@ -202,5 +208,44 @@ func TestStoreTakesTheImageOfThisPlatform(t *testing.T) {
 	}
 	if _, err := s.Get("example.com/tool:foreign"); err == nil || !strings.Contains(err.Error(), "it is for linux/other, and not for linux/"+runtime.GOARCH) {
 		t.Errorf("got %v, want an error with both platforms", err)
+	}
+}
+
+// TestIDsHaveDigests: an image is told as runtimes tell it, also where it is a program of this machine: discoveries cut
+// the digest out of it.
+func TestIDsHaveDigests(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "tool")
+	if err := os.WriteFile(program, []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pinned := "sha256:" + strings.Repeat("ab", 32)
+	s := NewStore(&Map{Images: []Entry{{Image: "*", Binaries: map[string]string{"/tool": program}}}}, "", "")
+	id := func(image string) string {
+		t.Helper()
+		im, err := s.Get(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return im.ID
+	}
+	for image, repository := range map[string]string{
+		"nginx": "docker.io/library/nginx", "team/app:1": "docker.io/team/app", "r.example.com:5000/a/b:1": "r.example.com:5000/a/b",
+	} {
+		if got := id(image); !regexp.MustCompile("^" + regexp.QuoteMeta(repository) + "@sha256:[0-9a-f]{64}$").MatchString(got) {
+			t.Errorf("%s is %s", image, got)
+		}
+	}
+	if got, want := id("r.example.com/team@"+pinned), "r.example.com/team@"+pinned; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	before := id("nginx")
+	if again := id("nginx"); again != before {
+		t.Errorf("%s and %s", before, again)
+	}
+	if err := os.WriteFile(program, []byte("built anew"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if after := id("nginx"); after == before {
+		t.Error("another program has the same digest")
 	}
 }

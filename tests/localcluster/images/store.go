@@ -3,6 +3,9 @@
 package images
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +18,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -26,7 +30,7 @@ var ErrNotFound = errors.New("image not found")
 
 // Image is a file system with the defaults of the programs in it.
 type Image struct {
-	// ID names the content: a digest, or the mapping entry.
+	// ID names the content as runtimes do: repository and digest, "docker.io/library/nginx@sha256:…".
 	ID string
 	// Root is the directory with the files; "/" means the machine's own.
 	Root       string
@@ -60,7 +64,7 @@ func NewStore(mapping *Map, folder, unpack string) *Store {
 // read anew each time, so that an archive put there later is found.
 func (s *Store) Get(image string) (*Image, error) {
 	if e := s.mapping.Find(image); e != nil {
-		return fromEntry(e), nil
+		return fromEntry(e, image)
 	}
 	im, err := s.find(canonical(image))
 	if err != nil {
@@ -78,18 +82,63 @@ func (s *Store) Get(image string) (*Image, error) {
 		}
 		return nil, fmt.Errorf("%w: %s: %s", ErrNotFound, image, where)
 	}
-	return s.unpacked(im)
+	return s.unpacked(im, image)
 }
 
-func fromEntry(e *Entry) *Image {
-	im := &Image{ID: "local/" + e.Image, Root: e.Root, Entrypoint: e.Entrypoint, Cmd: e.Cmd, WorkingDir: e.WorkingDir, User: e.User, Binaries: e.Binaries}
+// idOf is what runtimes tell of an image: its repository and the digest of its content.
+func idOf(image, digest string) string {
+	ref, err := name.ParseReference(image, name.WeakValidation)
+	if err != nil {
+		return image + "@" + digest
+	}
+	if d, ok := ref.(name.Digest); ok {
+		digest = d.DigestStr() // a pod that names a digest runs it
+	}
+	return strings.Replace(ref.Context().Name(), "index.docker.io/", "docker.io/", 1) + "@" + digest
+}
+
+// digestOf makes a digest of what an entry maps: the same for the same entry and the same files, another where a program
+// was built anew.
+func digestOf(e *Entry) (string, error) {
+	sum := sha256.New()
+	encoded, err := json.Marshal(e)
+	if err != nil {
+		return "", fmt.Errorf("encode %s: %w", e.Image, err)
+	}
+	sum.Write(encoded)
+	files := []string{}
+	if e.Root != "" && e.Root != RootHost {
+		files = append(files, e.Root)
+	}
+	for _, at := range slices.Sorted(maps.Keys(e.Binaries)) {
+		files = append(files, e.Binaries[at])
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the container says so when it starts
+		}
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", e.Image, err)
+		}
+		fmt.Fprintf(sum, "%s %d %d\n", file, info.Size(), info.ModTime().UnixNano())
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+func fromEntry(e *Entry, image string) (*Image, error) {
+	digest, err := digestOf(e)
+	if err != nil {
+		return nil, err
+	}
+	im := &Image{ID: idOf(image, digest), Root: e.Root, Entrypoint: e.Entrypoint, Cmd: e.Cmd, WorkingDir: e.WorkingDir, User: e.User, Binaries: e.Binaries}
 	if e.Root == RootHost {
 		im.Root = "/"
 	}
 	for _, k := range slices.Sorted(maps.Keys(e.Env)) {
 		im.Env = append(im.Env, k+"="+e.Env[k])
 	}
-	return im
+	return im, nil
 }
 
 // find looks for a canonical name in the folder. No image and no error means
@@ -195,7 +244,11 @@ func fromArchive(file, full string) (v1.Image, error) {
 	return nil, nil
 }
 
-func (s *Store) unpacked(im v1.Image) (*Image, error) {
+func (s *Store) unpacked(im v1.Image, image string) (*Image, error) {
+	manifest, err := im.Digest()
+	if err != nil {
+		return nil, fmt.Errorf("read image: %w", err)
+	}
 	digest, err := im.ConfigName()
 	if err != nil {
 		return nil, fmt.Errorf("read image: %w", err)
@@ -207,7 +260,7 @@ func (s *Store) unpacked(im v1.Image) (*Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.done[digest.Hex]; ok {
-		return known, nil
+		return known.as(image, manifest), nil
 	}
 	root := filepath.Join(s.unpack, digest.Hex)
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
@@ -220,7 +273,14 @@ func (s *Store) unpacked(im v1.Image) (*Image, error) {
 	c := cf.Config
 	out := &Image{ID: digest.String(), Root: root, Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, WorkingDir: c.WorkingDir, User: c.User}
 	s.done[digest.Hex] = out
-	return out, nil
+	return out.as(image, manifest), nil
+}
+
+// as is the image under the name by which a pod asks for it.
+func (im *Image) as(image string, manifest v1.Hash) *Image {
+	named := *im
+	named.ID = idOf(image, manifest.String())
+	return &named
 }
 
 // extract unpacks into a temporary directory first, so that one which was

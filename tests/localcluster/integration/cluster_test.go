@@ -102,7 +102,7 @@ func namespace(t *testing.T, k kubernetes.Interface) string {
 	return n.Name
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // eventually polls a condition; the wait is bounded only to end a broken test.
 func eventually(t *testing.T, what string, f func(context.Context) (bool, error)) {

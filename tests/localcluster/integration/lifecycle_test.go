@@ -68,7 +68,7 @@ func shortly(t *testing.T) context.Context {
 func TestNodeKillRestartsByPolicy(t *testing.T) {
 	k := client(t, shared)
 	ns := namespace(t, k)
-	never, again := newPod(ns, "never", sh("c", "sleep 60")), newPod(ns, "again", sh("c", "test -f /d/x && exit 0; touch /d/x; sleep 60"))
+	never, again := newPod(ns, "never", sh("c", "sleep 60")), newPod(ns, "again", sh("c", "test -f /d/x && exit 0; touch /d/x; echo once; sleep 60"))
 	again.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	again.Spec.Volumes = []corev1.Volume{{Name: "d", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	again.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "d", MountPath: "/d"}}
@@ -76,6 +76,10 @@ func TestNodeKillRestartsByPolicy(t *testing.T) {
 		create(t, k, p)
 		podWhen(t, k, ns, p.Name, "running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	}
+	// A container runs some time before its script has done anything.
+	eventually(t, "the script to have made its file", func(context.Context) (bool, error) {
+		return logs(t, k, ns, "again", &corev1.PodLogOptions{}) == "once\n", nil
+	})
 	if err := shared.Kill(t.Context(), localcluster.Node); err != nil {
 		t.Fatal(err)
 	}

@@ -141,6 +141,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return fmt.Errorf("watch pods and nodes: %w", err)
 	}
+	if err := a.provide(ctx, f); err != nil {
+		return err
+	}
 	f.Start(ctx.Done())
 	f.WaitForCacheSync(ctx.Done())
 	for range placers {

@@ -79,6 +79,9 @@ func (l *containerLog) close() {
 	_ = errors.Join(l.f.Close(), os.WriteFile(l.path+doneSuffix, nil, 0o600))
 }
 
+// lastLines is how many lines kubelet takes for last words.
+const lastLines = 80
+
 // end returns the last n bytes of what the container said.
 func (l *containerLog) end(n int) string {
 	f, err := os.Open(l.path)
@@ -87,7 +90,7 @@ func (l *containerLog) end(n int) string {
 	}
 	defer f.Close()
 	var b bytes.Buffer
-	if err := copyLog(context.Background(), &b, f, logOptions{}, func() bool { return true }); err != nil {
+	if err := copyLog(context.Background(), &b, f, logOptions{tail: lastLines}, func() bool { return true }); err != nil {
 		return ""
 	}
 	text := b.String()

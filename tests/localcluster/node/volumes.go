@@ -46,6 +46,17 @@ func (w *worker) volumes(ctx context.Context) (map[string]volume, error) {
 			out[v.Name] = volume{path: path}
 			continue
 		}
+		if v.PersistentVolumeClaim != nil {
+			dir, err := w.claimed(ctx, v.PersistentVolumeClaim.ClaimName)
+			if err != nil {
+				return nil, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", v.Name, err)
+			}
+			if err := ownVolume(dir, group, false); err != nil {
+				return nil, err
+			}
+			out[v.Name] = volume{path: dir, readOnly: v.PersistentVolumeClaim.ReadOnly}
+			continue
+		}
 		dir := filepath.Join(w.dir, "volumes", v.Name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
@@ -120,7 +131,7 @@ func (w *worker) fill(ctx context.Context, dir string, v *corev1.Volume, src sou
 		}
 		return nil
 	}
-	return errors.New("this kind of volume is not supported by the local node: use emptyDir, configMap, secret, downwardAPI, projected or hostPath")
+	return errors.New("this kind of volume is not supported by the local node: use emptyDir, configMap, secret, downwardAPI, projected, persistentVolumeClaim or hostPath")
 }
 
 func (w *worker) project(ctx context.Context, dir string, p *corev1.VolumeProjection, mode *int32, src sources) error {

@@ -22,7 +22,13 @@ import (
 // Files are the paths of everything that Ensure makes.
 type Files struct {
 	CA, ServerCert, ServerKey, AdminCert, AdminKey, ServiceAccountKey string
+	// ProxyCA signs ProxyCert alone, by which servers that extend the API know requests that kube-apiserver hands on. It
+	// must not be CA: whoever has a client certificate could then name himself as he likes.
+	ProxyCA, ProxyCert, ProxyKey string
 }
+
+// ProxyName is the name in ProxyCert.
+const ProxyName = "front-proxy-client"
 
 // In names the files in a directory without making them.
 func In(dir string) Files {
@@ -30,6 +36,7 @@ func In(dir string) Files {
 	return Files{
 		CA: p("ca.crt"), ServerCert: p("server.crt"), ServerKey: p("server.key"),
 		AdminCert: p("admin.crt"), AdminKey: p("admin.key"), ServiceAccountKey: p("sa.key"),
+		ProxyCA: p("front-proxy-ca.crt"), ProxyCert: p("front-proxy-client.crt"), ProxyKey: p("front-proxy-client.key"),
 	}
 }
 
@@ -44,19 +51,37 @@ const (
 // for ten years from now.
 func Ensure(dir string, now time.Time) (Files, error) {
 	f := In(dir)
-	// The admin's key is written last: if it is there, all are.
-	if _, err := os.Stat(f.AdminKey); err == nil {
-		return f, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return f, fmt.Errorf("make certificates: %w", err)
-	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return f, fmt.Errorf("make certificates: %w", err)
 	}
-	if err := generate(f, now); err != nil {
-		return f, fmt.Errorf("make certificates: %w", err)
+	// The last file of each set is written last: if it is there, all of the set are. The directory of an older cluster has
+	// no certificate of the front proxy.
+	for _, set := range []struct {
+		last     string
+		generate func(Files, time.Time) error
+	}{{f.AdminKey, generate}, {f.ProxyKey, generateProxy}} {
+		if _, err := os.Stat(set.last); err == nil {
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return f, fmt.Errorf("make certificates: %w", err)
+		}
+		if err := set.generate(f, now); err != nil {
+			return f, fmt.Errorf("make certificates: %w", err)
+		}
 	}
 	return f, nil
+}
+
+func generateProxy(f Files, now time.Time) error {
+	ca, err := newAuthority("local-cluster-front-proxy-ca", now)
+	if err != nil {
+		return err
+	}
+	cert, key, err := ca.issue(subject{name: ProxyName})
+	if err != nil {
+		return err
+	}
+	return write([]file{{f.ProxyCA, ca.pem}, {f.ProxyCert, cert}, {f.ProxyKey, key}})
 }
 
 func generate(f Files, now time.Time) error {
@@ -84,17 +109,23 @@ func generate(f Files, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range []struct {
-		path string
-		data []byte
-	}{
+	return write([]file{
 		{f.CA, ca.pem},
 		{f.ServerCert, serverCert},
 		{f.ServerKey, serverKey},
 		{f.ServiceAccountKey, saKey},
 		{f.AdminCert, adminCert},
 		{f.AdminKey, adminKey},
-	} {
+	})
+}
+
+type file struct {
+	path string
+	data []byte
+}
+
+func write(files []file) error {
+	for _, w := range files {
 		if err := os.WriteFile(w.path, w.data, 0o600); err != nil {
 			return err
 		}

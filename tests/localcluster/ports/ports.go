@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Ports are drawn from below the kernel's usual range for outgoing connections
@@ -24,7 +25,8 @@ const (
 	highest = 32000
 )
 
-// Free returns n different ports that nobody listens on at the moment.
+// Free returns n different ports that nobody listens on at the moment. No other call, of this process or of another,
+// returns one of them before this process has ended: clusters that start side by side listen seconds later.
 func Free(n int) ([]int, error) {
 	var found []int
 	seen := map[int]bool{}
@@ -37,11 +39,31 @@ func Free(n int) ([]int, error) {
 			continue
 		}
 		seen[p] = true
-		if Check(p) == nil {
+		if Check(p) == nil && reserve(p) {
 			found = append(found, p)
 		}
 	}
 	return found, nil
+}
+
+// reserved are the sockets that stand for ports, so that they stay open.
+var reserved struct {
+	sync.Mutex
+
+	sockets []net.Listener
+}
+
+// reserve takes a port for this process by a socket of an abstract name, which the kernel removes with the process. It is
+// false where a process has the port already.
+func reserve(port int) bool {
+	l, err := net.Listen("unix", fmt.Sprintf("@scanyard-port-%d", port))
+	if err != nil {
+		return false
+	}
+	reserved.Lock()
+	defer reserved.Unlock()
+	reserved.sockets = append(reserved.sockets, l)
+	return true
 }
 
 // TakenError says that a wanted port is in use, and by whom if that can be seen.

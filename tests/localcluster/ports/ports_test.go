@@ -52,6 +52,22 @@ func TestFreePortsDiffer(t *testing.T) {
 	}
 }
 
+// TestFreePortsAreReserved: what was handed out is not handed out again, though nobody listens yet.
+func TestFreePortsAreReserved(t *testing.T) {
+	got, err := Free(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range got {
+		if err := Check(p); err != nil {
+			t.Errorf("the port cannot be used: %v", err)
+		}
+		if reserve(p) {
+			t.Errorf("port %d is reserved a second time", p)
+		}
+	}
+}
+
 func TestListeners(t *testing.T) {
 	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 111 1

@@ -39,13 +39,31 @@ type component struct {
 	exit   string
 }
 
-// start runs the component and returns when it is ready.
+// maxStarts is how often a component is run until it is ready.
+const maxStarts = 3
+
+// errEnded says that a component ended before it was ready.
+var errEnded = errors.New("it ended")
+
+// start runs the component and returns when it is ready. A component that ends before is run again, as a kubelet does:
+// kube-apiserver gives up where a hook of its start takes longer than 30 seconds, which happens on a busy machine.
 func (c *component) start(ctx context.Context, now func() time.Time) error {
 	c.op.Lock()
 	defer c.op.Unlock()
 	if _, running := c.running(); running {
 		return fmt.Errorf("%s runs already", c.name)
 	}
+	var err error
+	for range maxStarts {
+		if err = c.runUntilReady(ctx, now); !errors.Is(err, errEnded) {
+			return err
+		}
+	}
+	return fmt.Errorf("after %d starts: %w", maxStarts, err)
+}
+
+// runUntilReady runs the component once. The error is errEnded where the component ended before it was ready.
+func (c *component) runUntilReady(ctx context.Context, now func() time.Time) error {
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", c.name, err)
@@ -85,7 +103,7 @@ func (c *component) waitReady(ctx context.Context, done <-chan struct{}) error {
 		}
 		select {
 		case <-done:
-			return fmt.Errorf("start %s: it ended (%s); the end of its log %s:\n%s", c.name, c.status().Exit, c.log, lastLines(c.log))
+			return fmt.Errorf("start %s: %w (%s); the end of its log %s:\n%s", c.name, errEnded, c.status().Exit, c.log, lastLines(c.log))
 		case <-ctx.Done():
 			return fmt.Errorf("start %s: not ready (%w), last seen: %w; see %s", c.name, ctx.Err(), err, c.log)
 		case <-tick.C:

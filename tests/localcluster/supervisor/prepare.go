@@ -27,6 +27,8 @@ type Request struct {
 	APIPort, S3Port int
 	Node            localcluster.NodeOptions
 	JobSyncs        int
+	// Audit has the API server write down each request.
+	Audit bool
 }
 
 // minFree is what etcd, logs and a few unpacked images need at the least.
@@ -38,6 +40,13 @@ const (
 	bucket = "scanyard"
 	region = "us-east-1"
 )
+
+// auditPolicy has each request written down once, when it has been answered, without its body.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata}]
+`
 
 // Prepare checks everything that can be checked before a process is started,
 // and lays out the data directory: a fresh one, or one that a stopped cluster
@@ -75,9 +84,12 @@ func Prepare(l localcluster.Layout, r Request, now time.Time) (*localcluster.Sta
 	if err != nil {
 		return nil, err
 	}
-	s.Supervisor, s.Ready, s.Node, s.JobSyncs = self, false, r.Node, r.JobSyncs
+	s.Supervisor, s.Ready, s.Node, s.JobSyncs, s.Audit = self, false, r.Node, r.JobSyncs, r.Audit
 	if err := os.MkdirAll(l.Logs(), 0o700); err != nil {
 		return nil, fmt.Errorf("make log folder: %w", err)
+	}
+	if err := os.WriteFile(l.AuditPolicy(), []byte(auditPolicy), 0o600); err != nil {
+		return nil, fmt.Errorf("write audit policy: %w", err)
 	}
 	f, err := pki.Ensure(l.PKI(), now)
 	if err != nil {

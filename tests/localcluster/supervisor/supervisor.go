@@ -118,7 +118,7 @@ func (v *Supervisor) step(format string, args ...any) {
 }
 
 // startLimit bounds the start of one component, generous for a busy machine.
-const startLimit = 90 * time.Second
+const startLimit = 4 * time.Minute
 
 func (v *Supervisor) startAll(ctx context.Context) error {
 	for _, group := range [][]string{
