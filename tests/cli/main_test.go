@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,19 +13,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/tests/install"
 	"github.com/scanyard/scanyard/tests/localcluster"
 	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/suite"
 	"github.com/scanyard/scanyard/tests/terminal"
 )
 
@@ -38,7 +37,7 @@ const patience = 3 * time.Minute
 // team is the namespace of the team that the users work in.
 const team = "blue"
 
-// world is the cluster that all tests share. They run one after the other: some restart
+// world is the cluster that all specs share. They run one after the other: some restart
 // parts of it.
 type world struct {
 	cluster *localcluster.Cluster
@@ -52,46 +51,22 @@ type world struct {
 
 var w world
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	flag.Parse()
-	code, err := runAll(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cli:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestCLI(t *testing.T) { suite.Run(t, "The command line") }
 
-func runAll(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "scanyard-cli-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+var _ = BeforeSuite(func(ctx SpecContext) {
+	dir := GinkgoT().TempDir()
 	programs, err := install.FromEnvironment("../..")
-	if err != nil {
-		return 1, err
-	}
+	Expect(err).NotTo(HaveOccurred())
 	images := filepath.Join(dir, "images.yaml")
-	if err := install.WriteImagesMap(images, append(programs.Images(), install.Image{Image: "docker.io/cli/sh"})); err != nil {
-		return 1, err
-	}
+	Expect(install.WriteImagesMap(images, append(programs.Images(), install.Image{Image: "docker.io/cli/sh"}))).To(Succeed())
 	w.cluster, err = localcluster.Start(ctx, localcluster.Options{
-		Binary: programs.Path("localcluster"), DataDir: filepath.Join(dir, "cluster"), Timeout: 2 * time.Minute,
+		Binary: programs.Path("localcluster"), DataDir: filepath.Join(dir, "cluster"), Timeout: 5 * time.Minute,
 		Node: localcluster.NodeOptions{ImagesMap: images, Backoff: localcluster.Duration(500 * time.Millisecond)},
 	})
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, w.cluster.Stop()) }()
-	if err := w.install(ctx, programs, dir); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
-}
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.cluster.Stop)
+	Expect(w.install(ctx, programs, dir)).To(Succeed())
+}, NodeTimeout(5*time.Minute))
 
 func (w *world) install(ctx context.Context, p install.Programs, dir string) error {
 	config, err := w.cluster.RESTConfig()
@@ -150,47 +125,38 @@ func shellType(name string) *executionv1.ScanType {
 // found ends a script well.
 const found = "; touch /home/securecodebox/hello-world.txt"
 
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
+func bounded(ctx context.Context) context.Context {
+	GinkgoHelper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	DeferCleanup(cancel)
 	return ctx
 }
 
 // typed runs a call and wants an exit code.
-func typed(t *testing.T, p terminal.Program, code int, args ...string) terminal.Result {
-	t.Helper()
-	r, err := p.Run(bounded(t), args...)
-	if err != nil {
-		t.Fatalf("%q: %v", args, err)
-	}
-	if r.Code != code {
-		t.Fatalf("%q: want exit code %d, got %s", args, code, r.Said())
-	}
+func typed(ctx context.Context, p terminal.Program, code int, args ...string) terminal.Result {
+	GinkgoHelper()
+	r, err := p.Run(bounded(ctx), args...)
+	Expect(err).NotTo(HaveOccurred(), "%q", args)
+	Expect(r.Code).To(Equal(code), "%q: want exit code %d, got %s", args, code, r.Said())
 	return r
 }
 
 // wants makes sure that a text holds others.
-func wants(t *testing.T, text string, parts ...string) {
-	t.Helper()
+func wants(text string, parts ...string) {
+	GinkgoHelper()
 	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			t.Errorf("%q is missing in:\n%s", p, text)
-		}
+		Expect(text).To(ContainSubstring(p), "%q is missing in:\n%s", p, text)
 	}
 }
 
 // forget deletes Scans when the test ends.
-func forget(t *testing.T, names ...string) {
-	t.Helper()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
+func forget(names ...string) {
+	GinkgoHelper()
+	DeferCleanup(func(ctx SpecContext) {
 		r, err := w.root.Run(ctx, append([]string{"-n", team, "delete", "--ignore-not-found"}, names...)...)
-		if err != nil || r.Code != 0 {
-			t.Errorf("delete %v: %v %s", names, err, r.Said())
-		}
-	})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Code).To(BeZero(), "delete %v: %s", names, r.Said())
+	}, NodeTimeout(time.Minute))
 }
 
 // What differs from run to run.
@@ -218,14 +184,13 @@ func normal(text string) string {
 
 // transcript is what was typed and said.
 type transcript struct {
-	t    *testing.T
 	text strings.Builder
 }
 
 // run types a call, and writes down what it says.
-func (s *transcript) run(p terminal.Program, code int, args ...string) {
-	s.t.Helper()
-	r := typed(s.t, p, code, args...)
+func (s *transcript) run(ctx context.Context, p terminal.Program, code int, args ...string) {
+	GinkgoHelper()
+	r := typed(ctx, p, code, args...)
 	fmt.Fprintf(&s.text, "$ scanyard %s\n%s", strings.Join(args, " "), normal(r.Out))
 	if r.ErrOut != "" {
 		fmt.Fprintf(&s.text, "stderr:\n%s", normal(r.ErrOut))
@@ -234,19 +199,13 @@ func (s *transcript) run(p terminal.Program, code int, args ...string) {
 }
 
 // compare compares with the golden file of the test.
-func (s *transcript) compare() {
-	s.t.Helper()
-	golden := filepath.Join("testdata", s.t.Name()+".txt")
+func (s *transcript) compare(name string) {
+	GinkgoHelper()
+	golden := filepath.Join("testdata", name+".txt")
 	if *update {
-		if err := os.WriteFile(golden, []byte(s.text.String()), 0o600); err != nil {
-			s.t.Fatal(err)
-		}
+		Expect(os.WriteFile(golden, []byte(s.text.String()), 0o600)).To(Succeed())
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), s.text.String()); diff != "" {
-		s.t.Errorf("other than %s (-update writes it):\n%s", golden, diff)
-	}
+	Expect(err).NotTo(HaveOccurred())
+	Expect(s.text.String()).To(BeComparableTo(string(want)), "other than %s (-update writes it)", golden)
 }

@@ -7,13 +7,15 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,292 +27,248 @@ import (
 	"github.com/scanyard/scanyard/tests/terminal"
 )
 
-// TestTeam: all that a team does in its namespace, with the shipped role alone.
-func TestTeam(t *testing.T) {
-	forget(t, "test-scan", "held", "ended", "again")
-	s := &transcript{t: t}
-	s.run(w.alice, 0, "get", "types")
-	s.run(w.alice, 0, "get")
-	s.run(w.alice, 0, "scan", "test-scan", "--wait", "-l", "app=shop")
-	s.run(w.alice, 0, "get")
-	s.run(w.alice, 0, "get", "test-scan", "-o", "jsonpath={.status.state}/{.status.findings.count}")
-	s.run(w.alice, 0, "get", "-l", "app=shop", "-o", "name")
-	s.run(w.alice, 0, "describe", "test-scan")
-	s.run(w.alice, 0, "wait", "test-scan", "--quiet")
-	s.run(w.alice, 2, "wait", "test-scan", "--fail-on", "info", "--quiet")
-	s.run(w.alice, 0, "wait", "test-scan", "--fail-on", "high", "--quiet")
-	s.run(w.alice, 0, "queue")
-	s.run(w.alice, 0, "settings")
-	s.run(w.alice, 0, "scan", "sh", "--name", "held", "--", "sleep 5")
-	s.run(w.alice, 0, "suspend", "held")
-	s.run(w.alice, 0, "resume", "held")
-	s.run(w.alice, 0, "cancel", "held")
-	s.run(w.alice, 1, "wait", "held", "--quiet")
-	s.run(w.alice, 1, "cancel", "held")
-	s.run(w.alice, 0, "delete", "held", "test-scan")
-	s.run(w.alice, 0, "get")
-	s.compare()
-}
+var _ = Describe("The command line", Label("cli"), func() {
+	It("lets a team do all that it does, with the shipped role alone", Label("smoke"), func(ctx SpecContext) {
+		forget("test-scan", "held", "ended", "again")
+		s := &transcript{}
+		s.run(ctx, w.alice, 0, "get", "types")
+		s.run(ctx, w.alice, 0, "get")
+		s.run(ctx, w.alice, 0, "scan", "test-scan", "--wait", "-l", "app=shop")
+		s.run(ctx, w.alice, 0, "get")
+		s.run(ctx, w.alice, 0, "get", "test-scan", "-o", "jsonpath={.status.state}/{.status.findings.count}")
+		s.run(ctx, w.alice, 0, "get", "-l", "app=shop", "-o", "name")
+		s.run(ctx, w.alice, 0, "describe", "test-scan")
+		s.run(ctx, w.alice, 0, "wait", "test-scan", "--quiet")
+		s.run(ctx, w.alice, 2, "wait", "test-scan", "--fail-on", "info", "--quiet")
+		s.run(ctx, w.alice, 0, "wait", "test-scan", "--fail-on", "high", "--quiet")
+		s.run(ctx, w.alice, 0, "queue")
+		s.run(ctx, w.alice, 0, "settings")
+		s.run(ctx, w.alice, 0, "scan", "sh", "--name", "held", "--", "sleep 5")
+		s.run(ctx, w.alice, 0, "suspend", "held")
+		s.run(ctx, w.alice, 0, "resume", "held")
+		s.run(ctx, w.alice, 0, "cancel", "held")
+		s.run(ctx, w.alice, 1, "wait", "held", "--quiet")
+		s.run(ctx, w.alice, 1, "cancel", "held")
+		s.run(ctx, w.alice, 0, "delete", "held", "test-scan")
+		s.run(ctx, w.alice, 0, "get")
+		s.compare("TestTeam")
+	})
 
-// TestBadInput: whatever is wrong is said with a remedy.
-func TestBadInput(t *testing.T) {
-	forget(t, "twice")
-	s := &transcript{t: t}
-	s.run(w.alice, 1, "scan")
-	s.run(w.alice, 1, "scan", "tset-scan", "--", "x")
-	s.run(w.alice, 1, "scan", "nikto", "--", "-h", "x")
-	s.run(w.alice, 1, "scan", "test-scan", "--cluster-wide")
-	s.run(w.alice, 1, "scan", "test-scan", "--fail-on", "critical")
-	s.run(w.alice, 1, "scan", "test-scan", "--ttl", "soon")
-	s.run(w.alice, 1, "scan", "test-scan", "--unknown")
-	s.run(w.alice, 0, "scan", "test-scan", "--name", "twice")
-	s.run(w.alice, 1, "scan", "test-scan", "--name", "twice")
-	s.run(w.alice, 1, "get", "twcie")
-	s.run(w.alice, 1, "get", "-o", "xml")
-	s.run(w.alice, 1, "describe", "twcie")
-	s.run(w.alice, 1, "logs", "twice", "lurker")
-	s.run(w.alice, 1, "trigger", "nightly")
-	s.run(w.alice, 1, "delete")
-	s.run(w.alice, 1, "get", "-A")
-	s.run(w.victor, 1, "scan", "test-scan")
-	s.run(w.victor, 1, "delete", "twice")
-	s.run(w.nobody, 1, "get")
-	s.run(terminal.Program{Path: w.binary, Env: []string{"KUBECONFIG=/dev/null"}}, 1, "get")
-	s.run(w.root, 1, "get", "--context", "nowhere")
-	s.run(w.root, 1, "get", "--server", "https://127.0.0.1:1")
-	s.compare()
-}
+	It("says what is wrong, with a remedy", func(ctx SpecContext) {
+		forget("twice")
+		s := &transcript{}
+		s.run(ctx, w.alice, 1, "scan")
+		s.run(ctx, w.alice, 1, "scan", "tset-scan", "--", "x")
+		s.run(ctx, w.alice, 1, "scan", "nikto", "--", "-h", "x")
+		s.run(ctx, w.alice, 1, "scan", "test-scan", "--cluster-wide")
+		s.run(ctx, w.alice, 1, "scan", "test-scan", "--fail-on", "critical")
+		s.run(ctx, w.alice, 1, "scan", "test-scan", "--ttl", "soon")
+		s.run(ctx, w.alice, 1, "scan", "test-scan", "--unknown")
+		s.run(ctx, w.alice, 1, "scan", "test-scan", "-sV", "127.0.0.1")
+		s.run(ctx, w.alice, 1, "scan", "test-scan", "127.0.0.1")
+		s.run(ctx, w.alice, 0, "scan", "test-scan", "--name", "twice")
+		s.run(ctx, w.alice, 1, "scan", "test-scan", "--name", "twice")
+		s.run(ctx, w.alice, 1, "get", "twcie")
+		s.run(ctx, w.alice, 1, "get", "-o", "xml")
+		s.run(ctx, w.alice, 1, "describe", "twcie")
+		s.run(ctx, w.alice, 1, "logs", "twice", "lurker")
+		s.run(ctx, w.alice, 1, "trigger", "nightly")
+		s.run(ctx, w.alice, 1, "delete")
+		s.run(ctx, w.alice, 1, "get", "-A")
+		s.run(ctx, w.victor, 1, "scan", "test-scan")
+		s.run(ctx, w.victor, 1, "delete", "twice")
+		s.run(ctx, w.nobody, 1, "get")
+		s.run(ctx, terminal.Program{Path: w.binary, Env: []string{"KUBECONFIG=/dev/null"}}, 1, "get")
+		s.run(ctx, w.root, 1, "get", "--context", "nowhere")
+		s.run(ctx, w.root, 1, "get", "--server", "https://127.0.0.1:1")
+		s.compare("TestBadInput")
+	})
 
-// TestDoctor: what the roles of a team let it see, and what is missing for whom.
-func TestDoctor(t *testing.T) {
-	operatorIsReady(t)
-	s := &transcript{t: t}
-	s.run(w.root, 0, "doctor", "-n", team)
-	s.run(w.alice, 0, "doctor", "--type", "sh", "--", "echo hello"+found)
-	s.run(w.victor, 0, "doctor", "--no-scan")
-	s.run(w.alice, 1, "doctor", "--type", "sh", "--timeout", "1s", "--", "sleep 20")
-	s.run(w.nobody, 1, "doctor", "--no-scan")
-	s.compare()
-}
+	It("tells what the roles of a team let it see, and what is missing for whom", func(ctx SpecContext) {
+		operatorIsReady(ctx)
+		s := &transcript{}
+		s.run(ctx, w.root, 0, "doctor", "-n", team)
+		s.run(ctx, w.alice, 0, "doctor", "--type", "sh", "--", "echo hello"+found)
+		s.run(ctx, w.victor, 0, "doctor", "--no-scan")
+		s.run(ctx, w.alice, 1, "doctor", "--type", "sh", "--timeout", "1s", "--", "sleep 20")
+		s.run(ctx, w.nobody, 1, "doctor", "--no-scan")
+		s.compare("TestDoctor")
+	})
+
+	It("tells who waits its place and the reason, and whose limit it is", func(spec SpecContext) {
+		forget("runs", "waits")
+		setting := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "settings.scanyard.io/v1alpha1", "kind": "ScanSetting", "metadata": map[string]any{"name": "default", "namespace": team},
+			"spec": map[string]any{"limits": map[string]any{"maxRunning": int64(1)}},
+		}}
+		Expect(w.admin.Create(spec, setting)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(w.admin.Delete(ctx, setting)).To(Succeed()) })
+		wants(typed(spec, w.alice, 0, "settings").Out, "limits.maxRunning   1       namespace")
+		typed(spec, w.alice, 0, "scan", "sh", "--name", "runs", "--", "sleep 5"+found)
+		ctx := bounded(spec)
+		r, err := w.alice.Watch(ctx, func(line string) bool {
+			defer GinkgoRecover()
+			if strings.Contains(line, "Waits for its turn") {
+				wants(typed(ctx, w.alice, 0, "queue").Out, "waits   sh     1", "NamespaceLimit")
+			}
+			return true
+		}, "scan", "sh", "--name", "waits", "--wait", "--", "true"+found)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Code).To(Equal(0), "%v %s", err, r.Said())
+		wants(r.Out, "Waits for its turn. Position 1 of 1", "scan waits is Done")
+	})
+
+	It("prints the logs of all phases of an ended scan, and of one", func(ctx SpecContext) {
+		forget("talks")
+		typed(ctx, w.alice, 0, "scan", "sh", "--name", "talks", "--wait", "--", "echo hello"+found)
+		all := typed(ctx, w.alice, 0, "logs", "talks").Out
+		wants(all, "[scanner] hello\n", "[scanner/lurker] ", "[parser] ")
+		if got := typed(ctx, w.alice, 0, "logs", "talks", "scanner", "-c", "sh", "--no-prefix").Out; got != "hello\n" {
+			Fail(fmt.Sprintf("got %q", got))
+		}
+		if got := typed(ctx, w.alice, 0, "logs", "talks", "hooks"); got.Out != "" {
+			Fail(fmt.Sprintf("got %q", got.Out))
+		}
+	})
+
+	It("starts now a schedule that comes once in four years", func(ctx SpecContext) {
+		schedule := &executionv1.ScheduledScan{
+			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "rarely"},
+			Spec:       executionv1.ScheduledScanSpec{Schedule: "0 0 29 2 *", ScanSpec: &executionv1.ScanSpec{ScanType: "test-scan", Parameters: []string{}}},
+		}
+		Expect(w.admin.Create(ctx, schedule)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(w.admin.Delete(ctx, schedule)).To(Succeed()) })
+		got := typed(ctx, w.alice, 0, "trigger", "rarely", "--wait", "--timeout", "1m")
+		wants(got.Out, "scheduledscan/rarely triggered", "is Done")
+		wants(typed(ctx, w.alice, 0, "get", "schedules").Out, "rarely")
+		typed(ctx, w.alice, 0, "suspend", "scheduledscan/rarely")
+		wants(typed(ctx, w.alice, 0, "trigger", "rarely").ErrOut, "It is suspended")
+	})
+
+	It("goes on where a scan has failed, once that is mended", func(ctx SpecContext) {
+		forget("mends")
+		typed(ctx, w.alice, 0, "scan", "sh", "--name", "mends", "--", "sleep 30")
+		typed(ctx, w.alice, 0, "cancel", "mends")
+		typed(ctx, w.alice, 1, "wait", "mends")
+		typed(ctx, w.alice, 3, "retry", "mends", "scanner", "--wait", "--timeout", "3s")
+		typed(ctx, w.alice, 0, "delete", "mends")
+		typed(ctx, w.alice, 0, "scan", "sh", "--name", "mends", "--wait", "--", "true"+found)
+		wants(typed(ctx, w.alice, 0, "retry", "mends", "parser", "--wait").Out, "mends: parser run again", "is Done")
+		wants(typed(ctx, w.alice, 1, "retry", "mends").ErrOut, "say what to run again")
+	})
+
+	It("speaks of kubectl under the name of a plugin", func(ctx SpecContext) {
+		link := filepath.Join(GinkgoT().TempDir(), "kubectl-scanyard")
+		Expect(os.Symlink(w.binary, link)).To(Succeed())
+		plugin := terminal.Program{Path: link, Env: w.root.Env}
+		wants(typed(ctx, plugin, 0, "scan", "--help").Out, "kubectl scanyard scan [TYPE] [flags] -- PARAMETERS...", "  kubectl scanyard scan nmap -- -sV scanme.nmap.org")
+		wants(typed(ctx, plugin, 1, "get", "-n", team, "--nonsense").ErrOut, "See: kubectl scanyard get --help")
+	})
+
+	It("completes what is in the cluster", func(ctx SpecContext) {
+		forget("to-complete")
+		typed(ctx, w.alice, 0, "scan", "test-scan", "--name", "to-complete")
+		for name, tc := range map[string]struct {
+			args []string
+			want string
+		}{
+			"Types":      {[]string{"scan", "te"}, "test-scan\n"},
+			"Scans":      {[]string{"describe", "to-"}, "to-complete\n"},
+			"Severities": {[]string{"wait", "x", "--fail-on", ""}, "medium\n"},
+			"Formats":    {[]string{"get", "-o", ""}, "jsonpath=\n"},
+			"Words":      {[]string{"get", "sch"}, "schedules\n"},
+			"Suspend":    {[]string{"suspend", "to-"}, "to-complete\n"},
+		} {
+			By(name, func() {
+				wants(typed(ctx, w.alice, 0, append([]string{"__complete"}, tc.args...)...).Out, tc.want)
+			})
+		}
+		wants(typed(ctx, w.root, 0, "__complete", "get", "-n", "bl").Out, team+"\n")
+		for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+			Expect(typed(ctx, w.root, 0, "completion", shell).Out).NotTo(BeEmpty(), "nothing for %s", shell)
+		}
+	})
+
+	It("packs a bundle that has what helps, and nothing that is secret", func(ctx SpecContext) {
+		forget("bundled")
+		const secret = "hunter2-XYZ"
+		typed(ctx, w.alice, 0, "scan", "sh", "--name", "bundled", "--wait", "--", "echo --password="+secret+found)
+		path := filepath.Join(GinkgoT().TempDir(), "bundle.tar.gz")
+		wants(typed(ctx, w.root, 0, "support-bundle", "-n", team, "-O", path).Out, path)
+		wants(typed(ctx, w.root, 1, "support-bundle", "-n", team, "-O", path).ErrOut, "exists")
+		files := unpack(path)
+		for _, want := range []string{"versions.txt", "namespaces/blue/Scan/bundled.yaml", "namespaces/blue/ScanType/sh.yaml", "namespaces/scanyard-system/Deployment/scanyard-controller-manager.yaml"} {
+			Expect(files["scanyard-support/"+want]).NotTo(BeEmpty(), "%s is missing", want)
+		}
+		logs := 0
+		for name, text := range files {
+			for _, bad := range []string{secret, "X-Amz-", w.cluster.ObjectStore.SecretKey} {
+				Expect(text).NotTo(ContainSubstring(bad), "%s holds %q", name, bad)
+			}
+			if strings.HasSuffix(name, "lurker.log") || strings.HasSuffix(name, "manager.log") {
+				logs++
+			}
+			Expect(strings.HasSuffix(name, "/sh.log")).To(BeFalse(), "%s is the log of a scanner", name)
+		}
+		Expect(logs).To(BeNumerically(">=", 2), "logs of lurker and operator are missing")
+		// A team's own bundle says what it may not see.
+		own := filepath.Join(GinkgoT().TempDir(), "own.tar.gz")
+		typed(ctx, w.alice, 0, "support-bundle", "-O", own)
+		wants(unpack(own)["scanyard-support/notes.txt"], "you may not list")
+	})
+
+	It("does what users of scbctl type", func(ctx SpecContext) {
+		forget("of-scbctl")
+		got := typed(ctx, w.alice, 0, "scan", "sh", "--name", "of-scbctl", "--follow", "--", "echo hello"+found)
+		wants(got.Out, "[scanner] hello\n")
+		wants(got.ErrOut, "is Done")
+		wants(typed(ctx, w.alice, 0, "cascade").Out, "of-scbctl")
+		// Under the name of its type; and once more, which scbctl refuses.
+		first := typed(ctx, w.alice, 0, "scan", "test-scan").Out
+		second := typed(ctx, w.alice, 0, "scan", "test-scan").Out
+		forget("test-scan", strings.TrimSuffix(strings.TrimPrefix(second, "scan.execution.securecodebox.io/"), " created\n"))
+		if first != "scan.execution.securecodebox.io/test-scan created\n" || first == second {
+			Fail(fmt.Sprintf("got %q, then %q", first, second))
+		}
+	})
+
+	It("says by its exit code that the time was over; the scan goes on", func(ctx SpecContext) {
+		forget("slow")
+		began := time.Now()
+		got := typed(ctx, w.alice, 3, "scan", "sh", "--name", "slow", "--timeout", "2s", "--", "sleep 4"+found)
+		Expect(time.Since(began)).To(BeNumerically(">=", 2*time.Second), "it did not wait")
+		wants(got.ErrOut, "it goes on", "scanyard wait slow -n blue --as alice")
+		typed(ctx, w.alice, 0, "wait", "slow")
+	})
+})
 
 // operatorIsReady waits until the Deployment says so, which it does a little after the operator.
-func operatorIsReady(t *testing.T) {
-	t.Helper()
-	err := wait.PollUntilContextCancel(bounded(t), 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+func operatorIsReady(ctx context.Context) {
+	GinkgoHelper()
+	err := wait.PollUntilContextCancel(bounded(ctx), 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		d := &appsv1.Deployment{}
 		err := w.admin.Get(ctx, client.ObjectKey{Namespace: install.Namespace, Name: "scanyard-controller-manager"}, d)
 		return d.Status.ReadyReplicas > 0, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 }
 
-// TestQueue: who waits is told with its place and the reason, and settings tells whose limit it is.
-func TestQueue(t *testing.T) {
-	forget(t, "runs", "waits")
-	setting := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "settings.scanyard.io/v1alpha1", "kind": "ScanSetting", "metadata": map[string]any{"name": "default", "namespace": team},
-		"spec": map[string]any{"limits": map[string]any{"maxRunning": int64(1)}},
-	}}
-	if err := w.admin.Create(t.Context(), setting); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.admin.Delete(context.Background(), setting); err != nil {
-			t.Error(err)
-		}
-	})
-	wants(t, typed(t, w.alice, 0, "settings").Out, "limits.maxRunning   1       namespace")
-	typed(t, w.alice, 0, "scan", "sh", "--name", "runs", "--", "sleep 5"+found)
-	ctx := bounded(t)
-	r, err := w.alice.Watch(ctx, func(line string) bool {
-		if strings.Contains(line, "Waits for its turn") {
-			wants(t, typed(t, w.alice, 0, "queue").Out, "waits   sh     1", "NamespaceLimit")
-		}
-		return true
-	}, "scan", "sh", "--name", "waits", "--wait", "--", "true"+found)
-	if err != nil || r.Code != 0 {
-		t.Fatalf("%v %s", err, r.Said())
-	}
-	wants(t, r.Out, "Waits for its turn. Position 1 of 1", "scan waits is Done")
-}
-
-// TestLogs: the logs of all phases of an ended scan, and of one.
-func TestLogs(t *testing.T) {
-	forget(t, "talks")
-	typed(t, w.alice, 0, "scan", "sh", "--name", "talks", "--wait", "--", "echo hello"+found)
-	all := typed(t, w.alice, 0, "logs", "talks").Out
-	wants(t, all, "[scanner] hello\n", "[scanner/lurker] ", "[parser] ")
-	if got := typed(t, w.alice, 0, "logs", "talks", "scanner", "-c", "sh", "--no-prefix").Out; got != "hello\n" {
-		t.Errorf("got %q", got)
-	}
-	if got := typed(t, w.alice, 0, "logs", "talks", "hooks"); got.Out != "" {
-		t.Errorf("got %q", got.Out)
-	}
-}
-
-// TestTrigger: a schedule that comes once in four years starts now.
-func TestTrigger(t *testing.T) {
-	schedule := &executionv1.ScheduledScan{
-		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "rarely"},
-		Spec:       executionv1.ScheduledScanSpec{Schedule: "0 0 29 2 *", ScanSpec: &executionv1.ScanSpec{ScanType: "test-scan", Parameters: []string{}}},
-	}
-	if err := w.admin.Create(t.Context(), schedule); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.admin.Delete(t.Context(), schedule); err != nil && t.Context().Err() == nil {
-			t.Error(err)
-		}
-	})
-	got := typed(t, w.alice, 0, "trigger", "rarely", "--wait", "--timeout", "1m")
-	wants(t, got.Out, "scheduledscan/rarely triggered", "is Done")
-	wants(t, typed(t, w.alice, 0, "get", "schedules").Out, "rarely")
-	typed(t, w.alice, 0, "suspend", "scheduledscan/rarely")
-	wants(t, typed(t, w.alice, 0, "trigger", "rarely").ErrOut, "It is suspended")
-}
-
-// TestRetry: a scan that failed goes on where it failed, once that is mended.
-func TestRetry(t *testing.T) {
-	forget(t, "mends")
-	typed(t, w.alice, 0, "scan", "sh", "--name", "mends", "--", "sleep 30")
-	typed(t, w.alice, 0, "cancel", "mends")
-	typed(t, w.alice, 1, "wait", "mends")
-	typed(t, w.alice, 3, "retry", "mends", "scanner", "--wait", "--timeout", "3s")
-	typed(t, w.alice, 0, "delete", "mends")
-	typed(t, w.alice, 0, "scan", "sh", "--name", "mends", "--wait", "--", "true"+found)
-	wants(t, typed(t, w.alice, 0, "retry", "mends", "parser", "--wait").Out, "mends: parser run again", "is Done")
-	wants(t, typed(t, w.alice, 1, "retry", "mends").ErrOut, "say what to run again")
-}
-
-// TestPlugin: under the name of a plugin, help and advice speak of kubectl.
-func TestPlugin(t *testing.T) {
-	link := filepath.Join(t.TempDir(), "kubectl-scanyard")
-	if err := os.Symlink(w.binary, link); err != nil {
-		t.Fatal(err)
-	}
-	plugin := terminal.Program{Path: link, Env: w.root.Env}
-	wants(t, typed(t, plugin, 0, "scan", "--help").Out, "kubectl scanyard scan [TYPE] [flags] -- PARAMETERS...", "  kubectl scanyard scan nmap -- -sV scanme.nmap.org")
-	wants(t, typed(t, plugin, 1, "get", "-n", team, "--nonsense").ErrOut, "See: kubectl scanyard get --help")
-}
-
-// TestCompletion: shells complete what is in the cluster.
-func TestCompletion(t *testing.T) {
-	forget(t, "to-complete")
-	typed(t, w.alice, 0, "scan", "test-scan", "--name", "to-complete")
-	for name, tc := range map[string]struct {
-		args []string
-		want string
-	}{
-		"Types":      {[]string{"scan", "te"}, "test-scan\n"},
-		"Scans":      {[]string{"describe", "to-"}, "to-complete\n"},
-		"Severities": {[]string{"wait", "x", "--fail-on", ""}, "medium\n"},
-		"Formats":    {[]string{"get", "-o", ""}, "jsonpath=\n"},
-		"Words":      {[]string{"get", "sch"}, "schedules\n"},
-		"Suspend":    {[]string{"suspend", "to-"}, "to-complete\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wants(t, typed(t, w.alice, 0, append([]string{"__complete"}, tc.args...)...).Out, tc.want)
-		})
-	}
-	wants(t, typed(t, w.root, 0, "__complete", "get", "-n", "bl").Out, team+"\n")
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if typed(t, w.root, 0, "completion", shell).Out == "" {
-			t.Errorf("nothing for %s", shell)
-		}
-	}
-}
-
-// TestSupportBundle: it has what helps, and nothing that is secret.
-func TestSupportBundle(t *testing.T) {
-	forget(t, "bundled")
-	const secret = "hunter2-XYZ"
-	typed(t, w.alice, 0, "scan", "sh", "--name", "bundled", "--wait", "--", "echo --password="+secret+found)
-	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	wants(t, typed(t, w.root, 0, "support-bundle", "-n", team, "-O", path).Out, path)
-	wants(t, typed(t, w.root, 1, "support-bundle", "-n", team, "-O", path).ErrOut, "exists")
-	files := unpack(t, path)
-	for _, want := range []string{"versions.txt", "namespaces/blue/Scan/bundled.yaml", "namespaces/blue/ScanType/sh.yaml", "namespaces/scanyard-system/Deployment/scanyard-controller-manager.yaml"} {
-		if files["scanyard-support/"+want] == "" {
-			t.Errorf("%s is missing", want)
-		}
-	}
-	logs := 0
-	for name, text := range files {
-		for _, bad := range []string{secret, "X-Amz-", w.cluster.ObjectStore.SecretKey} {
-			if strings.Contains(text, bad) {
-				t.Errorf("%s holds %q", name, bad)
-			}
-		}
-		if strings.HasSuffix(name, "lurker.log") || strings.HasSuffix(name, "manager.log") {
-			logs++
-		}
-		if strings.HasSuffix(name, "/sh.log") {
-			t.Errorf("%s is the log of a scanner", name)
-		}
-	}
-	if logs < 2 {
-		t.Error("logs of lurker and operator are missing")
-	}
-	// A team's own bundle says what it may not see.
-	own := filepath.Join(t.TempDir(), "own.tar.gz")
-	typed(t, w.alice, 0, "support-bundle", "-O", own)
-	wants(t, unpack(t, own)["scanyard-support/notes.txt"], "you may not list")
-}
-
-func unpack(t *testing.T, path string) map[string]string {
-	t.Helper()
+func unpack(path string) map[string]string {
+	GinkgoHelper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	defer f.Close()
 	zip, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	files := map[string]string{}
 	for r := tar.NewReader(zip); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		Expect(err).NotTo(HaveOccurred())
 		b, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		Expect(err).NotTo(HaveOccurred())
 		files[h.Name] = string(b)
 	}
-}
-
-// TestScbctl: what users of scbctl type.
-func TestScbctl(t *testing.T) {
-	forget(t, "of-scbctl")
-	got := typed(t, w.alice, 0, "scan", "sh", "--name", "of-scbctl", "--follow", "--", "echo hello"+found)
-	wants(t, got.Out, "[scanner] hello\n")
-	wants(t, got.ErrOut, "is Done")
-	wants(t, typed(t, w.alice, 0, "cascade").Out, "of-scbctl")
-	// Under the name of its type; and once more, which scbctl refuses.
-	first := typed(t, w.alice, 0, "scan", "test-scan").Out
-	second := typed(t, w.alice, 0, "scan", "test-scan").Out
-	forget(t, "test-scan", strings.TrimSuffix(strings.TrimPrefix(second, "scan.execution.securecodebox.io/"), " created\n"))
-	if first != "scan.execution.securecodebox.io/test-scan created\n" || first == second {
-		t.Errorf("got %q, then %q", first, second)
-	}
-}
-
-// TestTimeout: the exit code says that the time was over; the scan goes on.
-func TestTimeout(t *testing.T) {
-	forget(t, "slow")
-	began := time.Now()
-	got := typed(t, w.alice, 3, "scan", "sh", "--name", "slow", "--timeout", "2s", "--", "sleep 4"+found)
-	if time.Since(began) < 2*time.Second {
-		t.Error("it did not wait")
-	}
-	wants(t, got.ErrOut, "it goes on", "scanyard wait slow -n blue --as alice")
-	typed(t, w.alice, 0, "wait", "slow")
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -12,10 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/minio/minio-go/v7"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,12 +27,10 @@ import (
 )
 
 // setCancel sets spec.cancel as somebody.
-func setCancel(t *testing.T, s *executionv1.Scan, to bool, as string) {
-	t.Helper()
+func setCancel(ctx context.Context, s *executionv1.Scan, to bool, as string) {
+	GinkgoHelper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"cancel":%t}}`, to))
-	if err := w.admin.Patch(t.Context(), s.DeepCopy(), patch, client.FieldOwner(as)); err != nil {
-		t.Fatal(err)
-	}
+	Expect(w.admin.Patch(ctx, s.DeepCopy(), patch, client.FieldOwner(as))).To(Succeed())
 }
 
 // processesWith are the processes of this machine that have an argument.
@@ -55,14 +52,14 @@ func processesWith(argument string) (pids []string, err error) {
 }
 
 // wantCancelled waits until a Scan is cancelled and neither Jobs nor pods of it run.
-func wantCancelled(t *testing.T, s *executionv1.Scan, by string) *executionv1.Scan {
-	t.Helper()
-	got := settled(t, s)
-	wantTrouble(t, got, executionv1.ReasonCancelledByUser, strconv.Quote(by))
+func wantCancelled(ctx context.Context, s *executionv1.Scan, by string) *executionv1.Scan {
+	GinkgoHelper()
+	got := settled(ctx, s)
+	wantTrouble(ctx, got, executionv1.ReasonCancelledByUser, strconv.Quote(by))
 	if c := meta.FindStatusCondition(got.Status.Conditions, executionv1.ConditionCancelled); c == nil || c.Status != metav1.ConditionTrue {
-		t.Errorf("condition Cancelled is %+v", c)
+		Fail(fmt.Sprintf("condition Cancelled is %+v", c))
 	}
-	eventually(t, "the pods of the Scan to end", func(ctx context.Context) (bool, error) {
+	eventually(ctx, "the pods of the Scan to end", func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
 		var jobs batchv1.JobList
 		if err := w.admin.List(ctx, &pods, client.InNamespace(s.Namespace)); err != nil {
@@ -74,76 +71,97 @@ func wantCancelled(t *testing.T, s *executionv1.Scan, by string) *executionv1.Sc
 	return got
 }
 
-// TestCancelEndsTheScanner cancels nmap in the midst of a scan that would take half an hour:
-// its process ends, nothing is stored, no hook hears of it. Then the Scan is scanned again.
-func TestCancelEndsTheScanner(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	chart(t, "nmap", ns, nil)
-	webhookAs(t, "always", ns, webhookValues(w.hooks.URL("/"+ns), map[string]any{"runOn": "Always"}))
-	const slowly = "1999ms"
-	s := scans.New(ns, "nmap-slow", "nmap", "-n", "-Pn", "-sT", "-p", "1-1000", "--scan-delay", slowly, "127.0.0.1")
-	create(t, s)
-	eventually(t, "nmap to run", func(context.Context) (bool, error) {
-		pids, err := processesWith(slowly)
-		return len(pids) > 0, err
-	})
-	setCancel(t, s, true, "kubectl-edit")
-	got := wantCancelled(t, s, "kubectl-edit")
-	var left []string
-	eventually(t, "the processes of nmap to end", func(context.Context) (bool, error) {
-		var err error
-		left, err = processesWith(slowly)
-		return len(left) == 0, err
-	}, &left)
-	wantStored(t, got)
-	if n := len(w.hooks.At("/" + ns)); n > 0 {
-		t.Errorf("a hook was called %d times", n)
-	}
+var _ = Describe("Cancelling and running again", Label("life"), func() {
+	// Cancels nmap in the midst of a scan that would take half an hour:
+	// its process ends, nothing is stored, no hook hears of it. Then the Scan is scanned again.
+	It("ends the scanner's process, stores nothing and calls no hook; the Scan can then be scanned again", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		chart(ctx, "nmap", ns, nil)
+		webhookAs(ctx, "always", ns, webhookValues(w.hooks.URL("/"+ns), map[string]any{"runOn": "Always"}))
+		const slowly = "1999ms"
+		s := scans.New(ns, "nmap-slow", "nmap", "-n", "-Pn", "-sT", "-p", "1-1000", "--scan-delay", slowly, "127.0.0.1")
+		create(ctx, s)
+		eventually(ctx, "nmap to run", func(context.Context) (bool, error) {
+			pids, err := processesWith(slowly)
+			return len(pids) > 0, err
+		})
+		setCancel(ctx, s, true, "kubectl-edit")
+		got := wantCancelled(ctx, s, "kubectl-edit")
+		var left []string
+		eventually(ctx, "the processes of nmap to end", func(context.Context) (bool, error) {
+			var err error
+			left, err = processesWith(slowly)
+			return len(left) == 0, err
+		}, &left)
+		wantStored(ctx, got)
+		Expect(delivered(ctx, "/"+ns)).To(BeEmpty(), "calls of the hook")
 
-	// It was the wrong one: it is scanned again, now with fewer ports.
-	setCancel(t, s, false, "kubectl-edit")
-	rerun(t, until(t, s, "have spec.cancel false", func(s *executionv1.Scan) bool { return !s.Cancelled() }), "scanner")
-	eventually(t, "nmap to run again", func(context.Context) (bool, error) {
-		pids, err := processesWith(slowly)
-		return len(pids) > 0, err
+		// It was the wrong one: it is scanned again, now with fewer ports.
+		setCancel(ctx, s, false, "kubectl-edit")
+		rerun(ctx, until(ctx, s, "have spec.cancel false", func(s *executionv1.Scan) bool { return !s.Cancelled() }), "scanner")
+		eventually(ctx, "nmap to run again", func(context.Context) (bool, error) {
+			pids, err := processesWith(slowly)
+			return len(pids) > 0, err
+		})
+		setCancel(ctx, s, true, "somebody-else")
+		until(ctx, s, "be cancelled again", func(s *executionv1.Scan) bool {
+			return s.Settled() && strings.Contains(s.Status.ErrorDescription, `"somebody-else"`)
+		})
+		wantCancelled(ctx, s, "somebody-else")
+		if n := w.ran.Of(got.UID)["scanner"]; n != 2 {
+			Fail(fmt.Sprintf("the scanner had %d Jobs, want 2", n))
+		}
 	})
-	setCancel(t, s, true, "somebody-else")
-	until(t, s, "be cancelled again", func(s *executionv1.Scan) bool {
-		return s.Settled() && strings.Contains(s.Status.ErrorDescription, `"somebody-else"`)
+
+	// Runs the parser of a real Scan again over the raw result that is
+	// stored, after its findings were lost; then its scanner, which finds more this time.
+	It("parses the stored result again after findings were lost, and scans again", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		chart(ctx, "nmap", ns, nil)
+		chart(ctx, "generic-webhook", ns, webhookValues(w.hooks.URL("/"+ns), nil))
+		web := webSite()
+		port, open := closedPort(ctx)
+		got := done(ctx, scans.New(ns, "nmap-again", "nmap", "-n", "-Pn", "-sT", "-p", fmt.Sprintf("%d,%d", web.Port, port), web.Host))
+		first := findings(ctx, got)
+		raw := object(ctx, got, "nmap-results.xml")
+
+		Expect(w.store.RemoveObject(ctx, w.bucket, prefix(got)+"findings.json", minio.RemoveObjectOptions{})).To(Succeed())
+		got = again(ctx, got, "parser")
+		Expect(got.Status.State).To(Equal(executionv1.ScanStateDone), "it ended %s: %s", got.Status.State, got.Status.ErrorDescription)
+		second := findings(ctx, got)
+		Expect(ids(second)).To(BeComparableTo(ids(first)), "findings of the same raw result (-first +again)")
+		wantStats(got, second)
+		Expect(raw).To(Equal(object(ctx, got, "nmap-results.xml")), "the raw result has changed")
+
+		open()
+		got = again(ctx, got, "scanner")
+		Expect(got.Status.State).To(Equal(executionv1.ScanStateDone), "it ended %s: %s", got.Status.State, got.Status.ErrorDescription)
+		third := findings(ctx, got)
+		Expect(third).To(HaveLen(len(second)+1), "it has found %v, and %v before a port was opened", lines(third, "name", "location"), lines(second, "name", "location"))
+		wantStats(got, third)
+		Expect(w.ran.Of(got.UID)).To(BeComparableTo(map[string]int{"scanner": 2, "parser": 3, "read-only-hook/generic-webhook": 3}), "Jobs")
+		Expect(delivered(ctx, "/"+ns)).To(HaveLen(3), "calls of the hook")
 	})
-	wantCancelled(t, s, "somebody-else")
-	if n := w.ran.Of(got.UID)["scanner"]; n != 2 {
-		t.Errorf("the scanner had %d Jobs, want 2", n)
-	}
-}
+})
 
 // closedPort is a port of this machine on which nothing listens, until open is called.
-func closedPort(t *testing.T) (port int, open func()) {
-	t.Helper()
+func closedPort(ctx context.Context) (port int, open func()) {
+	GinkgoHelper()
 	listen := func(address string) net.Listener {
 		var cfg net.ListenConfig
-		l, err := cfg.Listen(t.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, err := cfg.Listen(ctx, "tcp", address)
+		Expect(err).NotTo(HaveOccurred())
 		return l
 	}
 	l := listen("127.0.0.1:0")
 	address := l.Addr().String()
 	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatalf("%s is no address of TCP", address)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	Expect(ok).To(BeTrue(), "%s is not an address of TCP", address)
+	Expect(l.Close()).To(Succeed())
 	return addr.Port, func() {
 		l := listen(address)
-		t.Cleanup(func() {
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
+		DeferCleanup(func() {
+			Expect(l.Close()).To(Succeed())
 		})
 		go func() {
 			for {
@@ -170,55 +188,8 @@ func ids(all []finding.Finding) []string {
 }
 
 // again asks for a re-run and waits for its end.
-func again(t *testing.T, s *executionv1.Scan, what string) *executionv1.Scan {
-	t.Helper()
-	rerun(t, s, what)
-	return until(t, s, "run its "+what+" again", func(s *executionv1.Scan) bool { return s.Status.LastRerun == what && s.Settled() })
-}
-
-// TestRerunWithRealFindings runs the parser of a real Scan again over the raw result that is
-// stored, after its findings were lost; then its scanner, which finds more this time.
-func TestRerunWithRealFindings(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	chart(t, "nmap", ns, nil)
-	chart(t, "generic-webhook", ns, webhookValues(w.hooks.URL("/"+ns), nil))
-	web := webSite(t)
-	port, open := closedPort(t)
-	got := done(t, scans.New(ns, "nmap-again", "nmap", "-n", "-Pn", "-sT", "-p", fmt.Sprintf("%d,%d", web.Port, port), web.Host))
-	first := findings(t, got)
-	raw := object(t, got, "nmap-results.xml")
-
-	if err := w.store.RemoveObject(t.Context(), w.bucket, prefix(got)+"findings.json", minio.RemoveObjectOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	got = again(t, got, "parser")
-	if got.Status.State != executionv1.ScanStateDone {
-		t.Fatalf("it ended %s: %s", got.Status.State, got.Status.ErrorDescription)
-	}
-	second := findings(t, got)
-	if diff := cmp.Diff(ids(first), ids(second)); diff != "" {
-		t.Errorf("findings of the same raw result (-first +again):\n%s", diff)
-	}
-	wantStats(t, got, second)
-	if !bytes.Equal(raw, object(t, got, "nmap-results.xml")) {
-		t.Error("the raw result has changed")
-	}
-
-	open()
-	got = again(t, got, "scanner")
-	if got.Status.State != executionv1.ScanStateDone {
-		t.Fatalf("it ended %s: %s", got.Status.State, got.Status.ErrorDescription)
-	}
-	third := findings(t, got)
-	if len(third) != len(second)+1 {
-		t.Errorf("it has found %v, and %v before a port was opened", lines(third, "name", "location"), lines(second, "name", "location"))
-	}
-	wantStats(t, got, third)
-	if diff := cmp.Diff(map[string]int{"scanner": 2, "parser": 3, "read-only-hook/generic-webhook": 3}, w.ran.Of(got.UID)); diff != "" {
-		t.Errorf("Jobs (-want +got):\n%s", diff)
-	}
-	if n := len(w.hooks.At("/" + ns)); n != 3 {
-		t.Errorf("the hook was called %d times, want 3", n)
-	}
+func again(ctx context.Context, s *executionv1.Scan, what string) *executionv1.Scan {
+	GinkgoHelper()
+	rerun(ctx, s, what)
+	return until(ctx, s, "run its "+what+" again", func(s *executionv1.Scan) bool { return s.Status.LastRerun == what && s.Settled() })
 }

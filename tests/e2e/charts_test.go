@@ -5,11 +5,13 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
-	"sync"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,12 +27,10 @@ import (
 	"github.com/scanyard/scanyard/tests/scans"
 )
 
-func wantObjects(t *testing.T, namespace string, objects map[string]client.Object) {
-	t.Helper()
+func wantObjects(ctx context.Context, namespace string, objects map[string]client.Object) {
+	GinkgoHelper()
 	for name, o := range objects {
-		if err := w.admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
-			t.Errorf("%T %s: %v", o, name, err)
-		}
+		Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)).To(Succeed(), "%T %s", o, name)
 	}
 }
 
@@ -74,16 +74,10 @@ var scannerCharts = map[string]scannerChart{
 // everyChart lists the charts of the repository but the operator's, which all tests
 // use, and those of auto-discovery, which install no kinds of ours and have tests of
 // their own.
-func everyChart(t *testing.T) []string {
-	t.Helper()
-	all, err := w.helm.Charts()
+func everyChart() []string {
+	all, err := install.Charts(cmp.Or(os.Getenv("SCANYARD_CHARTS"), "../../charts"))
 	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range scannerCharts {
-		if !slices.Contains(all, name) {
-			t.Errorf("there is no chart %s", name)
-		}
+		panic(err) // there is no spec yet that could fail
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return name == "scanyard" || strings.HasPrefix(name, "auto-discovery") })
 }
@@ -107,48 +101,184 @@ func (c scannerChart) objects(wide bool) map[string]client.Object {
 	return out
 }
 
-func TestChartsInstallIntoANamespace(t *testing.T) {
-	t.Parallel()
-	for _, name := range everyChart(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ns := namespace(t)
-			if c, ok := scannerCharts[name]; ok {
-				values := map[string]any{}
-				if c.rules > 0 {
-					values["cascadingRules"] = map[string]any{"enabled": true}
+var _ = Describe("Charts", Label("charts"), func() {
+	Describe("install into a namespace", func() {
+		for _, name := range everyChart() {
+			It(name, func(ctx SpecContext) {
+				ns := namespace(ctx)
+				if c, ok := scannerCharts[name]; ok {
+					values := map[string]any{}
+					if c.rules > 0 {
+						values["cascadingRules"] = map[string]any{"enabled": true}
+					}
+					chart(ctx, name, ns, values)
+					wantObjects(ctx, ns, c.objects(false))
+					wantRules(ctx, ns, c.rules)
+				} else {
+					chart(ctx, name, ns, nil)
+					wantObjects(ctx, ns, map[string]client.Object{name: &executionv1.ScanCompletionHook{}})
 				}
-				chart(t, name, ns, values)
-				wantObjects(t, ns, c.objects(false))
-				wantRules(t, ns, c.rules)
-			} else {
-				chart(t, name, ns, nil)
-				wantObjects(t, ns, map[string]client.Object{name: &executionv1.ScanCompletionHook{}})
-			}
-			if err := w.helm.Uninstall(t.Context(), name, ns); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
+				Expect(w.helm.Uninstall(ctx, name, ns)).To(Succeed())
+			})
+		}
+	})
 
-func wantRules(t *testing.T, namespace string, n int) {
-	t.Helper()
+	It("install for the whole cluster", func(ctx SpecContext) {
+		clusterCharts(ctx)
+		for name, c := range scannerCharts {
+			Expect(everyChart()).To(ContainElement(name))
+			wantObjects(ctx, "", c.objects(true))
+		}
+		webhook, update := &executionv1.ClusterScanCompletionHook{}, &executionv1.ClusterScanCompletionHook{}
+		wantObjects(ctx, "", map[string]client.Object{clusterWebhook: webhook, clusterUpdate: update})
+		if webhook.Spec.ExecutionNamespace != clusterNamespace || update.Spec.ExecutionNamespace != "" {
+			Fail(fmt.Sprintf("executionNamespaces %q and %q", webhook.Spec.ExecutionNamespace, update.Spec.ExecutionNamespace))
+		}
+	})
+
+	Describe("refuse values that cannot work, and say what to set", func() {
+		configMap := []any{map[string]any{"name": "rules", "configMap": map[string]any{"name": "rules"}}}
+		cases := map[string]struct {
+			chart  string
+			values map[string]any
+			says   []string
+		}{
+			"ConfigMapOfScanner": {
+				"nmap",
+				map[string]any{"clusterWide": true, "scanner": map[string]any{"extraVolumes": configMap}},
+				[]string{"clusterWide is true, but scanner.env or scanner.extraVolumes reads a ConfigMap", "--set clusterWide=false"},
+			},
+			"ConfigMapOfHook": {
+				"generic-webhook",
+				map[string]any{"clusterWide": true, "hook": map[string]any{"extraVolumes": configMap}},
+				[]string{"reads a ConfigMap", "--set executionNamespace="},
+			},
+			"OtherExecutionNamespace": {
+				"generic-webhook",
+				map[string]any{"clusterWide": true, "executionNamespace": "elsewhere"},
+				[]string{"executionNamespace is elsewhere, but the release is installed into", "leave executionNamespace empty"},
+			},
+			"ExecutionNamespaceOfOneNamespace": {
+				"update-field",
+				map[string]any{"executionNamespace": "elsewhere"},
+				[]string{"clusterWide is false", "--set clusterWide=true"},
+			},
+		}
+		for name, tc := range inOrder(cases) {
+			It(name, func(ctx SpecContext) {
+				err := w.helm.Install(ctx, install.Release{Name: "refused", Chart: tc.chart, Namespace: "e2e-refused", Values: tc.values})
+				Expect(err).To(HaveOccurred(), "it was installed")
+				for _, part := range tc.says {
+					Expect(err.Error()).To(ContainSubstring(part), "the refusal does not say %q:\n%v", part, err)
+				}
+			})
+		}
+	})
+
+	It("give Kubernetes' own roles their rights over our kinds", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		for _, role := range []string{"view", "edit", "admin"} {
+			create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role},
+				Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: ns + "-" + role}},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			})
+		}
+		const exec, casc = "execution.securecodebox.io", "cascading.securecodebox.io"
+		cases := []struct {
+			name                      string
+			who                       []string
+			verbs, groups, kinds, sub string
+			inNamespace, want         bool
+		}{
+			{"ViewersRead", []string{"view", "edit", "admin"}, "get list watch", exec, "scans scheduledscans scantypes parsedefinitions scancompletionhooks", "", true, true},
+			{"ViewersReadRules", []string{"view", "edit", "admin"}, "get list watch", casc, "cascadingrules", "", true, true},
+			{"ViewersDoNotWrite", []string{"view", "nobody"}, "create update patch delete", exec, "scans scheduledscans scantypes parsedefinitions scancompletionhooks", "", true, false},
+			{"EditorsWrite", []string{"edit", "admin"}, "create update patch delete", exec, "scans scheduledscans scantypes parsedefinitions scancompletionhooks", "", true, true},
+			{"NobodyWritesStatus", []string{"view", "edit", "admin", "nobody"}, "update patch", exec, "scans", "status", true, false},
+			{"OthersReadNothing", []string{"nobody"}, "get list", exec, "scans", "", true, false},
+			{"EverybodyReadsClusterKinds", []string{"view", "edit", "admin", "nobody"}, "get list watch", exec, "clusterscantypes clusterparsedefinitions clusterscancompletionhooks", "", false, true},
+			{"EverybodyReadsClusterRules", []string{"nobody"}, "get list watch", casc, "clustercascadingrules", "", false, true},
+			{"OnlyClusterAdminsWriteClusterKinds", []string{"view", "edit", "admin", "nobody"}, "create update patch delete", exec, "clusterscantypes clusterparsedefinitions clusterscancompletionhooks", "", false, false},
+			{"OnlyClusterAdminsWriteClusterRules", []string{"view", "edit", "admin", "nobody"}, "create update patch delete", casc, "clustercascadingrules", "", false, false},
+		}
+		for _, tc := range cases {
+			By(tc.name, func() {
+				for _, who := range tc.who {
+					for verb := range strings.FieldsSeq(tc.verbs) {
+						for kind := range strings.FieldsSeq(tc.kinds) {
+							a := &authorizationv1.ResourceAttributes{Verb: verb, Group: tc.groups, Resource: kind, Subresource: tc.sub}
+							if tc.inNamespace {
+								a.Namespace = ns
+							}
+							wantAccess(ctx, ns+"-"+who, a, tc.want)
+						}
+					}
+				}
+			})
+		}
+	})
+
+	It("let editors write in their namespace, and not beyond it", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		editor := ns + "-editor"
+		create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "edit"},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: editor}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		})
+		c, err := scans.Connect(scans.As(w.config, editor, "system:authenticated"))
+		Expect(err).NotTo(HaveOccurred())
+		eventually(ctx, "the editor to create a Scan", func(ctx context.Context) (bool, error) {
+			err := c.Create(ctx, scans.New(ns, "mine", "nothing"))
+			return err == nil, client.IgnoreNotFound(ignoreForbidden(err))
+		})
+		wide := &executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: shellSpec("test-txt")}
+		if err := c.Create(ctx, wide); !apierrors.IsForbidden(err) {
+			Fail(fmt.Sprintf("an editor creates a ClusterScanType: %v, want Forbidden", err))
+		}
+		Expect(c.List(ctx, &executionv1.ClusterScanTypeList{})).To(Succeed(), "an editor lists ClusterScanTypes")
+		if err := c.List(ctx, &executionv1.ScanList{}, client.InNamespace("default")); !apierrors.IsForbidden(err) {
+			Fail(fmt.Sprintf("an editor of one namespace reads Scans of another: %v, want Forbidden", err))
+		}
+	})
+
+	// Runs a clusterWide Scan with no more
+	// rights than the chart ships, while Scans of others go on.
+	It("bring all rights that clusterWide Scans need", defect(1), func(ctx SpecContext) {
+		clusterCharts(ctx)
+		ns, other := namespace(ctx), namespace(ctx)
+		chart(ctx, "test-scan", other, nil)
+		wide, local := onlyHooks(scans.NewClusterWide(ns, "wide", "test-scan"), ""), scans.New(other, "local", "test-scan")
+		create(ctx, wide, local)
+		wantDone(ctx, wide)
+		wantDone(ctx, local)
+		logs, err := w.op.Logs(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(complaints(logs)).To(Succeed())
+	})
+
+	It("work where the restricted Pod Security level is enforced", defect(51), func(ctx SpecContext) {
+		ns := namespace(ctx, "pod-security.kubernetes.io/enforce=restricted")
+		chart(ctx, "nmap", ns, nil)
+		chart(ctx, "update-field", ns, nil)
+		chart(ctx, "generic-webhook", ns, map[string]any{"webhookUrl": w.hooks.URL("/" + ns)})
+		got := done(ctx, scans.New(ns, "restricted", "nmap", "-p", "1", "127.0.0.1"))
+		wantJobs(got, "scanner", "parser", "read-and-write-hook/update-field", "read-only-hook/generic-webhook")
+		Expect(delivered(ctx, "/"+ns)).To(HaveLen(1), "calls of the hook")
+		var pods corev1.PodList
+		if err := w.admin.List(ctx, &pods, client.InNamespace(ns)); err != nil || len(pods.Items) != 4 {
+			Fail(fmt.Sprintf("%d pods ran, want 4 (%v)", len(pods.Items), err))
+		}
+	})
+})
+
+func wantRules(ctx context.Context, namespace string, n int) {
+	GinkgoHelper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cascading.securecodebox.io", Version: "v1", Kind: "CascadingRuleList"})
-	if err := w.admin.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
-		t.Fatal(err)
-	}
-	if len(list.Items) != n {
-		t.Errorf("%d cascading rules, want %d", len(list.Items), n)
-	}
-}
-
-// clusterReleases are installed once for all tests that need them: names of Cluster*
-// objects are taken once per cluster.
-var clusterReleases struct {
-	sync.Once
-	err error
+	Expect(w.admin.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
+	Expect(list.Items).To(HaveLen(n), "%d cascading rules, want %d", len(list.Items), n)
 }
 
 // clusterNamespace is where they are installed, and where their hooks run.
@@ -159,9 +289,11 @@ const (
 	clusterUpdate  = "e2e-cluster-update"  // runs in the namespace of the Scan
 )
 
-func clusterCharts(t *testing.T) {
-	t.Helper()
-	clusterReleases.Do(func() {
+// clusterCharts are installed once for all specs that need them: names of Cluster* objects
+// are taken once per cluster.
+func clusterCharts(ctx context.Context) {
+	GinkgoHelper()
+	onceForAll("cluster-charts", func() (string, error) {
 		wide := map[string]any{"clusterWide": true}
 		var releases []install.Release
 		for name := range scannerCharts {
@@ -170,15 +302,14 @@ func clusterCharts(t *testing.T) {
 		releases = append(releases,
 			install.Release{Chart: "generic-webhook", Name: clusterWebhook, Values: map[string]any{
 				"clusterWide": true, "executionNamespace": clusterNamespace, "webhookUrl": w.hooks.URL("/cluster"), "fullnameOverride": clusterWebhook,
+				// As an image of others, which needs access to the Scan from there.
+				"hook": map[string]any{"scanAccess": "API"},
 			}},
 			install.Release{Chart: "update-field", Name: clusterUpdate, Values: map[string]any{
 				"clusterWide": true, "fullnameOverride": clusterUpdate, "attribute": map[string]any{"name": "category", "value": "renamed"},
 			}})
-		clusterReleases.err = installTogether(t.Context(), releases)
+		return "", installTogether(ctx, releases)
 	})
-	if clusterReleases.err != nil {
-		t.Fatal(clusterReleases.err)
-	}
 }
 
 // installTogether installs releases, some at a time; those without a namespace for the
@@ -194,114 +325,10 @@ func installTogether(ctx context.Context, releases []install.Release) error {
 	return g.Wait()
 }
 
-func TestChartsInstallClusterWide(t *testing.T) {
-	t.Parallel()
-	clusterCharts(t)
-	for _, c := range scannerCharts {
-		wantObjects(t, "", c.objects(true))
-	}
-	webhook, update := &executionv1.ClusterScanCompletionHook{}, &executionv1.ClusterScanCompletionHook{}
-	wantObjects(t, "", map[string]client.Object{clusterWebhook: webhook, clusterUpdate: update})
-	if webhook.Spec.ExecutionNamespace != clusterNamespace || update.Spec.ExecutionNamespace != "" {
-		t.Errorf("executionNamespaces %q and %q", webhook.Spec.ExecutionNamespace, update.Spec.ExecutionNamespace)
-	}
-}
-
-func TestChartsRefuse(t *testing.T) {
-	t.Parallel()
-	configMap := []any{map[string]any{"name": "rules", "configMap": map[string]any{"name": "rules"}}}
-	cases := map[string]struct {
-		chart  string
-		values map[string]any
-		says   []string
-	}{
-		"ConfigMapOfScanner": {
-			"nmap",
-			map[string]any{"clusterWide": true, "scanner": map[string]any{"extraVolumes": configMap}},
-			[]string{"clusterWide is true, but scanner.env or scanner.extraVolumes reads a ConfigMap", "--set clusterWide=false"},
-		},
-		"ConfigMapOfHook": {
-			"generic-webhook",
-			map[string]any{"clusterWide": true, "hook": map[string]any{"extraVolumes": configMap}},
-			[]string{"reads a ConfigMap", "--set executionNamespace="},
-		},
-		"OtherExecutionNamespace": {
-			"generic-webhook",
-			map[string]any{"clusterWide": true, "executionNamespace": "elsewhere"},
-			[]string{"executionNamespace is elsewhere, but the release is installed into", "leave executionNamespace empty"},
-		},
-		"ExecutionNamespaceOfOneNamespace": {
-			"update-field",
-			map[string]any{"executionNamespace": "elsewhere"},
-			[]string{"clusterWide is false", "--set clusterWide=true"},
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := w.helm.Install(t.Context(), install.Release{Name: "refused", Chart: tc.chart, Namespace: "e2e-refused", Values: tc.values})
-			if err == nil {
-				t.Fatal("it was installed")
-			}
-			for _, part := range tc.says {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the refusal does not say %q:\n%v", part, err)
-				}
-			}
-		})
-	}
-}
-
-// TestUserRoles asks what users who have Kubernetes' own roles in a namespace may do.
-func TestUserRoles(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	for _, role := range []string{"view", "edit", "admin"} {
-		create(t, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: ns + "-" + role}},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		})
-	}
-	const exec, casc = "execution.securecodebox.io", "cascading.securecodebox.io"
-	cases := []struct {
-		name                      string
-		who                       []string
-		verbs, groups, kinds, sub string
-		inNamespace, want         bool
-	}{
-		{"ViewersRead", []string{"view", "edit", "admin"}, "get list watch", exec, "scans scheduledscans scantypes parsedefinitions scancompletionhooks", "", true, true},
-		{"ViewersReadRules", []string{"view", "edit", "admin"}, "get list watch", casc, "cascadingrules", "", true, true},
-		{"ViewersDoNotWrite", []string{"view", "nobody"}, "create update patch delete", exec, "scans scheduledscans scantypes parsedefinitions scancompletionhooks", "", true, false},
-		{"EditorsWrite", []string{"edit", "admin"}, "create update patch delete", exec, "scans scheduledscans scantypes parsedefinitions scancompletionhooks", "", true, true},
-		{"NobodyWritesStatus", []string{"view", "edit", "admin", "nobody"}, "update patch", exec, "scans", "status", true, false},
-		{"OthersReadNothing", []string{"nobody"}, "get list", exec, "scans", "", true, false},
-		{"EverybodyReadsClusterKinds", []string{"view", "edit", "admin", "nobody"}, "get list watch", exec, "clusterscantypes clusterparsedefinitions clusterscancompletionhooks", "", false, true},
-		{"EverybodyReadsClusterRules", []string{"nobody"}, "get list watch", casc, "clustercascadingrules", "", false, true},
-		{"OnlyClusterAdminsWriteClusterKinds", []string{"view", "edit", "admin", "nobody"}, "create update patch delete", exec, "clusterscantypes clusterparsedefinitions clusterscancompletionhooks", "", false, false},
-		{"OnlyClusterAdminsWriteClusterRules", []string{"view", "edit", "admin", "nobody"}, "create update patch delete", casc, "clustercascadingrules", "", false, false},
-	}
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			for _, who := range tc.who {
-				for verb := range strings.FieldsSeq(tc.verbs) {
-					for kind := range strings.FieldsSeq(tc.kinds) {
-						a := &authorizationv1.ResourceAttributes{Verb: verb, Group: tc.groups, Resource: kind, Subresource: tc.sub}
-						if tc.inNamespace {
-							a.Namespace = ns
-						}
-						wantAccess(t, ns+"-"+who, a, tc.want)
-					}
-				}
-			}
-		})
-	}
-}
-
 // wantAccess waits for the answer: roles are aggregated a moment after they are made.
-func wantAccess(t *testing.T, user string, a *authorizationv1.ResourceAttributes, want bool) {
-	t.Helper()
-	eventually(t, "the answer whether "+user+" may "+a.Verb+" "+a.Resource, func(ctx context.Context) (bool, error) {
+func wantAccess(ctx context.Context, user string, a *authorizationv1.ResourceAttributes, want bool) {
+	GinkgoHelper()
+	eventually(ctx, "the answer whether "+user+" may "+a.Verb+" "+a.Resource, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user, Groups: []string{"system:authenticated"}, ResourceAttributes: a,
 		}}
@@ -310,78 +337,9 @@ func wantAccess(t *testing.T, user string, a *authorizationv1.ResourceAttributes
 	})
 }
 
-// TestUsersByImpersonation goes through the API as users do.
-func TestUsersByImpersonation(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	editor := ns + "-editor"
-	create(t, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "edit"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: editor}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-	})
-	c, err := scans.Connect(scans.As(w.config, editor, "system:authenticated"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the editor to create a Scan", func(ctx context.Context) (bool, error) {
-		err := c.Create(ctx, scans.New(ns, "mine", "nothing"))
-		return err == nil, client.IgnoreNotFound(ignoreForbidden(err))
-	})
-	wide := &executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: shellSpec("test-txt")}
-	if err := c.Create(t.Context(), wide); !apierrors.IsForbidden(err) {
-		t.Errorf("an editor creates a ClusterScanType: %v, want Forbidden", err)
-	}
-	if err := c.List(t.Context(), &executionv1.ClusterScanTypeList{}); err != nil {
-		t.Errorf("an editor lists ClusterScanTypes: %v", err)
-	}
-	if err := c.List(t.Context(), &executionv1.ScanList{}, client.InNamespace("default")); !apierrors.IsForbidden(err) {
-		t.Errorf("an editor of one namespace reads Scans of another: %v, want Forbidden", err)
-	}
-}
-
 func ignoreForbidden(err error) error {
 	if apierrors.IsForbidden(err) {
 		return nil
 	}
 	return err
-}
-
-// TestDefect01ClusterWideScanWorksAsInstalled runs a clusterWide Scan with no more
-// rights than the chart ships, while Scans of others go on.
-func TestDefect01ClusterWideScanWorksAsInstalled(t *testing.T) {
-	t.Parallel()
-	clusterCharts(t)
-	ns, other := namespace(t), namespace(t)
-	chart(t, "test-scan", other, nil)
-	wide, local := onlyHooks(scans.NewClusterWide(ns, "wide", "test-scan"), ""), scans.New(other, "local", "test-scan")
-	create(t, wide, local)
-	wantDone(t, wide)
-	wantDone(t, local)
-	logs, err := w.op.Logs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := complaints(logs); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestDefect51RestrictedNamespace runs a whole Scan where the restricted Pod Security
-// level is enforced.
-func TestDefect51RestrictedNamespace(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t, "pod-security.kubernetes.io/enforce=restricted")
-	chart(t, "nmap", ns, nil)
-	chart(t, "update-field", ns, nil)
-	chart(t, "generic-webhook", ns, map[string]any{"webhookUrl": w.hooks.URL("/" + ns)})
-	got := done(t, scans.New(ns, "restricted", "nmap", "-p", "1", "127.0.0.1"))
-	wantJobs(t, got, "scanner", "parser", "read-and-write-hook/update-field", "read-only-hook/generic-webhook")
-	if n := len(w.hooks.At("/" + ns)); n != 1 {
-		t.Errorf("the webhook was called %d times", n)
-	}
-	var pods corev1.PodList
-	if err := w.admin.List(t.Context(), &pods, client.InNamespace(ns)); err != nil || len(pods.Items) != 4 {
-		t.Errorf("%d pods ran, want 4 (%v)", len(pods.Items), err)
-	}
 }

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,54 +22,84 @@ import (
 	"github.com/scanyard/scanyard/tests/scans"
 )
 
-// TestTrapT1UpstreamParserInClusterMode: parser images of secureCodeBox insist on the
-// namespaced ParseDefinition in every mode. It comes with the first Scan that needs
-// it, and goes with the last.
-func TestTrapT1UpstreamParserInClusterMode(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	resultType := "upstream-" + ns
-	createGlobal(t,
-		&executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: shellSpec(resultType)},
-		&executionv1.ClusterParseDefinition{ObjectMeta: metav1.ObjectMeta{Name: resultType}, Spec: executionv1.ParseDefinitionSpec{Image: "docker.io/e2e/upstream-parser"}})
-	run := func(name string) *executionv1.Scan {
-		return done(t, onlyHooks(scans.NewClusterWide(ns, name, ns, "printf upstream >"+resultPath), ""))
-	}
-	one, two := run("one"), run("two")
-	for _, s := range []*executionv1.Scan{one, two} {
-		all := findings(t, s)
-		wantStats(t, s, all)
-		if diff := cmp.Diff(map[string]int64{"Upstream": 1}, categories(all)); diff != "" {
-			t.Errorf("categories (-want +got):\n%s", diff)
+var _ = Describe("Programs of secureCodeBox", Label("compat"), func() {
+	// Parser images of secureCodeBox insist on the
+	// namespaced ParseDefinition in every mode. It comes with the first Scan that needs
+	// it, and goes with the last.
+	It("find the namespaced ParseDefinition that a parser insists on in clusterWide mode, too (trap T1)", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		resultType := "upstream-" + ns
+		createGlobal(ctx,
+			&executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: shellSpec(resultType)},
+			&executionv1.ClusterParseDefinition{ObjectMeta: metav1.ObjectMeta{Name: resultType}, Spec: executionv1.ParseDefinitionSpec{Image: "docker.io/e2e/upstream-parser"}})
+		run := func(name string) *executionv1.Scan {
+			return done(ctx, onlyHooks(scans.NewClusterWide(ns, name, ns, "printf upstream >"+resultPath), ""))
 		}
-		wantJobs(t, s, "scanner", "parser")
-	}
-	// A Scan of the namespace itself must not take the copy for an installed parser.
-	kind := shellType(ns, resultType)
-	create(t, kind)
-	troubled(t, shellScan(ns, "local", quick), executionv1.ReasonParseDefinitionNotFound, resultType)
-	copied := &executionv1.ParseDefinition{}
-	if err := w.admin.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: resultType}, copied); err != nil {
-		t.Fatalf("the namespaced copy: %v", err)
-	}
-	for _, s := range []*executionv1.Scan{one, two} {
-		if err := w.admin.Delete(t.Context(), s); err != nil {
-			t.Fatal(err)
+		one, two := run("one"), run("two")
+		for _, s := range []*executionv1.Scan{one, two} {
+			all := findings(ctx, s)
+			wantStats(s, all)
+			Expect(categories(all)).To(BeComparableTo(map[string]int64{"Upstream": 1}), "categories")
+			wantJobs(s, "scanner", "parser")
 		}
-	}
-	gone(t, copied)
-}
+		// A Scan of the namespace itself must not take the copy for an installed parser.
+		kind := shellType(ns, resultType)
+		create(ctx, kind)
+		troubled(ctx, shellScan(ns, "local", quick), executionv1.ReasonParseDefinitionNotFound, resultType)
+		copied := &executionv1.ParseDefinition{}
+		Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: ns, Name: resultType}, copied)).To(Succeed(), "the namespaced copy")
+		for _, s := range []*executionv1.Scan{one, two} {
+			Expect(w.admin.Delete(ctx, s)).To(Succeed())
+		}
+		gone(ctx, copied)
+	})
 
-// TestUpstreamParserInNamespace: the same image, as it is used today.
-func TestUpstreamParserInNamespace(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	p := parser(ns, "upstream")
-	p.Spec.Image = "docker.io/e2e/upstream-parser"
-	create(t, shellType(ns, "upstream"), p)
-	got := done(t, shellScan(ns, "today", "printf upstream >"+resultPath))
-	wantStats(t, got, findings(t, got))
-}
+	It("parse in a namespace as they do today", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		p := parser(ns, "upstream")
+		p.Spec.Image = "docker.io/e2e/upstream-parser"
+		create(ctx, shellType(ns, "upstream"), p)
+		got := done(ctx, shellScan(ns, "today", "printf upstream >"+resultPath))
+		wantStats(got, findings(ctx, got))
+	})
+
+	// Another client replaces the status of 50 Scans at
+	// every step. Each ends Done, each phase runs once, and the status is whole again.
+	// Counters are not held against the stored findings here: they are the parser's, and
+	// a stale replace takes them back to what it had read.
+	It("may replace the whole status at every step: no phase runs twice, and the status is whole again", defect(66), func(ctx SpecContext) {
+		const n = 50
+		ns := prepared(ctx, hook("", "reads", "ok", executionv1.ReadOnly, 0))
+		r := &replacer{ctx: ctx, seed: uint64(time.Now().UnixNano()), seen: map[string]bool{}}
+		GinkgoWriter.Printf("seed %d\n", r.seed)
+		f := follow.Start(ctx, w.admin, &executionv1.ScanList{}, r.onScan, client.InNamespace(ns))
+		var all []*executionv1.Scan
+		for i := range n {
+			s := shellScan(ns, fmt.Sprintf("scan-%02d", i), quick)
+			create(ctx, s)
+			all = append(all, s)
+		}
+		for _, s := range all {
+			got := until(ctx, s, "end with its conditions", func(s *executionv1.Scan) bool {
+				return s.Settled() && scans.Ready(s).Reason != "" && s.Status.ObservedGeneration > 0
+			})
+			Expect(got.Status.State).To(Equal(executionv1.ScanStateDone), "Scan %s ended %s: %s", s.Name, got.Status.State, got.Status.ErrorDescription)
+			wantJobs(s, "scanner", "parser", "read-only-hook/reads")
+		}
+		f.Stop()
+		r.work.Wait()
+		Expect(r.writes).To(BeNumerically(">=", 2*n), "the status was replaced %d times only", r.writes)
+		for _, s := range all {
+			got := until(ctx, s, "be whole again", func(s *executionv1.Scan) bool {
+				return s.Status.State == executionv1.ScanStateDone && scans.Ready(s).Reason == executionv1.ReasonCompleted && s.Status.FinishedAt != nil &&
+					s.Status.FindingDownloadLink != "" && s.Status.RawResultFile == "result"
+			})
+			Expect(hookStates(got)).To(BeComparableTo([][]string{{"reads Completed"}}), "hooks of %s", s.Name)
+			Expect(findings(ctx, got)).To(HaveLen(2), "Scan %s has lost findings", s.Name)
+			wantJobs(s, "scanner", "parser", "read-only-hook/reads")
+		}
+	})
+})
 
 // statusOfDefectDojo are the fields of status that the model of secureCodeBox's
 // DefectDojo hook knows; all others are gone after it has written.
@@ -81,7 +111,7 @@ var statusOfDefectDojo = []string{
 // replacer replaces the whole status of Scans, unguarded and with what it read a
 // moment before, each time their state changes: what the DefectDojo hook does once.
 type replacer struct {
-	t    *testing.T
+	ctx  context.Context
 	seed uint64
 
 	mu     sync.Mutex
@@ -107,18 +137,13 @@ func (r *replacer) onScan(s *executionv1.Scan, there bool) {
 }
 
 func (r *replacer) replace(namespace, name string, delay time.Duration) {
-	ctx := context.WithoutCancel(r.t.Context())
+	defer GinkgoRecover()
+	ctx := context.WithoutCancel(r.ctx)
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("Scan"))
-	if err := w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, u); err != nil {
-		r.t.Errorf("get Scan: %v", err)
-		return
-	}
+	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, u)).To(Succeed())
 	status, _, err := unstructured.NestedMap(u.Object, "status")
-	if err != nil {
-		r.t.Errorf("read status: %v", err)
-		return
-	}
+	Expect(err).NotTo(HaveOccurred(), "read status")
 	kept := map[string]any{}
 	for _, f := range statusOfDefectDojo {
 		if v, ok := status[f]; ok {
@@ -126,65 +151,13 @@ func (r *replacer) replace(namespace, name string, delay time.Duration) {
 		}
 	}
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/status", "value": kept}})
-	if err != nil {
-		r.t.Errorf("encode patch: %v", err)
-		return
-	}
+	Expect(err).NotTo(HaveOccurred(), "encode patch")
 	select {
 	case <-ctx.Done():
 	case <-time.After(delay):
 	}
-	if err := w.admin.Status().Patch(ctx, u, client.RawPatch(types.JSONPatchType, patch)); err != nil {
-		r.t.Errorf("replace status: %v", err)
-		return
-	}
+	Expect(w.admin.Status().Patch(ctx, u, client.RawPatch(types.JSONPatchType, patch))).To(Succeed(), "replace status")
 	r.mu.Lock()
 	r.writes++
 	r.mu.Unlock()
-}
-
-// TestDefect66WholeStatusReplaced (trap T4): another client replaces the status of 50 Scans at
-// every step. Each ends Done, each phase runs once, and the status is whole again.
-// Counters are not held against the stored findings here: they are the parser's, and
-// a stale replace takes them back to what it had read.
-func TestDefect66WholeStatusReplaced(t *testing.T) {
-	t.Parallel()
-	const n = 50
-	ns := prepared(t, hook("", "reads", "ok", executionv1.ReadOnly, 0))
-	r := &replacer{t: t, seed: uint64(time.Now().UnixNano()), seen: map[string]bool{}}
-	t.Logf("seed %d", r.seed)
-	f := follow.Start(t.Context(), w.admin, &executionv1.ScanList{}, r.onScan, client.InNamespace(ns))
-	var all []*executionv1.Scan
-	for i := range n {
-		s := shellScan(ns, fmt.Sprintf("scan-%02d", i), quick)
-		create(t, s)
-		all = append(all, s)
-	}
-	for _, s := range all {
-		got := until(t, s, "end with its conditions", func(s *executionv1.Scan) bool {
-			return s.Settled() && scans.Ready(s).Reason != "" && s.Status.ObservedGeneration > 0
-		})
-		if got.Status.State != executionv1.ScanStateDone {
-			t.Errorf("Scan %s ended %s: %s", s.Name, got.Status.State, got.Status.ErrorDescription)
-		}
-		wantJobs(t, s, "scanner", "parser", "read-only-hook/reads")
-	}
-	f.Stop()
-	r.work.Wait()
-	if r.writes < 2*n {
-		t.Errorf("the status was replaced %d times only", r.writes)
-	}
-	for _, s := range all {
-		got := until(t, s, "be whole again", func(s *executionv1.Scan) bool {
-			return s.Status.State == executionv1.ScanStateDone && scans.Ready(s).Reason == executionv1.ReasonCompleted && s.Status.FinishedAt != nil &&
-				s.Status.FindingDownloadLink != "" && s.Status.RawResultFile == "result"
-		})
-		if diff := cmp.Diff([][]string{{"reads Completed"}}, hookStates(got)); diff != "" {
-			t.Errorf("hooks of %s (-want +got):\n%s", s.Name, diff)
-		}
-		if len(findings(t, got)) != 2 {
-			t.Errorf("Scan %s has lost findings", s.Name)
-		}
-		wantJobs(t, s, "scanner", "parser", "read-only-hook/reads")
-	}
 }

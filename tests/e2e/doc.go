@@ -4,11 +4,10 @@
 // operator and the charts installed by Helm, real scanners, a real object storage.
 // It looks only at what any client can see.
 //
-// The tests share one cluster, which TestMain starts, and each has a namespace of its
-// own. Upload URLs of scanners live three seconds there, so that every scan which
-// takes longer goes through the operator's upload endpoint. Tests that are called
-// TestDefect<NN> hold against the numbered defects of secureCodeBox; docs/defects.md
-// lists them.
+// It is a suite of Ginkgo. Its specs share one cluster, which the first process makes, and
+// each has a namespace of its own. Upload URLs of scanners live three seconds there, so that
+// every scan which takes longer goes through the operator's upload endpoint. Specs with the
+// label defect-N hold against the numbered defects of secureCodeBox; docs/defects.md lists them.
 //
 // Every chart is installed. Scanners run in one of three ways:
 //
@@ -22,6 +21,6 @@
 // They need the project's binaries (make build), and the scanners (make tools). Where
 // something is missing, the tests say how to install it.
 //
-//	SCANYARD_BIN=../../bin HELM=helm GITLEAKS=gitleaks go test ./e2e
-//	BUILT_IMAGES=1 go test ./e2e -run 'TestNmap|TestScreenshooter'
+//	make e2e SUITES=e2e LABELS=scanners
+//	BUILT_IMAGES=1 make e2e SUITES=e2e FOCUS='nmap|screenshooter'
 package e2e

@@ -4,12 +4,15 @@ package e2e
 
 import (
 	"flag"
+	"fmt"
+	"io"
 	"os"
 	"strings"
-	"sync"
-	"testing"
+	"syscall"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 )
 
 // update has tests write what they have measured into the documentation.
@@ -18,35 +21,31 @@ var update = flag.Bool("update", false, "rewrite the tables of docs/security.md 
 // securityDoc is what the tables and the claims of isolation stand in.
 const securityDoc = "../../docs/security.md"
 
-var securityDocMu sync.Mutex
-
 // wantDocumented holds what a test has measured against the block of docs/security.md
 // that is marked with a name.
-func wantDocumented(t *testing.T, block, measured string) {
-	t.Helper()
-	securityDocMu.Lock()
-	defer securityDocMu.Unlock()
-	b, err := os.ReadFile(securityDoc)
-	if err != nil {
-		t.Fatal(err)
-	}
+func wantDocumented(block, measured string) {
+	GinkgoHelper()
+	doc, err := os.Open(securityDoc)
+	Expect(err).NotTo(HaveOccurred())
+	defer doc.Close()
+	// Another process may write another block.
+	Expect(syscall.Flock(int(doc.Fd()), syscall.LOCK_EX)).To(Succeed())
+	b, err := io.ReadAll(doc)
+	Expect(err).NotTo(HaveOccurred())
 	begin, end := "<!-- begin "+block+" -->\n", "<!-- end "+block+" -->"
 	before, rest, ok := strings.Cut(string(b), begin)
 	have, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		t.Fatalf("%s has no block %q and %q", securityDoc, strings.TrimSpace(begin), end)
+		Fail(fmt.Sprintf("%s has no block %q and %q", securityDoc, strings.TrimSpace(begin), end))
 	}
 	measured = "\n" + strings.TrimSpace(measured) + "\n\n"
 	if have == measured {
 		return
 	}
 	if !*update {
-		t.Errorf("%s does not say what was measured (-said +measured); go test ./e2e -run %s -update rewrites it:\n%s", securityDoc, t.Name(), cmp.Diff(have, measured))
-		return
+		Fail(fmt.Sprintf("%s does not say what was measured (-said +measured); make e2e FOCUS=%q UPDATE=1 rewrites it:\n%s", securityDoc, CurrentSpecReport().LeafNodeText, cmp.Diff(have, measured)))
 	}
-	if err := os.WriteFile(securityDoc, []byte(before+begin+measured+end+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	Expect(os.WriteFile(securityDoc, []byte(before+begin+measured+end+after), 0o644)).To(Succeed())
 }
 
 // markdownTable writes a table. Its first row is the heading.

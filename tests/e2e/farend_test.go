@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
@@ -39,8 +41,8 @@ type reply struct {
 }
 
 // startFarEnd starts a server for the test. Its answers may be asked for at the same time.
-func startFarEnd(t *testing.T, answer func(exchange) reply) *farEnd {
-	t.Helper()
+func startFarEnd(answer func(exchange) reply) *farEnd {
+	GinkgoHelper()
 	f := &farEnd{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -57,7 +59,7 @@ func startFarEnd(t *testing.T, answer func(exchange) reply) *farEnd {
 		rw.WriteHeader(e.status)
 		_, _ = io.WriteString(rw, said.text) // who has gone needs no answer
 	}))
-	t.Cleanup(f.Close)
+	DeferCleanup(f.Close)
 	return f
 }
 
@@ -78,24 +80,22 @@ type payload struct {
 	Findings []struct{ ID, Category string }
 }
 
-func (e *exchange) payload(t *testing.T) payload {
-	t.Helper()
+func (e *exchange) payload() payload {
+	GinkgoHelper()
 	var p payload
-	if err := json.Unmarshal(e.body, &p); err != nil {
-		t.Fatalf("the webhook got %.200q: %v", e.body, err)
-	}
+	Expect(json.Unmarshal(e.body, &p)).To(Succeed(), "the webhook got %.200q", e.body)
 	return p
 }
 
 // accepted lists what it took about one Scan at a path, in order.
-func (f *farEnd) accepted(t *testing.T, path string, s *executionv1.Scan) []payload {
-	t.Helper()
+func (f *farEnd) accepted(path string, s *executionv1.Scan) []payload {
+	GinkgoHelper()
 	var out []payload
 	for _, e := range f.all() {
 		if e.status/100 != 2 || !strings.HasPrefix(e.URL.Path, path) {
 			continue
 		}
-		if p := e.payload(t); p.Scan.UID == s.UID {
+		if p := e.payload(); p.Scan.UID == s.UID {
 			out = append(out, p)
 		}
 	}

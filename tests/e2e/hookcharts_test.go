@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,38 +16,32 @@ import (
 	"github.com/scanyard/scanyard/tests/install"
 )
 
-// TestHookChartsInstallClusterWide installs the chart of every hook for the whole cluster,
-// to run in one namespace. The binary in its image knows the hook that it asks for.
-func TestHookChartsInstallClusterWide(t *testing.T) {
-	t.Parallel()
-	known, err := exec.CommandContext(t.Context(), w.tools.Path("hook"), "list").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range everyChart(t) {
-		if _, scanner := scannerCharts[name]; scanner {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ns := namespace(t)
-			clusterRelease(t, install.Release{Chart: name, Name: ns + "-hook", Namespace: ns})
-			var got executionv1.ClusterScanCompletionHook
-			if err := w.admin.Get(t.Context(), client.ObjectKey{Name: ns + "-hook"}, &got); err != nil {
-				t.Fatal(err)
+var _ = Describe("Charts of hooks", Label("charts", "hooks"), func() {
+	// Installs the chart of every hook for the whole cluster,
+	// to run in one namespace. The binary in its image knows the hook that it asks for.
+	Describe("install for the whole cluster, with a hook that the image knows", func() {
+		for _, name := range everyChart() {
+			if _, scanner := scannerCharts[name]; scanner {
+				continue
 			}
-			if got.Spec.ExecutionNamespace != ns {
-				t.Errorf("it runs in namespace %q, want %q", got.Spec.ExecutionNamespace, ns)
-			}
-			for _, e := range got.Spec.Env {
-				if e.Name == "HOOK" && e.Value == name && strings.Contains(string(known), name) {
-					return
+			It(name, func(ctx SpecContext) {
+				known, err := exec.CommandContext(ctx, w.tools.Path("hook"), "list").Output()
+				Expect(err).NotTo(HaveOccurred())
+				ns := namespace(ctx)
+				clusterRelease(ctx, install.Release{Chart: name, Name: ns + "-hook", Namespace: ns})
+				var got executionv1.ClusterScanCompletionHook
+				Expect(w.admin.Get(ctx, client.ObjectKey{Name: ns + "-hook"}, &got)).To(Succeed())
+				Expect(got.Spec.ExecutionNamespace).To(Equal(ns), "it runs in namespace %q, want %q", got.Spec.ExecutionNamespace, ns)
+				for _, e := range got.Spec.Env {
+					if e.Name == "HOOK" && e.Value == name && strings.Contains(string(known), name) {
+						return
+					}
 				}
-			}
-			t.Errorf("its env is %v, want HOOK=%s, one of:\n%s", envNames(got.Spec.Env), name, known)
-		})
-	}
-}
+				Fail(fmt.Sprintf("its env is %v, want HOOK=%s, one of:\n%s", envNames(got.Spec.Env), name, known))
+			})
+		}
+	})
+})
 
 func envNames(env []corev1.EnvVar) []string {
 	var out []string

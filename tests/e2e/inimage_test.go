@@ -101,7 +101,7 @@ func put(ctx context.Context, url string, findings any) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(body))
 	if err != nil {
-		return errors.New("the upload URL is no URL")
+		return errors.New("the upload URL is not a URL")
 	}
 	req.Header.Set("Content-Type", "")
 	resp, err := http.DefaultClient.Do(req)

@@ -4,25 +4,26 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/tests/follow"
@@ -30,10 +31,11 @@ import (
 	"github.com/scanyard/scanyard/tests/ledger"
 	"github.com/scanyard/scanyard/tests/localcluster"
 	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/suite"
 	"github.com/scanyard/scanyard/tests/webhook"
 )
 
-// world is what all tests share.
+// world is what all specs share.
 type world struct {
 	config *rest.Config
 	admin  client.WithWatch
@@ -43,13 +45,11 @@ type world struct {
 	scans  *follow.Objects[*executionv1.Scan]
 	jobs   *follow.Objects[*batchv1.Job]
 	ran    ledger.Ledger
-	hooks  *webhook.Receiver
+	hooks  webhook.Address
 	store  *minio.Client
 	bucket string
 	tools  install.Scanners
-	// images is the folder in which the cluster looks for images that it has no
-	// program for.
-	images string
+	place  place
 }
 
 var w world
@@ -65,64 +65,118 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == inImage {
 		os.Exit(runInImage(os.Args[2], os.Args[3:]))
 	}
-	log.SetLogger(logr.Discard())
-	flag.Parse()
-	if p := flag.Lookup("test.parallel"); !isSet("test.parallel") {
-		// Tests mostly wait for pods, and some for the pauses between a Job's tries: more
-		// of them than there are processors.
-		if err := p.Value.Set("20"); err != nil {
-			panic(err)
-		}
-	}
-	code, err := runAll(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-func isSet(name string) (set bool) {
-	flag.Visit(func(f *flag.Flag) { set = set || f.Name == name })
-	return set
+func TestE2E(t *testing.T) { suite.Run(t, "Scanyard, end to end") }
+
+// place is where the world is, for all processes of the suite.
+type place struct {
+	// Dir is the suite's folder, with the cluster's in it.
+	Dir      string
+	Operator *install.Operator
+	Hooks    webhook.Address
 }
 
-// runAll sets the world up, runs the tests and takes it down.
-func runAll(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	dir, err := os.MkdirTemp("", "scanyard-e2e-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	programs, err := install.FromEnvironment("../..")
-	if err != nil {
-		return 1, err
-	}
-	if w.tools, err = install.ScannersFromEnvironment(programs, "../.."); err != nil {
-		return 1, err
-	}
-	cluster, err := w.startCluster(ctx, dir)
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := w.connect(cluster); err != nil {
-		return 1, err
-	}
-	if w.helm, err = install.NewHelm(ctx, programs, cluster.Kubeconfig, filepath.Join(dir, "helm")); err != nil {
-		return 1, err
-	}
-	w.hooks = webhook.Start()
-	defer w.hooks.Close()
-	if err := w.installOperator(ctx, cluster); err != nil {
-		return 1, err
-	}
+// The first process makes one cluster with the operator, and all take their specs to it.
+var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
+	p, err := w.begin(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	b, err := json.Marshal(p)
+	Expect(err).NotTo(HaveOccurred())
+	return b
+}, func(b []byte) {
+	var p place
+	Expect(json.Unmarshal(b, &p)).To(Succeed())
+	Expect(w.enter(p)).To(Succeed())
+	// What is followed is followed until the last spec has ended.
+	ctx, stop := context.WithCancel(context.Background())
+	DeferCleanup(stop)
 	w.scans = follow.Start[*executionv1.Scan](ctx, w.admin, &executionv1.ScanList{}, nil)
 	w.jobs = follow.Start(ctx, w.admin, &batchv1.JobList{}, w.ran.Add, client.HasLabels{executionv1.LabelJobType})
-	code = m.Run()
-	return code, w.checkOperator(ctx)
+})
+
+var _ = SynchronizedAfterSuite(func() {}, func(ctx SpecContext) {
+	if w.op != nil {
+		Expect(w.checkOperator(ctx)).To(Succeed())
+	}
+})
+
+// begin starts the cluster, installs the operator, and has both go with the suite.
+func (w *world) begin(ctx context.Context) (p place, err error) {
+	if p.Dir, err = os.MkdirTemp("", "scanyard-e2e-"); err != nil {
+		return p, err
+	}
+	DeferCleanup(os.RemoveAll, p.Dir)
+	programs, err := install.FromEnvironment("../..")
+	if err != nil {
+		return p, err
+	}
+	if w.tools, err = install.ScannersFromEnvironment(programs, "../.."); err != nil {
+		return p, err
+	}
+	cluster, err := w.startCluster(ctx, p.Dir)
+	if err != nil {
+		return p, err
+	}
+	DeferCleanup(cluster.Stop)
+	cfg, err := cluster.RESTConfig()
+	if err != nil {
+		return p, err
+	}
+	if w.helm, err = install.NewHelm(ctx, programs, cluster.Kubeconfig, p.helm()); err != nil {
+		return p, err
+	}
+	hooks := webhook.Start()
+	DeferCleanup(hooks.Close)
+	p.Hooks = hooks.Address()
+	p.Operator, err = w.installOperator(ctx, cluster, cfg)
+	return p, err
+}
+
+func (p place) helm() string    { return filepath.Join(p.Dir, "helm") }
+func (p place) images() string  { return filepath.Join(p.Dir, "images") }
+func (p place) cluster() string { return filepath.Join(p.Dir, "cluster") }
+
+// enter connects a process to the world.
+func (w *world) enter(p place) error {
+	programs, err := install.FromEnvironment("../..")
+	if err != nil {
+		return err
+	}
+	if w.tools, err = install.ScannersFromEnvironment(programs, "../.."); err != nil {
+		return err
+	}
+	cluster, err := localcluster.Attach(p.cluster())
+	if err != nil {
+		return err
+	}
+	if err := w.connect(cluster); err != nil {
+		return err
+	}
+	w.place, w.hooks, w.helm = p, p.Hooks, install.OpenHelm(programs, cluster.Kubeconfig, p.helm())
+	w.op, err = p.Operator.Connect(w.config)
+	return err
+}
+
+// onceForAll does something once for all processes of the suite, in the one whose spec comes
+// first; specs that come while that goes on wait for the answer, and later ones get it at once.
+func onceForAll(what string, do func() (string, error)) string {
+	GinkgoHelper()
+	path := filepath.Join(w.place.Dir, "once-"+what)
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	Expect(err).NotTo(HaveOccurred())
+	defer lock.Close() // which unlocks
+	Expect(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)).To(Succeed())
+	answer, err := os.ReadFile(path)
+	if err == nil {
+		return string(answer)
+	}
+	Expect(err).To(MatchError(os.ErrNotExist))
+	text, err := do()
+	Expect(err).NotTo(HaveOccurred(), what)
+	Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
+	return text
 }
 
 // startCluster starts a cluster that has programs of this machine for the images of
@@ -140,13 +194,13 @@ func (w *world) startCluster(ctx context.Context, dir string) (*localcluster.Clu
 	if err := install.WriteImagesMap(images, slices.Concat(w.tools.Images(), imagesOfTests(tool), standIns)); err != nil {
 		return nil, err
 	}
-	w.images = filepath.Join(dir, "images")
-	if err := os.Mkdir(w.images, 0o700); err != nil {
+	p := place{Dir: dir}
+	if err := os.Mkdir(p.images(), 0o700); err != nil {
 		return nil, err
 	}
 	return localcluster.Start(ctx, localcluster.Options{
-		Binary: w.tools.Path("localcluster"), DataDir: filepath.Join(dir, "cluster"), Timeout: 2 * time.Minute,
-		Node: localcluster.NodeOptions{ImagesMap: images, Images: w.images, Backoff: localcluster.Duration(500 * time.Millisecond)},
+		Binary: w.tools.Path("localcluster"), DataDir: p.cluster(), Timeout: 5 * time.Minute,
+		Node: localcluster.NodeOptions{ImagesMap: images, Images: p.images(), Backoff: localcluster.Duration(500 * time.Millisecond)},
 	})
 }
 
@@ -167,22 +221,23 @@ func (w *world) connect(c *localcluster.Cluster) (err error) {
 	return err
 }
 
-func (w *world) installOperator(ctx context.Context, c *localcluster.Cluster) (err error) {
-	w.op, err = w.helm.InstallOperator(ctx, w.config, install.OperatorOptions{
+func (w *world) installOperator(ctx context.Context, c *localcluster.Cluster, cfg *rest.Config) (*install.Operator, error) {
+	op, err := w.helm.InstallOperator(ctx, cfg, install.OperatorOptions{
 		Store: c.ObjectStore,
 		Values: map[string]any{
 			"presignedUrlExpirationTimes": map[string]any{"scanners": uploadURLs, "parsers": "1h", "hooks": "1h"},
 			"scanPolicy":                  policyValues(),
+			"statusPolicy":                statusPolicyValues(),
 		},
-		Args: []string{"--missing-kind-grace=5s"},
+		Args: []string{"--missing-kind-grace=15s"},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return w.op.Ready(ctx, 2*time.Minute)
+	return op, op.Ready(ctx, 2*time.Minute)
 }
 
-// checkOperator holds after all tests: the operator never crashed, and was never
+// checkOperator holds after all specs: the operator never crashed, and was never
 // forbidden anything, so the rights that the chart gives it are enough.
 func (w *world) checkOperator(ctx context.Context) error {
 	pods, err := w.op.Pods(ctx)

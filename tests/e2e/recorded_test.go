@@ -3,16 +3,18 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/minio/minio-go/v7"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -145,91 +147,82 @@ func (c recordedCase) complete() recordedCase {
 }
 
 // scan builds the Scan. charts is the namespace that the chart is installed in.
-func (c recordedCase) scan(t *testing.T, namespace, charts string) *executionv1.Scan {
-	t.Helper()
+func (c recordedCase) scan(namespace, charts string) *executionv1.Scan {
+	GinkgoHelper()
 	s := scans.New(namespace, c.name, c.scanType, strings.Fields(c.parameters)...)
 	arguments, err := json.Marshal(slices.Concat(strings.Fields(strings.ReplaceAll(c.command, "NAMESPACE", charts)), s.Spec.Parameters))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	s.Spec.Env = []corev1.EnvVar{{Name: envRaw, Value: filepath.Join(recordedFolder, c.raw)}, {Name: envArguments, Value: string(arguments)}}
 	return s
 }
 
-// TestRecorded runs the scanners whose programs are not here: from the chart's command
-// to the findings all is real but the scanner, which a stand-in plays from a recording.
-func TestRecorded(t *testing.T) {
-	t.Parallel()
-	for _, c := range recordedCases {
-		c := c.complete()
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			ns := namespace(t)
-			chart(t, c.chart, ns, c.values)
-			s := c.scan(t, ns, ns)
-			if c.prepare != nil {
-				c.prepare(s)
-			}
-			got := done(t, s)
-			wantStats(t, got, findings(t, got))
-			wantRecorded(t, got, c)
-		})
-	}
-}
-
-// TestRecordedClusterWide runs some of them in a namespace in which nothing is
-// installed.
-func TestRecordedClusterWide(t *testing.T) {
-	t.Parallel()
-	clusterCharts(t)
-	names := []string{"trivy-image", "zap-automation-framework"}
-	for _, c := range recordedCases {
-		c := c.complete()
-		if !slices.Contains(names, c.name) {
-			continue
+var _ = Describe("Recorded scanners", Label("scanners"), func() {
+	// Runs the scanners whose programs are not here: from the chart's command
+	// to the findings all is real but the scanner, which a stand-in plays from a recording.
+	Describe("give the recorded findings from the chart's command to storage", func() {
+		for _, c := range recordedCases {
+			c := c.complete()
+			It(c.name, func(ctx SpecContext) {
+				ns := namespace(ctx)
+				chart(ctx, c.chart, ns, c.values)
+				s := c.scan(ns, ns)
+				if c.prepare != nil {
+					c.prepare(s)
+				}
+				got := done(ctx, s)
+				wantStats(got, findings(ctx, got))
+				wantRecorded(ctx, got, c)
+			})
 		}
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			ns := namespace(t)
-			s := onlyHooks(c.scan(t, ns, clusterNamespace), "")
-			mode := executionv1.ClusterWide
-			s.Spec.ResourceMode = &mode
-			// The ScanType brings the plan of ZAP.
-			s.Spec.Env = append(s.Spec.Env, corev1.EnvVar{Name: "TARGET_URL", Value: "http://shop.example"})
-			wantRecorded(t, done(t, s), c)
-		})
-	}
-}
+	})
 
-// TestRecordedElsewhere shows that the cases above would notice a command that writes
-// to another place than the ScanType says.
-func TestRecordedElsewhere(t *testing.T) {
-	t.Parallel()
-	i := slices.IndexFunc(recordedCases, func(c recordedCase) bool { return c.name == "semgrep" })
-	c, ns := recordedCases[i].complete(), namespace(t)
-	chart(t, c.chart, ns, nil)
-	kind := &executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: c.scanType}}
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"extractResults":{"location":"/home/securecodebox/elsewhere.json"}}}`))
-	if err := w.admin.Patch(t.Context(), kind, patch); err != nil {
-		t.Fatal(err)
-	}
-	got := errored(t, c.scan(t, ns, ns), executionv1.ReasonScannerFailed, "wrote no /home/securecodebox/elsewhere.json")
-	wantStored(t, got)
-}
+	Describe("give them in a namespace in which nothing is installed", func() {
+		names := []string{"trivy-image", "zap-automation-framework"}
+		for _, c := range recordedCases {
+			c := c.complete()
+			if !slices.Contains(names, c.name) {
+				continue
+			}
+			It(c.name, func(ctx SpecContext) {
+				clusterCharts(ctx)
+				ns := namespace(ctx)
+				s := onlyHooks(c.scan(ns, clusterNamespace), "")
+				mode := executionv1.ClusterWide
+				s.Spec.ResourceMode = &mode
+				// The ScanType brings the plan of ZAP.
+				s.Spec.Env = append(s.Spec.Env, corev1.EnvVar{Name: "TARGET_URL", Value: "http://shop.example"})
+				wantRecorded(ctx, done(ctx, s), c)
+			})
+		}
+	})
+
+	// Shows that the cases above would notice a command that writes
+	// to another place than the ScanType says.
+	It("fail where the command writes to another place than the ScanType says", func(ctx SpecContext) {
+		i := slices.IndexFunc(recordedCases, func(c recordedCase) bool { return c.name == "semgrep" })
+		c, ns := recordedCases[i].complete(), namespace(ctx)
+		chart(ctx, c.chart, ns, nil)
+		kind := &executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: c.scanType}}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"extractResults":{"location":"/home/securecodebox/elsewhere.json"}}}`))
+		Expect(w.admin.Patch(ctx, kind, patch)).To(Succeed())
+		got := errored(ctx, c.scan(ns, ns), executionv1.ReasonScannerFailed, "wrote no /home/securecodebox/elsewhere.json")
+		wantStored(ctx, got)
+	})
+})
 
 // wantRecorded holds what storage has against the recording: the raw result byte for
 // byte, and the findings but for what is added to every finding.
-func wantRecorded(t *testing.T, s *executionv1.Scan, c recordedCase) {
-	t.Helper()
-	raw := recordedFile(t, c.raw)
-	wantStored(t, s, "findings.json", c.location)
-	if got := object(t, s, c.location); string(got) != string(raw) {
-		t.Errorf("the stored result has %d bytes and differs from the recording, which has %d", len(got), len(raw))
+func wantRecorded(ctx context.Context, s *executionv1.Scan, c recordedCase) {
+	GinkgoHelper()
+	raw := recordedFile(c.raw)
+	wantStored(ctx, s, "findings.json", c.location)
+	if got := object(ctx, s, c.location); string(got) != string(raw) {
+		Fail(fmt.Sprintf("the stored result has %d bytes and differs from the recording, which has %d", len(got), len(raw)))
 	}
 	base, _, _ := strings.Cut(c.raw, ".raw.")
 	var want, got []map[string]any
-	decode(t, recordedFile(t, base+".expected.json"), &want)
-	decode(t, object(t, s, "findings.json"), &got)
+	decode(recordedFile(base+".expected.json"), &want)
+	decode(object(ctx, s, "findings.json"), &got)
 	for _, f := range want {
 		// A recording has a link of its own time.
 		if a, ok := f["attributes"].(map[string]any); ok && a["downloadLink"] != nil {
@@ -238,50 +231,38 @@ func wantRecorded(t *testing.T, s *executionv1.Scan, c recordedCase) {
 	}
 	for _, f := range got {
 		for _, key := range []string{"id", "parsed_at", "scan"} {
-			if f[key] == nil {
-				t.Errorf("a finding has no %s", key)
-			}
+			Expect(f[key]).NotTo(BeNil(), "a finding has no %s", key)
 			delete(f, key)
 		}
 		delete(f, "fingerprint")
 	}
 	if len(want) == 0 && !c.nothing {
-		t.Error("the recording has no findings")
+		Fail("the recording has no findings")
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("findings (-want +got):\n%.4000s", diff)
-	}
+	Expect(got).To(BeComparableTo(want), "findings (-want +got)")
 }
 
-func recordedFile(t *testing.T, name string) []byte {
-	t.Helper()
+func recordedFile(name string) []byte {
+	GinkgoHelper()
 	b, err := os.ReadFile(filepath.Join(w.tools.Parsers, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Expect(err).NotTo(HaveOccurred())
 	return b
 }
 
-func decode(t *testing.T, b []byte, into any) {
-	t.Helper()
-	if err := json.Unmarshal(b, into); err != nil {
-		t.Fatal(err)
-	}
+func decode(b []byte, into any) {
+	GinkgoHelper()
+	Expect(json.Unmarshal(b, into)).To(Succeed())
 }
 
 // object reads what storage has for a Scan.
-func object(t *testing.T, s *executionv1.Scan, name string) []byte {
-	t.Helper()
-	o, err := w.store.GetObject(t.Context(), w.bucket, prefix(s)+name, minio.GetObjectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+func object(ctx context.Context, s *executionv1.Scan, name string) []byte {
+	GinkgoHelper()
+	o, err := w.store.GetObject(ctx, w.bucket, prefix(s)+name, minio.GetObjectOptions{})
+	Expect(err).NotTo(HaveOccurred())
 	b, err := io.ReadAll(o)
 	if err == nil {
 		err = o.Close()
 	}
-	if err != nil {
-		t.Fatalf("read object %s: %v", name, err)
-	}
+	Expect(err).NotTo(HaveOccurred(), "read object %s", name)
 	return b
 }

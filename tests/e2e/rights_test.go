@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -78,6 +79,7 @@ var things = []thing{
 	{group: rulesGroup, name: "clustercascadingrules", cluster: true},
 	{group: settingsGroup, name: "clusterscansettings", cluster: true},
 	{group: settingsGroup, name: "clusterscansettings", subresource: "status", cluster: true},
+	{group: "wgpolicyk8s.io", name: "policyreports"},
 	{name: "pods"},
 	{name: "pods", subresource: "exec"},
 	{name: "pods", subresource: "log"},
@@ -110,8 +112,8 @@ var (
 )
 
 // cell asks the API server what somebody may do with a resource, and says it in a word.
-func (r thing) cell(t *testing.T, a who, ns string) (string, error) {
-	t.Helper()
+func (r thing) cell(ctx context.Context, a who, ns string) (string, error) {
+	GinkgoHelper()
 	var may []string
 	for _, verb := range slices.Concat(readVerbs, writeVerbs, moreVerbs) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -123,7 +125,7 @@ func (r thing) cell(t *testing.T, a who, ns string) (string, error) {
 		if r.cluster {
 			review.Spec.ResourceAttributes.Namespace = ""
 		}
-		got, err := w.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		got, err := w.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
 			return "", err
 		}
@@ -161,8 +163,8 @@ func inWords(may []string) string {
 }
 
 // measure asks for a whole table. Rows in which nobody may do anything are left out.
-func measure(t *testing.T, ns string, everybody []who) [][]string {
-	t.Helper()
+func measure(ctx context.Context, ns string, everybody []who) [][]string {
+	GinkgoHelper()
 	cells := make([][]string, len(things))
 	var g errgroup.Group
 	g.SetLimit(16)
@@ -171,14 +173,12 @@ func measure(t *testing.T, ns string, everybody []who) [][]string {
 		cells[i][0] = "`" + r.String() + "`"
 		for j, a := range everybody {
 			g.Go(func() (err error) {
-				cells[i][j+1], err = r.cell(t, a, ns)
+				cells[i][j+1], err = r.cell(ctx, a, ns)
 				return err
 			})
 		}
 	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	Expect(g.Wait()).To(Succeed())
 	head := []string{""}
 	for _, a := range everybody {
 		head = append(head, a.title)
@@ -190,12 +190,12 @@ func measure(t *testing.T, ns string, everybody []who) [][]string {
 }
 
 // team makes a namespace with somebody in each role.
-func team(t *testing.T) (ns string, members []who) {
-	t.Helper()
-	ns = namespace(t)
+func team(ctx context.Context) (ns string, members []who) {
+	GinkgoHelper()
+	ns = namespace(ctx)
 	for _, role := range []string{"view", "edit", "admin"} {
 		user := ns + "-" + role
-		create(t, &rbacv1.RoleBinding{
+		create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
@@ -205,71 +205,143 @@ func team(t *testing.T) (ns string, members []who) {
 	return ns, members
 }
 
-// TestRightsOfPeople measures what the roles of a team may do, in the team's namespace and
-// in another, with the chart's RBAC.
-func TestRightsOfPeople(t *testing.T) {
-	t.Parallel()
-	ns, members := team(t)
-	aggregated(t, members)
-	nobody, admin := person("logged in", "somebody"), person("cluster admin", "root", "system:masters")
-	everybody := append(append([]who{nobody}, members...), admin)
-	wantDocumented(t, "rights-people", markdownTable(measure(t, ns, everybody)))
+var _ = Describe("Rights", Label("rights"), func() {
+	// Measures what the roles of a team may do, in the team's namespace and
+	// in another, with the chart's RBAC.
+	It("of people are what the documentation says, and end at their namespace", func(ctx SpecContext) {
+		ns, members := team(ctx)
+		aggregated(ctx, members)
+		nobody, admin := person("logged in", "somebody"), person("cluster admin", "root", "system:masters")
+		everybody := append(append([]who{nobody}, members...), admin)
+		wantDocumented("rights-people", markdownTable(measure(ctx, ns, everybody)))
 
-	// Elsewhere a member of a team is somebody who is logged in.
-	elsewhere := namespace(t)
-	want := measure(t, elsewhere, []who{nobody, nobody, nobody})
-	got := measure(t, elsewhere, members)
-	if want, got := fmt.Sprint(want[1:]), fmt.Sprint(got[1:]); want != got {
-		t.Errorf("in another namespace members of the team may do\n%s\nwant only what everybody may\n%s", got, want)
-	}
-}
+		// Elsewhere a member of a team is somebody who is logged in.
+		elsewhere := namespace(ctx)
+		want := measure(ctx, elsewhere, []who{nobody, nobody, nobody})
+		got := measure(ctx, elsewhere, members)
+		if want, got := fmt.Sprint(want[1:]), fmt.Sprint(got[1:]); want != got {
+			Fail(fmt.Sprintf("in another namespace members of the team may do\n%s\nwant only what everybody may\n%s", got, want))
+		}
+	})
+
+	// Measures the accounts that the operator and the charts make.
+	// Those of charts are installed into the namespace for it.
+	It("of the operator's and the charts' accounts are what the documentation says", func(ctx SpecContext) {
+		clusterCascades(ctx)
+		ns := prepared(ctx)
+		chart(ctx, cascadingHook, ns, nil)
+		chart(ctx, "persistence-reports", ns, nil)
+		release(ctx, install.Release{Chart: "trivy", Namespace: ns, Values: map[string]any{"createAutoDiscoveryScanType": true}})
+		s, account, _ := heldScan(ctx, ns, "mine")
+		ownScan, otherScan := podAccount("a Scan's account, on its Scan", ns, account), podAccount("… on all others", ns, account)
+		ownScan.names = map[string]string{"scans": s.Name, "parsedefinitions": "test-txt"}
+		otherScan.names = map[string]string{"scans": "other", "parsedefinitions": "other"}
+		lurker := podAccount("`lurker`", ns, executionv1.ServiceAccountLurker)
+
+		pods := []who{
+			lurker, ownScan, otherScan, podAccount("`cascading-scans`", ns, cascadingHook),
+			podAccount("`cascading-scans`, cluster-wide", clusterCascadingNamespace, cascadingHook),
+			podAccount("`trivy-k8s`", ns, "trivy-k8s"), podAccount("`trivy-autodiscovery`", ns, "trivy-autodiscovery"),
+			podAccount("`persistence-reports`", ns, "persistence-reports"),
+		}
+		wantDocumented("rights-pods", markdownTable(measure(ctx, ns, pods)))
+
+		operator := podAccount("any namespace", install.Namespace, "securecodebox-operator")
+		home, named := operator, operator
+		home.title, named.title = "its own namespace", "… the objects of its release"
+		named.names = map[string]string{"secrets": "scanyard-upload-tls", "leases": "e341d981.securecodebox.io", "validatingwebhookconfigurations": "scanyard-" + install.Namespace}
+		wantDocumented("rights-operator", markdownTable(sideBySide(
+			measure(ctx, ns, []who{operator}), measure(ctx, install.Namespace, []who{home}), measure(ctx, install.Namespace, []who{named}))))
+
+		// None of them reaches another namespace, but those that are for the whole cluster.
+		elsewhere := namespace(ctx)
+		nobody := podAccount("", elsewhere, "nobody")
+		for _, a := range pods {
+			want := measure(ctx, elsewhere, []who{nobody})
+			if got := measure(ctx, elsewhere, []who{a}); !strings.Contains(a.title, "cluster-wide") && fmt.Sprint(want[1:]) != fmt.Sprint(got[1:]) {
+				Fail(fmt.Sprintf("%s may do in another namespace\n%v\nwant\n%v", a.title, got[1:], want[1:]))
+			}
+		}
+	})
+
+	// Measures the accounts of what finds something to scan, by the
+	// charts' values as they are, and with all that can be switched on.
+	It("of auto-discovery are what the documentation says", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		on := map[string]any{"enabled": true}
+		for name, values := range map[string]map[string]any{
+			"kubernetes":     {},
+			"kubernetes-all": {"config": map[string]any{"containerAutoDiscovery": on, "ingressAutoDiscovery": on, "gatewayAutoDiscovery": on}},
+			"cloud-aws":      {"config": map[string]any{"aws": map[string]any{"queueUrl": "https://sqs.eu-central-1.amazonaws.com/123456789012/events"}}},
+		} {
+			values["fullnameOverride"], values["replicas"] = name, 0 // only what they may do is of interest
+			release(ctx, install.Release{Chart: "auto-discovery-" + strings.TrimSuffix(name, "-all"), Name: name, Namespace: ns, Values: values})
+		}
+		elsewhere := namespace(ctx)
+		var tables [][][]string
+		for _, name := range []string{"kubernetes", "kubernetes-all", "cloud-aws"} {
+			a := podAccount("`"+name+"`, its namespace", ns, name)
+			b := podAccount("… in others", ns, name)
+			tables = append(tables, measure(ctx, ns, []who{a}), measure(ctx, elsewhere, []who{b}))
+		}
+		wantDocumented("rights-discovery", markdownTable(sideBySide(tables...)))
+	})
+
+	It("of no chart's account are left out", func() {
+		files, err := filepath.Glob("../../charts/internal/golden/*.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(files).NotTo(BeEmpty(), "no rendered charts: %v", err)
+		found := map[string]bool{}
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			Expect(err).NotTo(HaveOccurred())
+			if !strings.Contains(string(b), "\nkind: ServiceAccount\n") {
+				continue
+			}
+			chart := slices.IndexFunc(measuredCharts, func(name string) bool { return strings.HasPrefix(filepath.Base(file), name) })
+			if chart < 0 {
+				Fail(fmt.Sprintf("charts/internal/golden/%s has a ServiceAccount that is in no table of docs/security.md: measure it here", filepath.Base(file)))
+				continue
+			}
+			found[measuredCharts[chart]] = true
+		}
+		Expect(found).To(HaveLen(len(measuredCharts)), "only %v have a ServiceAccount, want %v", found, measuredCharts)
+	})
+
+	// Tries what the tables say, by impersonation, where it matters most:
+	// settings and kinds of the cluster.
+	It("hold when they are tried, for settings and kinds of the cluster", Label("smoke"), func(ctx SpecContext) {
+		ns, members := team(ctx)
+		aggregated(ctx, members)
+		kind := func() *executionv1.ClusterScanType {
+			return &executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: shellSpec("test-txt")}
+		}
+		createGlobal(ctx, kind())
+		for _, m := range members {
+			c := as(m.user)
+			wantAllowed(ctx, m.user, attempt{"list ClusterScanTypes", func(ctx context.Context) error { return c.List(ctx, &executionv1.ClusterScanTypeList{}) }})
+			other := kind()
+			other.Name += "-" + strings.Trim(m.title, "`")
+			wantForbidden(ctx, m.user,
+				attempt{"create a ClusterScanType", func(ctx context.Context) error { return c.Create(ctx, other) }},
+				attempt{"delete a ClusterScanType", func(ctx context.Context) error { return c.Delete(ctx, kind()) }})
+			starting := attempt{"create a Scan", func(ctx context.Context) error { return c.Create(ctx, scans.New(ns, m.user, "none")) }}
+			if m.title == "`view`" {
+				wantForbidden(ctx, m.user, starting)
+				continue
+			}
+			wantAllowed(ctx, m.user, starting)
+		}
+	})
+})
 
 // aggregated waits until view, edit and admin have taken in the chart's roles.
-func aggregated(t *testing.T, members []who) {
-	t.Helper()
+func aggregated(ctx context.Context, members []who) {
+	GinkgoHelper()
 	for _, m := range members {
-		wantAccess(t, m.user, &authorizationv1.ResourceAttributes{
+		wantAccess(ctx, m.user, &authorizationv1.ResourceAttributes{
 			Namespace: strings.TrimSuffix(m.user, "-"+strings.Trim(m.title, "`")), Verb: "list", Group: settingsGroup, Version: "v1alpha1", Resource: "scansettings",
 		}, true)
-	}
-}
-
-// TestRightsOfServiceAccounts measures the accounts that the operator and the charts make.
-// Those of charts are installed into the namespace for it.
-func TestRightsOfServiceAccounts(t *testing.T) {
-	t.Parallel()
-	clusterCascades(t)
-	ns := prepared(t)
-	chart(t, cascadingHook, ns, nil)
-	release(t, install.Release{Chart: "trivy", Namespace: ns, Values: map[string]any{"createAutoDiscoveryScanType": true}})
-	s, account, _ := heldScan(t, ns, "mine")
-	ownScan, otherScan := podAccount("a Scan's account, on its Scan", ns, account), podAccount("… on all others", ns, account)
-	ownScan.names = map[string]string{"scans": s.Name, "parsedefinitions": "test-txt"}
-	otherScan.names = map[string]string{"scans": "other", "parsedefinitions": "other"}
-	lurker := podAccount("`lurker`", ns, executionv1.ServiceAccountLurker)
-
-	pods := []who{
-		lurker, ownScan, otherScan, podAccount("`cascading-scans`", ns, cascadingHook),
-		podAccount("`cascading-scans`, cluster-wide", clusterCascadingNamespace, cascadingHook),
-		podAccount("`trivy-k8s`", ns, "trivy-k8s"), podAccount("`trivy-autodiscovery`", ns, "trivy-autodiscovery"),
-	}
-	wantDocumented(t, "rights-pods", markdownTable(measure(t, ns, pods)))
-
-	operator := podAccount("any namespace", install.Namespace, "securecodebox-operator")
-	home, named := operator, operator
-	home.title, named.title = "its own namespace", "… the objects of its release"
-	named.names = map[string]string{"secrets": "scanyard-upload-tls", "leases": "e341d981.securecodebox.io", "validatingwebhookconfigurations": "scanyard-" + install.Namespace}
-	wantDocumented(t, "rights-operator", markdownTable(sideBySide(
-		measure(t, ns, []who{operator}), measure(t, install.Namespace, []who{home}), measure(t, install.Namespace, []who{named}))))
-
-	// None of them reaches another namespace, but those that are for the whole cluster.
-	elsewhere := namespace(t)
-	nobody := podAccount("", elsewhere, "nobody")
-	for _, a := range pods {
-		want := measure(t, elsewhere, []who{nobody})
-		if got := measure(t, elsewhere, []who{a}); !strings.Contains(a.title, "cluster-wide") && fmt.Sprint(want[1:]) != fmt.Sprint(got[1:]) {
-			t.Errorf("%s may do in another namespace\n%v\nwant\n%v", a.title, got[1:], want[1:])
-		}
 	}
 }
 
@@ -297,85 +369,5 @@ func sideBySide(tables ...[][]string) [][]string {
 	return rows
 }
 
-// TestRightsOfDiscovery measures the accounts of what finds something to scan, by the
-// charts' values as they are, and with all that can be switched on.
-func TestRightsOfDiscovery(t *testing.T) {
-	t.Parallel()
-	ns := namespace(t)
-	on := map[string]any{"enabled": true}
-	for name, values := range map[string]map[string]any{
-		"kubernetes":     {},
-		"kubernetes-all": {"config": map[string]any{"containerAutoDiscovery": on, "ingressAutoDiscovery": on, "gatewayAutoDiscovery": on}},
-		"cloud-aws":      {"config": map[string]any{"aws": map[string]any{"queueUrl": "https://sqs.eu-central-1.amazonaws.com/123456789012/events"}}},
-	} {
-		values["fullnameOverride"], values["replicas"] = name, 0 // only what they may do is of interest
-		release(t, install.Release{Chart: "auto-discovery-" + strings.TrimSuffix(name, "-all"), Name: name, Namespace: ns, Values: values})
-	}
-	elsewhere := namespace(t)
-	var tables [][][]string
-	for _, name := range []string{"kubernetes", "kubernetes-all", "cloud-aws"} {
-		a := podAccount("`"+name+"`, its namespace", ns, name)
-		b := podAccount("… in others", ns, name)
-		tables = append(tables, measure(t, ns, []who{a}), measure(t, elsewhere, []who{b}))
-	}
-	wantDocumented(t, "rights-discovery", markdownTable(sideBySide(tables...)))
-}
-
 // measuredCharts are those whose ServiceAccounts stand in a table.
-var measuredCharts = []string{"scanyard", "cascading-scans", "trivy", "auto-discovery-kubernetes", "auto-discovery-cloud-aws"}
-
-// TestAllAccountsOfChartsAreMeasured: a chart that makes a ServiceAccount has to be in one
-// of the tables.
-func TestAllAccountsOfChartsAreMeasured(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("../../charts/golden/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no rendered charts: %v", err)
-	}
-	found := map[string]bool{}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(b), "\nkind: ServiceAccount\n") {
-			continue
-		}
-		chart := slices.IndexFunc(measuredCharts, func(name string) bool { return strings.HasPrefix(filepath.Base(file), name) })
-		if chart < 0 {
-			t.Errorf("charts/golden/%s has a ServiceAccount that is in no table of docs/security.md: measure it here", filepath.Base(file))
-			continue
-		}
-		found[measuredCharts[chart]] = true
-	}
-	if len(found) != len(measuredCharts) {
-		t.Errorf("only %v have a ServiceAccount, want %v", found, measuredCharts)
-	}
-}
-
-// TestRightsAreTried tries what the tables say, by impersonation, where it matters most:
-// settings and kinds of the cluster.
-func TestRightsAreTried(t *testing.T) {
-	t.Parallel()
-	ns, members := team(t)
-	aggregated(t, members)
-	kind := func() *executionv1.ClusterScanType {
-		return &executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: shellSpec("test-txt")}
-	}
-	createGlobal(t, kind())
-	for _, m := range members {
-		c := as(t, m.user)
-		wantAllowed(t, m.user, attempt{"list ClusterScanTypes", func(ctx context.Context) error { return c.List(ctx, &executionv1.ClusterScanTypeList{}) }})
-		other := kind()
-		other.Name += "-" + strings.Trim(m.title, "`")
-		wantForbidden(t, m.user,
-			attempt{"create a ClusterScanType", func(ctx context.Context) error { return c.Create(ctx, other) }},
-			attempt{"delete a ClusterScanType", func(ctx context.Context) error { return c.Delete(ctx, kind()) }})
-		starting := attempt{"create a Scan", func(ctx context.Context) error { return c.Create(ctx, scans.New(ns, m.user, "none")) }}
-		if m.title == "`view`" {
-			wantForbidden(t, m.user, starting)
-			continue
-		}
-		wantAllowed(t, m.user, starting)
-	}
-}
+var measuredCharts = []string{"scanyard", "cascading-scans", "trivy", "persistence-reports", "auto-discovery-kubernetes", "auto-discovery-cloud-aws"}

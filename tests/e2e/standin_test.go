@@ -14,9 +14,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
 	"github.com/scanyard/scanyard/tests/install"
@@ -172,31 +172,27 @@ func reportOfPlan(args []string) (string, error) {
 	return "", fmt.Errorf("%s has no report of template traditional-xml", args[i+1])
 }
 
-func TestMatchArguments(t *testing.T) {
-	t.Parallel()
-	cases := map[string]struct {
-		want, got []string
-		file      string
-		fails     bool
-	}{
-		"Path":         {want: []string{"-o", "FILE", "x"}, got: []string{"-o", "/a", "x"}, file: "/a"},
-		"PathAfter":    {want: []string{"--log=FILE"}, got: []string{"--log=/a"}, file: "/a"},
-		"NoPath":       {want: []string{"--log=FILE"}, got: []string{"--log="}, fails: true},
-		"StandardOut":  {want: []string{"--json"}, got: []string{"--json"}},
-		"OtherFlag":    {want: []string{"-o", "FILE"}, got: []string{"-x", "/a"}, fails: true},
-		"NoParameters": {want: []string{"-o", "FILE", "x"}, got: []string{"-o", "/a"}, fails: true},
-		"TooMany":      {want: []string{"-o", "FILE"}, got: []string{"-o", "/a", "x"}, fails: true},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			file, err := matchArguments(tc.want, tc.got)
-			if (err != nil) != tc.fails {
-				t.Fatalf("error %v", err)
-			}
-			if diff := cmp.Diff(tc.file, file); diff != "" {
-				t.Errorf("path (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
+var _ = Describe("Stand-ins", Label("scanners"), func() {
+	Describe("compare the arguments of a scanner with those that are wanted", func() {
+		cases := map[string]struct {
+			want, got []string
+			file      string
+			fails     bool
+		}{
+			"Path":         {want: []string{"-o", "FILE", "x"}, got: []string{"-o", "/a", "x"}, file: "/a"},
+			"PathAfter":    {want: []string{"--log=FILE"}, got: []string{"--log=/a"}, file: "/a"},
+			"NoPath":       {want: []string{"--log=FILE"}, got: []string{"--log="}, fails: true},
+			"StandardOut":  {want: []string{"--json"}, got: []string{"--json"}},
+			"OtherFlag":    {want: []string{"-o", "FILE"}, got: []string{"-x", "/a"}, fails: true},
+			"NoParameters": {want: []string{"-o", "FILE", "x"}, got: []string{"-o", "/a"}, fails: true},
+			"TooMany":      {want: []string{"-o", "FILE"}, got: []string{"-o", "/a", "x"}, fails: true},
+		}
+		for name, tc := range inOrder(cases) {
+			It(name, func() {
+				file, err := matchArguments(tc.want, tc.got)
+				Expect(err != nil).To(Equal(tc.fails), "error %v", err)
+				Expect(file).To(BeComparableTo(tc.file), "path")
+			})
+		}
+	})
+})

@@ -10,8 +10,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"testing"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,11 +55,12 @@ func (d *deliveries) at(moment, scan string, uid types.UID) {
 		return
 	}
 	d.killed[uid] = true
-	d.rig.soft(d.rig.operator.Kill())
+	d.rig.must(d.rig.operator.Kill())
 }
 
 // ServeHTTP takes what generic-webhook sends.
 func (d *deliveries) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	defer GinkgoRecover()
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // the hook broke off
@@ -67,11 +69,7 @@ func (d *deliveries) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		Scan     executionv1.Scan
 		Findings []struct{ ID string }
 	}
-	if err := json.Unmarshal(body, &p); err != nil {
-		d.rig.soft(err)
-		http.Error(rw, "what is that?", http.StatusBadRequest)
-		return
-	}
+	d.rig.must(json.Unmarshal(body, &p))
 	d.at(whileItDelivers, p.Scan.Name, p.Scan.UID) // before it has its answer
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,6 +84,7 @@ func (d *deliveries) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 
 // onJob follows the Jobs of hooks.
 func (d *deliveries) onJob(j *batchv1.Job, there bool) {
+	defer GinkgoRecover()
 	scan := ownerOf(j)
 	if scan == nil || !there || j.Labels[executionv1.LabelHookName] == "" {
 		return
@@ -112,60 +111,51 @@ func ownerOf(o client.Object) *owner {
 	return nil
 }
 
-// TestOperatorKilledDuringDelivery kills the operator, kill -9, when the Job of a hook has
-// just been made, while it delivers, and when it has just ended. It comes back: every
-// finding has arrived once, and every Scan is Done.
-func TestOperatorKilledDuringDelivery(t *testing.T) {
-	r := newRig(t)
-	d := &deliveries{rig: r, killed: map[types.UID]bool{}, taken: map[types.UID]map[string]int{}}
-	there := httptest.NewServer(d)
-	t.Cleanup(there.Close)
-	const ns = "delivery"
-	r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Namespace: ns}))
-	r.must(r.helm.Install(r.ctx, install.Release{Chart: "generic-webhook", Namespace: ns, Values: map[string]any{
-		"webhookUrl": there.URL, "hook": map[string]any{"env": []any{map[string]any{"name": "WEBHOOK_BATCH_SIZE", "value": "1"}}},
-	}}))
-	follow.Start(r.ctx, r.admin, &batchv1.JobList{}, d.onJob, client.InNamespace(ns), client.HasLabels{executionv1.LabelHookName})
+var _ = Describe("Delivery", Label("fault", "hooks"), func() {
+	// The operator is killed, kill -9, when the Job of a hook has just been made, while the hook
+	// delivers, and when the Job has just ended.
+	It("brings each finding once when the operator is killed meanwhile, and every Scan is Done", NodeTimeout(patience), func(ctx SpecContext) {
+		r := newRig(ctx)
+		d := &deliveries{rig: r, killed: map[types.UID]bool{}, taken: map[types.UID]map[string]int{}}
+		there := httptest.NewServer(d)
+		DeferCleanup(there.Close)
+		const ns = "delivery"
+		r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Namespace: ns}))
+		r.must(r.helm.Install(r.ctx, install.Release{Chart: "generic-webhook", Namespace: ns, Values: map[string]any{
+			"webhookUrl": there.URL, "hook": map[string]any{"env": []any{map[string]any{"name": "WEBHOOK_BATCH_SIZE", "value": "1"}}},
+		}}))
+		follow.Start(r.ctx, r.admin, &batchv1.JobList{}, d.onJob, client.InNamespace(ns), client.HasLabels{executionv1.LabelHookName})
 
-	n := 0
-	for round := range deliveryRounds {
-		for _, moment := range []string{whenJobIsMade, whileItDelivers, whenJobHasEnded} {
-			r.must(r.admin.Create(r.ctx, scans.New(ns, fmt.Sprintf("%s-%d", moment, round), "test-scan")))
-			n++
+		n := 0
+		for round := range deliveryRounds {
+			for _, moment := range []string{whenJobIsMade, whileItDelivers, whenJobHasEnded} {
+				r.must(r.admin.Create(r.ctx, scans.New(ns, fmt.Sprintf("%s-%d", moment, round), "test-scan")))
+				n++
+			}
+			// The next round begins when this one has ended, so that the kills of one do not
+			// hide what those of another would show.
+			_, err := r.scans.UntilAll(r.ctx, func(have []*executionv1.Scan) bool { return settled(have) == n })
+			r.must(err)
 		}
-		// The next round begins when this one has ended, so that the kills of one do not
-		// hide what those of another would show.
-		_, err := r.scans.UntilAll(r.ctx, func(have []*executionv1.Scan) bool { return settled(have) == n })
-		r.must(err)
-	}
-	for _, s := range r.scans.All() {
-		if s.Status.State != executionv1.ScanStateDone {
-			t.Errorf("Scan %s ended %s: %s", s.Name, s.Status.State, s.Status.ErrorDescription)
-			continue
+		for _, s := range r.scans.All() {
+			Expect(s.Status.State).To(Equal(executionv1.ScanStateDone), "Scan %s: %s", s.Name, s.Status.ErrorDescription)
+			r.must(r.ran.Check(s, "scanner", "parser", "read-only-hook/generic-webhook"))
+			d.check(s)
 		}
-		r.soft(r.ran.Check(s, "scanner", "parser", "read-only-hook/generic-webhook"))
-		d.check(t, s)
-	}
-}
+	})
+})
 
 // check holds what has arrived of one Scan against what it has stored.
-func (d *deliveries) check(t *testing.T, s *executionv1.Scan) {
-	t.Helper()
+func (d *deliveries) check(s *executionv1.Scan) {
+	GinkgoHelper()
 	all, err := scans.Findings(d.rig.ctx, s)
-	if err != nil || len(all) != deliveryFindings {
-		t.Errorf("Scan %s has stored %d findings: %v", s.Name, len(all), err)
-	}
+	Expect(err).NotTo(HaveOccurred())
+	Expect(all).To(HaveLen(deliveryFindings), "stored findings of Scan %s", s.Name)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.killed[s.UID] {
-		t.Errorf("the operator was not killed for Scan %s", s.Name)
-	}
+	Expect(d.killed[s.UID]).To(BeTrue(), "the operator was not killed for Scan %s", s.Name)
 	for i := range all {
-		if got := d.taken[s.UID][all[i].ID.String()]; got != 1 {
-			t.Errorf("finding %s of Scan %s has arrived %d times", all[i].ID, s.Name, got)
-		}
+		Expect(d.taken[s.UID][all[i].ID.String()]).To(Equal(1), "finding %s of Scan %s", all[i].ID, s.Name)
 	}
-	if len(d.taken[s.UID]) != len(all) {
-		t.Errorf("of Scan %s has arrived: %v", s.Name, d.taken[s.UID])
-	}
+	Expect(d.taken[s.UID]).To(HaveLen(len(all)), "what has arrived of Scan %s", s.Name)
 }

@@ -14,16 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/tests/follow"
@@ -32,19 +32,16 @@ import (
 	"github.com/scanyard/scanyard/tests/localcluster"
 	"github.com/scanyard/scanyard/tests/localcluster/s3fault"
 	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/suite"
 )
 
 // patience bounds a whole test, only to end a broken one.
-const patience = 15 * time.Minute
+const patience = 25 * time.Minute
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(m.Run())
-}
+func TestFault(t *testing.T) { suite.Run(t, "Scanyard while what it stands on breaks") }
 
 // rig is a cluster with an operator that can be killed and a storage that can fail.
 type rig struct {
-	t        *testing.T
 	ctx      context.Context
 	seed     uint64
 	rand     *rand.Rand
@@ -61,23 +58,21 @@ type rig struct {
 }
 
 // newRig starts everything, with the storage's proxy between storage and the rest.
-func newRig(t *testing.T) *rig {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	r := &rig{t: t, ctx: ctx, seed: number(t, "FAULT_SEED", uint64(time.Now().UnixNano())), ended: make(chan error, 1)}
-	t.Logf("FAULT_SEED=%d", r.seed)
+func newRig(ctx context.Context) *rig {
+	GinkgoHelper()
+	r := &rig{ctx: ctx, seed: number("FAULT_SEED", uint64(time.Now().UnixNano())), ended: make(chan error, 1)}
+	AddReportEntry(fmt.Sprintf("FAULT_SEED=%d", r.seed), ReportEntryVisibilityFailureOrVerbose)
 	r.rand = rand.New(rand.NewPCG(r.seed, 0))
 	programs, err := install.FromEnvironment("../..")
 	r.must(err)
-	images := filepath.Join(t.TempDir(), "images.yaml")
+	images := filepath.Join(GinkgoT().TempDir(), "images.yaml")
 	r.must(install.WriteImagesMap(images, append(programs.Images(), install.Image{Image: "docker.io/fault/ok", Entrypoint: []string{"/bin/true"}})))
 	r.cluster, err = localcluster.Start(ctx, localcluster.Options{
-		Binary: programs.Path("localcluster"), Timeout: 2 * time.Minute,
+		Binary: programs.Path("localcluster"), Timeout: 5 * time.Minute,
 		Node: localcluster.NodeOptions{ImagesMap: images, Backoff: localcluster.Duration(500 * time.Millisecond)},
 	})
 	r.must(err)
-	t.Cleanup(func() { r.soft(r.cluster.Stop()) })
+	DeferCleanup(func() { r.must(r.cluster.Stop()) })
 	r.connect()
 	r.install(programs)
 	r.scans = follow.Start[*executionv1.Scan](ctx, r.admin, &executionv1.ScanList{}, nil)
@@ -85,35 +80,24 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func number(t *testing.T, name string, fallback uint64) uint64 {
-	t.Helper()
+func number(name string, fallback uint64) uint64 {
+	GinkgoHelper()
 	text := os.Getenv(name)
 	if text == "" {
 		return fallback
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	Expect(err).NotTo(HaveOccurred(), name)
 	return n
 }
 
 func (r *rig) must(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func (r *rig) soft(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Error(err)
-	}
+	GinkgoHelper()
+	Expect(err).NotTo(HaveOccurred())
 }
 
 func (r *rig) connect() {
-	r.t.Helper()
+	GinkgoHelper()
 	cfg, err := r.cluster.RESTConfig()
 	r.must(err)
 	r.admin, err = scans.Connect(cfg)
@@ -123,15 +107,15 @@ func (r *rig) connect() {
 	r.must(err)
 	r.proxy, err = s3fault.Start(o.Endpoint)
 	r.must(err)
-	r.t.Cleanup(r.proxy.Close)
+	DeferCleanup(r.proxy.Close)
 }
 
 // install takes CRDs and roles from the chart, and runs the operator beside it.
 func (r *rig) install(p install.Programs) {
-	r.t.Helper()
+	GinkgoHelper()
 	cfg, err := r.cluster.RESTConfig()
 	r.must(err)
-	r.helm, err = install.NewHelm(r.ctx, p, r.cluster.Kubeconfig, r.t.TempDir())
+	r.helm, err = install.NewHelm(r.ctx, p, r.cluster.Kubeconfig, GinkgoT().TempDir())
 	r.must(err)
 	store := r.cluster.ObjectStore
 	store.Endpoint = r.proxy.Endpoint()
@@ -145,15 +129,15 @@ func (r *rig) install(p install.Programs) {
 			Spec:       executionv1.ScanCompletionHookSpec{Type: executionv1.ReadOnly, Image: "docker.io/fault/ok"},
 		}))
 	}
-	logFile := filepath.Join(r.t.TempDir(), "operator.log")
+	logFile := filepath.Join(GinkgoT().TempDir(), "operator.log")
 	r.operator, err = install.NewProcess(p, r.cluster.Kubeconfig, logFile, store)
 	r.must(err)
 	r.must(r.operator.Start())
 	keep, stop := context.WithCancel(r.ctx)
 	go func() { r.ended <- r.operator.Keep(keep) }()
-	r.t.Cleanup(func() {
+	DeferCleanup(func() {
 		stop()
-		r.soft(<-r.ended)
+		r.must(<-r.ended)
 		r.checkLog(logFile)
 	})
 }
@@ -161,17 +145,17 @@ func (r *rig) install(p install.Programs) {
 // checkLog looks for what should never be logged, and shows the end if the test failed.
 func (r *rig) checkLog(file string) {
 	b, err := os.ReadFile(file)
-	r.soft(err)
+	r.must(err)
 	if keep := os.Getenv("OPERATOR_LOG"); keep != "" {
-		r.soft(os.WriteFile(keep, b, 0o600))
+		r.must(os.WriteFile(keep, b, 0o600))
 	}
 	for line := range strings.Lines(string(b)) {
 		if strings.Contains(line, "panic") || strings.Contains(line, "X-Amz-Signature") {
-			r.t.Errorf("the operator logged: %s", line)
+			Fail(fmt.Sprintf("the operator logged: %s", line))
 		}
 	}
-	if r.t.Failed() {
-		r.t.Logf("the operator logged last:\n%s", b[max(0, len(b)-4000):])
+	if CurrentSpecReport().Failed() {
+		GinkgoWriter.Printf("the operator logged last:\n%s\n", b[max(0, len(b)-4000):])
 	}
 }
 
@@ -183,7 +167,7 @@ func namespace(i int) string { return fmt.Sprintf("fault-%d", i%namespaces) }
 // run lets Scans go through, a few dozen at a time, and returns them all. done says
 // how many are settled, while it waits.
 func (r *rig) run(n, inFlight int) []*executionv1.Scan {
-	r.t.Helper()
+	GinkgoHelper()
 	all := make([]*executionv1.Scan, 0, n)
 	for i := range n {
 		_, err := r.scans.UntilAll(r.ctx, func(have []*executionv1.Scan) bool { return i-settled(have) < inFlight })
@@ -196,7 +180,7 @@ func (r *rig) run(n, inFlight int) []*executionv1.Scan {
 	if err != nil {
 		for _, s := range have {
 			if !s.Settled() {
-				r.t.Errorf("Scan %s/%s is %s: %s", s.Namespace, s.Name, s.Status.State, scans.Ready(s).Message)
+				Fail(fmt.Sprintf("Scan %s/%s is %s: %s", s.Namespace, s.Name, s.Status.State, scans.Ready(s).Message))
 			}
 		}
 	}
@@ -233,45 +217,45 @@ func settled(all []*executionv1.Scan) int {
 
 // check holds every Scan against what it should have come to.
 func (r *rig) check(n int) {
-	r.t.Helper()
+	GinkgoHelper()
 	have := r.scans.All()
 	if len(have) != n {
-		r.t.Errorf("there are %d Scans, want %d", len(have), n)
+		Fail(fmt.Sprintf("there are %d Scans, want %d", len(have), n))
 	}
 	for _, s := range have {
 		if s.Status.State != executionv1.ScanStateDone {
-			r.t.Errorf("Scan %s/%s ended %s: %s", s.Namespace, s.Name, s.Status.State, s.Status.ErrorDescription)
+			Fail(fmt.Sprintf("Scan %s/%s ended %s: %s", s.Namespace, s.Name, s.Status.State, s.Status.ErrorDescription))
 			continue
 		}
-		r.soft(r.ran.Check(s, "scanner", "parser", "read-only-hook/reads"))
+		r.must(r.ran.Check(s, "scanner", "parser", "read-only-hook/reads"))
 		if scans.Count(s) != 2 || scans.Ready(s).Reason != executionv1.ReasonCompleted {
-			r.t.Errorf("Scan %s/%s has %d findings and reason %s", s.Namespace, s.Name, scans.Count(s), scans.Ready(s).Reason)
+			Fail(fmt.Sprintf("Scan %s/%s has %d findings and reason %s", s.Namespace, s.Name, scans.Count(s), scans.Ready(s).Reason))
 		}
 		if all, err := scans.Findings(r.ctx, s); err != nil || len(all) != 2 {
-			r.t.Errorf("Scan %s/%s has stored %d findings: %v", s.Namespace, s.Name, len(all), err)
+			Fail(fmt.Sprintf("Scan %s/%s has stored %d findings: %v", s.Namespace, s.Name, len(all), err))
 		}
 	}
 }
 
 // deleteAll deletes all Scans and waits until they, and what they stored, are gone.
 func (r *rig) deleteAll() {
-	r.t.Helper()
+	GinkgoHelper()
 	for i := range namespaces {
 		r.must(r.retry(func() error { return r.admin.DeleteAllOf(r.ctx, &executionv1.Scan{}, client.InNamespace(namespace(i))) }))
 	}
 	left, err := r.scans.UntilAll(r.ctx, func(have []*executionv1.Scan) bool { return len(have) == 0 })
 	if err != nil {
-		r.t.Fatalf("%d Scans are still there: %v", len(left), err)
+		Fail(fmt.Sprintf("%d Scans are still there: %v", len(left), err))
 	}
 	count := 0
 	for o := range r.store.ListObjects(r.ctx, r.cluster.ObjectStore.Bucket, minio.ListObjectsOptions{Recursive: true}) {
 		r.must(o.Err)
 		if count++; count < 10 {
-			r.t.Errorf("storage still has %s", o.Key)
+			Fail(fmt.Sprintf("storage still has %s", o.Key))
 		}
 	}
 	if count > 0 {
-		r.t.Errorf("storage still has %d objects", count)
+		Fail(fmt.Sprintf("storage still has %d objects", count))
 	}
 	var pods corev1.PodList
 	err = wait.PollUntilContextCancel(r.ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
@@ -279,7 +263,7 @@ func (r *rig) deleteAll() {
 		return len(pods.Items) == 0, err
 	})
 	if err != nil {
-		r.t.Errorf("%d pods are still there: %v", len(pods.Items), err)
+		Fail(fmt.Sprintf("%d pods are still there: %v", len(pods.Items), err))
 	}
 }
 
@@ -299,7 +283,7 @@ func (r *rig) during(f func(context.Context) error) (stop func()) {
 	}()
 	return func() {
 		cancel()
-		r.soft(<-ended)
+		r.must(<-ended)
 	}
 }
 

@@ -4,28 +4,28 @@ package scoped
 
 import (
 	"context"
-	"os"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/tests/follow"
 	"github.com/scanyard/scanyard/tests/install"
 	"github.com/scanyard/scanyard/tests/localcluster"
 	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/suite"
 )
 
 // patience bounds the test, only to end a broken one.
@@ -37,14 +37,10 @@ const (
 	hooksElsewhere        = "hooks-elsewhere"
 )
 
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(m.Run())
-}
+func TestScoped(t *testing.T) { suite.Run(t, "An operator for some namespaces") }
 
 // rig is a cluster with an operator for two namespaces.
 type rig struct {
-	*testing.T
 	ctx   context.Context
 	admin client.WithWatch
 	helm  *install.Helm
@@ -52,24 +48,18 @@ type rig struct {
 	scans *follow.Objects[*executionv1.Scan]
 }
 
-func newRig(t *testing.T, perScan bool) *rig {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	r := &rig{T: t, ctx: ctx}
+func newRig(ctx context.Context, perScan bool) *rig {
+	GinkgoHelper()
+	r := &rig{ctx: ctx}
 	programs, err := install.FromEnvironment("../..")
 	r.must(err)
-	images := filepath.Join(t.TempDir(), "images.yaml")
+	images := filepath.Join(GinkgoT().TempDir(), "images.yaml")
 	r.must(install.WriteImagesMap(images, append(programs.Images(), install.Image{Image: "docker.io/scoped/ok", Entrypoint: []string{"/bin/true"}})))
 	cluster, err := localcluster.Start(ctx, localcluster.Options{
-		Binary: programs.Path("localcluster"), Timeout: 2 * time.Minute, Node: localcluster.NodeOptions{ImagesMap: images},
+		Binary: programs.Path("localcluster"), Timeout: 5 * time.Minute, Node: localcluster.NodeOptions{ImagesMap: images},
 	})
 	r.must(err)
-	t.Cleanup(func() {
-		if err := cluster.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	DeferCleanup(cluster.Stop)
 	cfg, err := cluster.RESTConfig()
 	r.must(err)
 	r.admin, err = scans.Connect(cfg)
@@ -77,7 +67,7 @@ func newRig(t *testing.T, perScan bool) *rig {
 	for _, ns := range []string{teamA, teamB, outside, hooksElsewhere} {
 		r.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}
-	r.helm, err = install.NewHelm(ctx, programs, cluster.Kubeconfig, t.TempDir())
+	r.helm, err = install.NewHelm(ctx, programs, cluster.Kubeconfig, GinkgoT().TempDir())
 	r.must(err)
 	r.install(cluster, perScan)
 	r.scans = follow.Start[*executionv1.Scan](ctx, r.admin, &executionv1.ScanList{}, nil)
@@ -86,7 +76,7 @@ func newRig(t *testing.T, perScan bool) *rig {
 
 // install installs the chart with rights in two namespaces only.
 func (r *rig) install(c *localcluster.Cluster, perScan bool) {
-	r.Helper()
+	GinkgoHelper()
 	cfg, err := c.RESTConfig()
 	r.must(err)
 	r.op, err = r.helm.InstallOperator(r.ctx, cfg, install.OperatorOptions{
@@ -103,109 +93,97 @@ func (r *rig) install(c *localcluster.Cluster, perScan bool) {
 }
 
 func (r *rig) must(err error) {
-	r.Helper()
-	if err != nil {
-		r.Fatal(err)
-	}
+	GinkgoHelper()
+	Expect(err).NotTo(HaveOccurred())
 }
 
 func (r *rig) create(objects ...client.Object) {
-	r.Helper()
+	GinkgoHelper()
 	for _, o := range objects {
 		r.must(r.admin.Create(r.ctx, o))
 	}
 }
 
 func (r *rig) settled(s *executionv1.Scan) *executionv1.Scan {
-	r.Helper()
+	GinkgoHelper()
 	got, err := r.scans.Until(r.ctx, s.Namespace, s.Name, func(s *executionv1.Scan, there bool) bool { return there && s.Settled() })
-	if err != nil {
-		r.Fatalf("waiting for Scan %s to end: %v; %+v", s.Name, err, got)
-	}
+	Expect(err).NotTo(HaveOccurred(), "waiting for Scan %s to end: %+v", s.Name, got)
 	return got
 }
 
 func (r *rig) done(s *executionv1.Scan) *executionv1.Scan {
-	r.Helper()
+	GinkgoHelper()
 	got := r.settled(s)
-	if got.Status.State != executionv1.ScanStateDone {
-		r.Fatalf("Scan %s/%s ended %s: %s", s.Namespace, s.Name, got.Status.State, got.Status.ErrorDescription)
-	}
+	Expect(got.Status.State).To(Equal(executionv1.ScanStateDone), "Scan %s/%s: %s", s.Namespace, s.Name, got.Status.ErrorDescription)
 	return got
 }
 
-// TestScopedInstall: an operator with the rights of two namespaces leads Scans to their
-// end there, of both modes and from schedules, looks at nothing else, and is never
-// forbidden anything.
-func TestScopedInstall(t *testing.T) {
-	r := newRig(t, true)
-	r.wantRolesOnly()
-	r.wantRightsOnly()
-	for _, ns := range []string{teamA, teamB, outside} {
-		r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Namespace: ns}))
+var _ = Describe("An operator with the rights of two namespaces", Label("scoped"), func() {
+	It("leads Scans of both modes and of schedules to their end there, looks at nothing else, and is never forbidden anything", NodeTimeout(patience), func(ctx SpecContext) {
+		r := newRig(ctx, true)
+		r.wantRolesOnly()
+		r.wantRightsOnly()
+		for _, ns := range []string{teamA, teamB, outside} {
+			r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Namespace: ns, Values: byTheAPI()}))
+			r.create(&executionv1.ScanCompletionHook{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reads"},
+				Spec:       executionv1.ScanCompletionHookSpec{Type: executionv1.ReadOnly, Image: "docker.io/scoped/ok"},
+			})
+		}
+		r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Name: "wide", Namespace: install.Namespace, Values: map[string]any{"clusterWide": true}}))
+
+		ignored := scans.New(outside, "ignored", "test-scan")
+		mine, wide := scans.New(teamA, "mine", "test-scan"), scans.NewClusterWide(teamB, "wide", "test-scan")
+		scheduled := &executionv1.ScheduledScan{
+			ObjectMeta: metav1.ObjectMeta{Namespace: teamB, Name: "scheduled"},
+			Spec:       executionv1.ScheduledScanSpec{Interval: "1h", ScanSpec: &scans.New("", "", "test-scan").Spec},
+		}
+		r.create(ignored, mine, wide, scheduled)
+		r.done(mine)
+		r.done(wide)
+		r.done(r.childOf(scheduled))
+		r.wantJobsOf(mine, "scanner", "parser", "reads")
+		r.wantHookElsewhereRefused()
+
+		r.must(r.admin.Delete(r.ctx, mine))
+		Expect(r.scans.Until(r.ctx, teamA, "mine", func(_ *executionv1.Scan, there bool) bool { return !there })).Error().NotTo(HaveOccurred(), "waiting for the Scan to go")
+		var untouched executionv1.Scan
+		r.must(r.admin.Get(r.ctx, client.ObjectKeyFromObject(ignored), &untouched))
+		Expect(untouched.Status.State).To(BeEmpty(), "the Scan outside")
+		Expect(untouched.Finalizers).To(BeEmpty(), "the Scan outside")
+		r.wantNoComplaint()
+	})
+
+	It("runs parsers and hooks as the accounts of secureCodeBox on request", NodeTimeout(patience), func(ctx SpecContext) {
+		r := newRig(ctx, false)
+		r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Namespace: teamA, Values: byTheAPI()}))
 		r.create(&executionv1.ScanCompletionHook{
-			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reads"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "reads"},
 			Spec:       executionv1.ScanCompletionHookSpec{Type: executionv1.ReadOnly, Image: "docker.io/scoped/ok"},
 		})
-	}
-	r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Name: "wide", Namespace: install.Namespace, Values: map[string]any{"clusterWide": true}}))
-
-	ignored := scans.New(outside, "ignored", "test-scan")
-	mine, wide := scans.New(teamA, "mine", "test-scan"), scans.NewClusterWide(teamB, "wide", "test-scan")
-	scheduled := &executionv1.ScheduledScan{
-		ObjectMeta: metav1.ObjectMeta{Namespace: teamB, Name: "scheduled"},
-		Spec:       executionv1.ScheduledScanSpec{Interval: "1h", ScanSpec: &scans.New("", "", "test-scan").Spec},
-	}
-	r.create(ignored, mine, wide, scheduled)
-	r.done(mine)
-	r.done(wide)
-	r.done(r.childOf(scheduled))
-	r.wantJobsOf(mine, "scanner", "parser", "reads")
-	r.wantHookElsewhereRefused()
-
-	r.must(r.admin.Delete(r.ctx, mine))
-	if _, err := r.scans.Until(r.ctx, teamA, "mine", func(_ *executionv1.Scan, there bool) bool { return !there }); err != nil {
-		t.Fatalf("waiting for the Scan to go: %v", err)
-	}
-	var untouched executionv1.Scan
-	r.must(r.admin.Get(r.ctx, client.ObjectKeyFromObject(ignored), &untouched))
-	if untouched.Status.State != "" || len(untouched.Finalizers) > 0 {
-		t.Errorf("the Scan outside is %q with finalizers %v, want it left alone", untouched.Status.State, untouched.Finalizers)
-	}
-	r.wantNoComplaint()
-}
-
-// TestSharedAccounts: on request parsers and hooks run as the accounts of secureCodeBox.
-func TestSharedAccounts(t *testing.T) {
-	r := newRig(t, false)
-	r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Namespace: teamA}))
-	r.create(&executionv1.ScanCompletionHook{
-		ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "reads"},
-		Spec:       executionv1.ScanCompletionHookSpec{Type: executionv1.ReadOnly, Image: "docker.io/scoped/ok"},
+		s := scans.New(teamA, "mine", "test-scan")
+		r.create(s)
+		got := r.accounts(r.done(s))
+		want := map[string]string{"scanner": executionv1.ServiceAccountLurker, "parser": executionv1.ServiceAccountParser, "reads": executionv1.ServiceAccountHook}
+		Expect(got).To(Equal(want), "accounts")
+		r.wantNoComplaint()
 	})
-	s := scans.New(teamA, "mine", "test-scan")
-	r.create(s)
-	got := r.accounts(r.done(s))
-	want := map[string]string{"scanner": executionv1.ServiceAccountLurker, "parser": executionv1.ServiceAccountParser, "reads": executionv1.ServiceAccountHook}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("accounts (-want +got):\n%s", diff)
-	}
-	r.wantNoComplaint()
-}
+})
+
+// byTheAPI are values for a parser that works by the API, as those of others do, and so has an account.
+func byTheAPI() map[string]any { return map[string]any{"parser": map[string]any{"scanAccess": "API"}} }
 
 // wantRolesOnly: of ClusterRoles the chart has made one that reads Cluster* kinds.
 func (r *rig) wantRolesOnly() {
-	r.Helper()
+	GinkgoHelper()
 	var roles rbacv1.ClusterRoleList
 	r.must(r.admin.List(r.ctx, &roles, client.MatchingLabels{"app.kubernetes.io/instance": "scanyard"}))
-	if len(roles.Items) != 1 {
-		r.Errorf("%d ClusterRoles, want the one that reads Cluster* kinds", len(roles.Items))
-	}
+	Expect(roles.Items).To(HaveLen(1), "ClusterRoles, of which there is one that reads Cluster* kinds")
 	for _, role := range roles.Items {
 		for _, rule := range role.Rules {
 			for _, resource := range rule.Resources {
 				if !strings.HasPrefix(resource, "cluster") || !slices.Equal(rule.Verbs, []string{"get", "list", "watch"}) {
-					r.Errorf("ClusterRole %s may %v %s", role.Name, rule.Verbs, resource)
+					Fail(fmt.Sprintf("ClusterRole %s may %v %s", role.Name, rule.Verbs, resource))
 				}
 			}
 		}
@@ -215,7 +193,7 @@ func (r *rig) wantRolesOnly() {
 // wantRightsOnly asks the API server what the operator may do in namespaces that are not
 // its own.
 func (r *rig) wantRightsOnly() {
-	r.Helper()
+	GinkgoHelper()
 	cases := []struct {
 		ns, verb, group, resource string
 		want                      bool
@@ -240,44 +218,39 @@ func (r *rig) wantRightsOnly() {
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: tc.ns, Verb: tc.verb, Group: tc.group, Version: "*", Resource: tc.resource},
 		}}
 		r.must(r.admin.Create(r.ctx, review))
-		if review.Status.Allowed != tc.want {
-			r.Errorf("the operator may %s %s in %q: %t, want %t", tc.verb, tc.resource, tc.ns, review.Status.Allowed, tc.want)
-		}
+		Expect(review.Status.Allowed).To(Equal(tc.want), "the operator may %s %s in %q", tc.verb, tc.resource, tc.ns)
 	}
 }
 
 // childOf waits for the first Scan of a schedule.
 func (r *rig) childOf(scheduled *executionv1.ScheduledScan) *executionv1.Scan {
-	r.Helper()
+	GinkgoHelper()
 	var list executionv1.ScanList
-	for r.ctx.Err() == nil {
-		r.must(r.admin.List(r.ctx, &list, client.InNamespace(scheduled.Namespace)))
-		for i := range list.Items {
-			if owner := metav1.GetControllerOf(&list.Items[i]); owner != nil && owner.UID == scheduled.UID {
-				return &list.Items[i]
-			}
-		}
-		select {
-		case <-r.ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	r.Fatal("the schedule has started no Scan")
-	return nil
+	var child *executionv1.Scan
+	Eventually(r.ctx, func(g Gomega) {
+		g.Expect(r.admin.List(r.ctx, &list, client.InNamespace(scheduled.Namespace))).To(Succeed())
+		i := slices.IndexFunc(list.Items, func(s executionv1.Scan) bool {
+			owner := metav1.GetControllerOf(&s)
+			return owner != nil && owner.UID == scheduled.UID
+		})
+		g.Expect(i).To(BeNumerically(">=", 0), "the schedule has started no Scan")
+		child = &list.Items[i]
+	}).WithTimeout(patience).WithPolling(100 * time.Millisecond).Should(Succeed())
+	return child
 }
 
 // wantJobsOf holds the accounts of a Scan's Jobs: parser and hook share one that is not
 // the lurker's.
 func (r *rig) wantJobsOf(s *executionv1.Scan, roles ...string) {
-	r.Helper()
+	GinkgoHelper()
 	accounts := r.accounts(s)
 	if len(accounts) != len(roles) || accounts["parser"] == "" || accounts["parser"] != accounts["reads"] || accounts["scanner"] != executionv1.ServiceAccountLurker {
-		r.Errorf("Jobs and accounts %v, want Jobs of %v, two of them with an account of the Scan", accounts, roles)
+		Fail(fmt.Sprintf("Jobs and accounts %v, want Jobs of %v, two of them with an account of the Scan", accounts, roles))
 	}
 }
 
 func (r *rig) accounts(s *executionv1.Scan) map[string]string {
-	r.Helper()
+	GinkgoHelper()
 	var jobs batchv1.JobList
 	r.must(r.admin.List(r.ctx, &jobs, client.InNamespace(s.Namespace)))
 	accounts := map[string]string{}
@@ -298,7 +271,7 @@ func (r *rig) accounts(s *executionv1.Scan) map[string]string {
 // wantHookElsewhereRefused: a hook that is to run where the operator may not work ends the
 // Scan with what to do.
 func (r *rig) wantHookElsewhereRefused() {
-	r.Helper()
+	GinkgoHelper()
 	hook := &executionv1.ClusterScanCompletionHook{
 		ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", Labels: map[string]string{"where": "elsewhere"}},
 		Spec: executionv1.ClusterScanCompletionHookSpec{
@@ -311,31 +284,27 @@ func (r *rig) wantHookElsewhereRefused() {
 	r.create(hook, s)
 	got := r.settled(s)
 	if got.Status.State != executionv1.ScanStateErrored || !strings.Contains(got.Status.ErrorDescription, "--watch-namespaces") || !strings.Contains(got.Status.ErrorDescription, hooksElsewhere) {
-		r.Errorf("the Scan ended %s: %s; want it to name the namespace and the setting", got.Status.State, got.Status.ErrorDescription)
+		Fail(fmt.Sprintf("the Scan ended %s: %s; want it to name the namespace and the setting", got.Status.State, got.Status.ErrorDescription))
 	}
 	r.must(r.admin.Delete(r.ctx, hook))
 }
 
 // wantNoComplaint: the operator was never forbidden anything, and never fell over.
 func (r *rig) wantNoComplaint() {
-	r.Helper()
+	GinkgoHelper()
 	logs, err := r.op.Logs(r.ctx)
 	r.must(err)
 	for line := range strings.Lines(logs) {
 		lower := strings.ToLower(line)
 		for _, bad := range []string{"forbidden", "panic", "x-amz-signature"} {
-			if strings.Contains(lower, bad) {
-				r.Errorf("the operator logged: %s", line)
-			}
+			Expect(lower).NotTo(ContainSubstring(bad), "the operator logged: %s", line)
 		}
 	}
 	pods, err := r.op.Pods(r.ctx)
 	r.must(err)
 	for i := range pods {
 		for _, c := range pods[i].Status.ContainerStatuses {
-			if c.RestartCount > 0 {
-				r.Errorf("the operator was restarted %d times", c.RestartCount)
-			}
+			Expect(c.RestartCount).To(BeZero(), "restarts of the operator")
 		}
 	}
 }
