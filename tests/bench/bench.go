@@ -41,6 +41,8 @@ type Options struct {
 	Limit int
 	// Profile is a file for the operator's heap profile after the last step; empty for none.
 	Profile string
+	// Requests counts the requests to the API server by who made them.
+	Requests bool
 	// Out gets the report.
 	Out io.Writer
 }
@@ -51,7 +53,7 @@ const namespaces = 10
 // Run measures and prints.
 func Run(ctx context.Context, o Options) error {
 	cluster, err := localcluster.Start(ctx, localcluster.Options{
-		Binary: filepath.Join(o.Bin, "localcluster"), JobSyncs: o.JobSyncs,
+		Binary: filepath.Join(o.Bin, "localcluster"), JobSyncs: o.JobSyncs, Audit: o.Requests,
 		Node: localcluster.NodeOptions{SimNodes: o.SimNodes, SimDelay: localcluster.Duration(time.Millisecond)},
 	})
 	if err != nil {
@@ -67,13 +69,26 @@ func Run(ctx context.Context, o Options) error {
 		runtime.NumCPU(), runtime.Version(), o.Workers, o.QPS, o.JobSyncs, o.SimNodes, o.InFlight)
 	fmt.Fprintf(o.Out, "%8s %8s %10s %12s %12s %10s %10s %22s\n", "finished", "added", "scans/s", "writes/scan", "CPU ms/scan", "RSS MiB", "peak MiB", "Job end → next Job ms")
 	done := 0
+	audit := &auditLog{file: localcluster.Layout(cluster.DataDir).AuditLog()}
 	for _, size := range o.Sizes {
+		if o.Requests {
+			if err := audit.skip(); err != nil {
+				return err
+			}
+		}
 		f, err := b.add(ctx, done, size)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(o.Out, "%8d %8d %10.1f %12.2f %12.1f %10d %10d %22s\n", size, size-done, f.rate, f.writes, f.cpu, f.rss>>20, f.peak>>20,
 			fmt.Sprintf("p50 %d  p99 %d", f.p50.Milliseconds(), f.p99.Milliseconds()))
+		if o.Requests {
+			all, err := audit.read()
+			if err != nil {
+				return err
+			}
+			printRequests(o.Out, all, size-done)
+		}
 		done = size
 	}
 	if o.Profile != "" {
@@ -159,7 +174,7 @@ func prepare(ctx context.Context, c client.Client, name string) error {
 				}}}},
 			},
 		},
-		&executionv1.ParseDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "nmap-xml"}, Spec: executionv1.ParseDefinitionSpec{Image: "parser"}},
+		&executionv1.ParseDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "nmap-xml"}, Spec: executionv1.ParseDefinitionSpec{Image: "parser", ScanAccess: executionv1.ScanAccessHandover}},
 	}
 	for _, o := range objects {
 		if err := c.Create(ctx, o); err != nil {

@@ -71,7 +71,7 @@ func (f *Objects[O]) run(ctx context.Context) {
 func (f *Objects[O]) session(ctx context.Context) error {
 	list, ok := f.list.DeepCopyObject().(client.ObjectList)
 	if !ok {
-		return fmt.Errorf("%T is no list", f.list)
+		return fmt.Errorf("%T is not a list", f.list)
 	}
 	if err := f.client.List(ctx, list, f.opts...); err != nil {
 		return fmt.Errorf("list: %w", err)

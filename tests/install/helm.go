@@ -27,7 +27,7 @@ type Helm struct {
 // NewHelm prepares Helm for a cluster. It copies the charts below home and packs
 // the library chart into those that use it, so that the repository stays as it is.
 func NewHelm(ctx context.Context, p Programs, kubeconfig, home string) (*Helm, error) {
-	h := &Helm{binary: p.Helm, charts: filepath.Join(home, "charts"), kubeconfig: kubeconfig, home: home}
+	h := OpenHelm(p, kubeconfig, home)
 	if err := os.RemoveAll(h.charts); err != nil {
 		return nil, fmt.Errorf("copy charts: %w", err)
 	}
@@ -51,9 +51,14 @@ func NewHelm(ctx context.Context, p Programs, kubeconfig, home string) (*Helm, e
 	return h, nil
 }
 
-// Charts lists the charts that can be installed, by their folders' names.
-func (h *Helm) Charts() ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(h.charts, "*", "Chart.yaml"))
+// OpenHelm is the Helm that another process has prepared with NewHelm.
+func OpenHelm(p Programs, kubeconfig, home string) *Helm {
+	return &Helm{binary: p.Helm, charts: filepath.Join(home, "charts"), kubeconfig: kubeconfig, home: home}
+}
+
+// Charts lists the charts below a folder that can be installed, by their own folders' names.
+func Charts(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "Chart.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("list charts: %w", err)
 	}
@@ -99,22 +104,36 @@ func (h *Helm) Install(ctx context.Context, r Release) error {
 		"--namespace", r.Namespace, "--create-namespace", "--values", "-")
 }
 
+// Template renders one file of a release, as Helm would install it.
+func (h *Helm) Template(ctx context.Context, r Release, file string) ([]byte, error) {
+	values, err := yaml.Marshal(r.Values)
+	if err != nil {
+		return nil, fmt.Errorf("helm template %s: %w", r.Chart, err)
+	}
+	return h.output(ctx, values, "template", r.Name, filepath.Join(h.charts, r.Chart), "--namespace", r.Namespace, "--values", "-", "--show-only", file)
+}
+
 // Uninstall removes a release.
 func (h *Helm) Uninstall(ctx context.Context, name, namespace string) error {
 	return h.run(ctx, nil, "uninstall", name, "--namespace", namespace)
 }
 
 func (h *Helm) run(ctx context.Context, stdin []byte, args ...string) error {
+	_, err := h.output(ctx, stdin, args...)
+	return err
+}
+
+func (h *Helm) output(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, h.binary, args...)
 	cmd.Stdin = bytes.NewReader(stdin)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
 	cmd.Env = append(withoutHelm(os.Environ()), "KUBECONFIG="+h.kubeconfig,
 		"HELM_CACHE_HOME="+filepath.Join(h.home, "cache"), "HELM_CONFIG_HOME="+filepath.Join(h.home, "config"), "HELM_DATA_HOME="+filepath.Join(h.home, "data"))
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("helm %s: %w\n%s", strings.Join(args[:3], " "), err, strings.TrimSpace(out.String()))
+		return nil, fmt.Errorf("helm %s: %w\n%s", strings.Join(args[:3], " "), err, strings.TrimSpace(out.String()+complaints.String()))
 	}
-	return nil
+	return out.Bytes(), nil
 }
 
 // withoutHelm drops settings of a user's own Helm, such as another namespace.

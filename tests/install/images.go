@@ -22,21 +22,21 @@ type Image struct {
 // Images lists the images of the operator, the hooks and the demo's scanners. Users are those of the real images,
 // as far as it matters to file permissions.
 func (p Programs) Images() []Image {
-	ownAs := func(name, binary string) Image {
-		inside := "/usr/local/bin/scanyard-" + name
-		return Image{
-			Image: "docker.io/scanyard/" + name + ":*", Entrypoint: []string{inside}, User: "65532:65532",
-			Binaries: map[string]string{inside: p.Path(binary)},
-		}
-	}
-	own := func(name string) Image { return ownAs(name, name) }
 	return []Image{
-		own("operator"), own("lurker"), own("parser"), own("hook"),
-		ownAs("auto-discovery-kubernetes", "autodiscovery"), ownAs("auto-discovery-cloud-aws", "autodiscovery-aws"),
+		p.own("operator", "operator"), p.own("lurker", "lurker"), p.own("parser", "parser"), p.own("hook", "hook"),
 		{Image: "docker.io/securecodebox/scanner-nmap:*"},
 		{Image: "docker.io/securecodebox/scanner-test-scan:*"},
 		{Image: "docker.io/zricethezav/gitleaks:*", User: "0:0", Binaries: map[string]string{"/usr/bin/gitleaks": p.Gitleaks}},
 		{Image: "docker.io/alpine/git:*", User: "0:0", Entrypoint: []string{"git"}},
+	}
+}
+
+// own is an image of this project, which holds one of its binaries.
+func (p Programs) own(name, binary string) Image {
+	inside := "/usr/local/bin/scanyard-" + name
+	return Image{
+		Image: "docker.io/scanyard/" + name + ":*", Entrypoint: []string{inside}, User: "65532:65532",
+		Binaries: map[string]string{inside: p.Path(binary)},
 	}
 }
 

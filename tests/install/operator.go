@@ -76,6 +76,16 @@ func (h *Helm) InstallOperator(ctx context.Context, cfg *rest.Config, o Operator
 	return op, nil
 }
 
+// Connect is the operator that another process has installed, by its addresses.
+func (op Operator) Connect(cfg *rest.Config) (*Operator, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the operator: %w", err)
+	}
+	op.client = client
+	return &op, nil
+}
+
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // writeKeys makes the Secret that the values name.

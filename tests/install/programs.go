@@ -38,7 +38,7 @@ func (p *Programs) Check() error {
 		}
 		*dir = abs
 	}
-	for _, name := range []string{"localcluster", "operator", "lurker", "parser", "hook", "scanyard", "autodiscovery", "autodiscovery-aws"} {
+	for _, name := range []string{"localcluster", "operator", "lurker", "parser", "hook", "scanyard"} {
 		if !exists(p.Path(name)) {
 			missing("%s is not built: make build", p.Path(name))
 		}

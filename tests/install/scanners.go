@@ -53,7 +53,7 @@ func (s *Scanners) check() error {
 			problems = append(problems, fmt.Errorf("%s is missing: the tests want the whole repository", abs))
 		}
 	}
-	for _, name := range []string{"git-repo-scanner", "images"} {
+	for _, name := range []string{"git-repo-scanner", "images", "autodiscovery", "autodiscovery-aws"} {
 		if !exists(s.Path(name)) {
 			problems = append(problems, fmt.Errorf("%s is not built: make build", s.Path(name)))
 		}
@@ -74,10 +74,11 @@ func (s *Scanners) Wrapper(recipe string) string {
 	return filepath.Join(s.Recipes, recipe, "wrapper.sh")
 }
 
-// Images lists the images of those scanners, and of all that Programs has.
+// Images lists the images of those scanners and of the auto-discovery, and of all that Programs has.
 func (s *Scanners) Images() []Image {
 	const home = "/home/securecodebox"
 	return append(s.Programs.Images(),
+		s.own("auto-discovery-kubernetes", "autodiscovery"), s.own("auto-discovery-cloud-aws", "autodiscovery-aws"),
 		Image{Image: "docker.io/securecodebox/scanner-ncrack:*"},
 		Image{Image: "docker.io/securecodebox/scanner-whatweb:*", Env: map[string]string{"HOME": home}},
 		Image{

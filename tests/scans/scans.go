@@ -110,7 +110,7 @@ func Findings(ctx context.Context, s *executionv1.Scan) (findings []finding.Find
 func download(ctx context.Context, url string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return nil, errors.New("the link is no URL")
+		return nil, errors.New("the link is not a URL")
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

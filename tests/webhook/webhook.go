@@ -3,7 +3,9 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -41,17 +43,22 @@ func Start() *Receiver {
 	return r
 }
 
-func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
+func (r *Receiver) receive(rw http.ResponseWriter, req *http.Request) {
+	if req.Method == http.MethodGet {
+		rw.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(rw).Encode(r.At(req.URL.Path)) // who has gone needs no answer
+		return
+	}
 	var body struct {
 		Scan     executionv1.Scan  `json:"scan"`
 		Findings []json.RawMessage `json:"findings"`
 	}
-	err := json.NewDecoder(http.MaxBytesReader(w, req.Body, maxBody)).Decode(&body)
+	err := json.NewDecoder(http.MaxBytesReader(rw, req.Body, maxBody)).Decode(&body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil || req.Method != http.MethodPost {
 		r.bad++
-		http.Error(w, "want a POST of {scan, findings}", http.StatusBadRequest)
+		http.Error(rw, "want a POST of {scan, findings}", http.StatusBadRequest)
 		return
 	}
 	r.got = append(r.got, Delivery{Path: req.URL.Path, Scan: body.Scan, Findings: body.Findings})
@@ -71,6 +78,33 @@ func (r *Receiver) At(path string) []Delivery {
 		}
 	}
 	return slices.Clip(out)
+}
+
+// Address is where a receiver listens, perhaps in another process.
+type Address string
+
+// Address says where the receiver listens.
+func (r *Receiver) Address() Address { return Address(r.server.URL) }
+
+// URL is the address of a path, which starts with a slash.
+func (a Address) URL(path string) string { return string(a) + path }
+
+// At asks the receiver what was posted to a path.
+func (a Address) At(ctx context.Context, path string) ([]Delivery, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(path), http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("ask the receiver: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the receiver: %w", err)
+	}
+	defer resp.Body.Close()
+	var out []Delivery
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return nil, fmt.Errorf("ask the receiver: %w", err)
+	}
+	return out, nil
 }
 
 // Refused counts requests that were no deliveries.

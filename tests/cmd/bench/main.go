@@ -21,6 +21,7 @@ import (
 
 const usage = `bench [flags]
 bench fairness [flags]
+bench memory [flags]
 
 bench lets Scans run whose pods end at once, and prints what the operator did and used.
 
@@ -31,6 +32,9 @@ shows it, until the parser Job was there.
 
 bench fairness lets one namespace flood the queue, and compares how long others take
 for a few Scans beside it and on an idle cluster.
+
+bench memory lets a tenant create suspended Scans of the largest size, and prints the
+memory of the operator with them, and after a restart.
 
 Flags:
 `
@@ -45,16 +49,19 @@ func main() {
 	flag.IntVar(&o.JobSyncs, "job-syncs", 10, "Jobs that the Job controller handles at a time; 10 is Kubernetes' default")
 	flag.IntVar(&o.SimNodes, "sim-nodes", 10, "nodes that simulate pods")
 	flag.StringVar(&o.Profile, "profile", "", "`file` for the operator's heap profile after the last step (go tool pprof)")
+	flag.BoolVar(&o.Requests, "requests", false, "also print who made which requests to the API server, by its audit log, which costs it time")
 	var f bench.Fairness
 	flag.IntVar(&f.Tenants, "tenants", 99, "fairness: small namespaces")
 	flag.IntVar(&f.Each, "each", 10, "fairness: Scans of each")
 	flag.IntVar(&f.Flood, "flood", 9000, "fairness: Scans of the namespace with many")
+	var m bench.Memory
+	flag.IntVar(&m.KiB, "kib", 240, "memory: size of the spec of each Scan; 256 is the most that one may have")
 	flag.IntVar(&o.Limit, "limit", 0, "Scans that the cluster runs at a time; 0 for no limit, for fairness 50")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
 	args := os.Args[1:]
-	fairness := len(args) > 0 && args[0] == "fairness"
-	if fairness {
-		args = args[1:]
+	mode := ""
+	if len(args) > 0 && (args[0] == "fairness" || args[0] == "memory") {
+		mode, args = args[0], args[1:]
 	}
 	if err := flag.CommandLine.Parse(args); err != nil {
 		os.Exit(2) // never: the flag set exits by itself
@@ -70,10 +77,13 @@ func main() {
 	o.Bin, o.CRDs, o.Out = filepath.Join(*root, "bin"), filepath.Join(*root, "charts", "scanyard", "crds"), os.Stdout
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	var err error
-	if fairness {
+	switch mode {
+	case "fairness":
 		f.Limit = cmp.Or(o.Limit, 50)
 		err = bench.PrintFairness(ctx, o, f)
-	} else {
+	case "memory":
+		err = bench.PrintMemory(ctx, o, m)
+	default:
 		err = bench.Run(ctx, o)
 	}
 	stop()

@@ -64,6 +64,7 @@ is reported with the process that holds it, before anything is started.`,
 	f.DurationVar(&o.simDelay, "sim-delay", time.Second, "how long a simulated pod runs")
 	f.DurationVar(&o.backoff, "backoff", 10*time.Second, "first pause before another restart or image pull, which doubles up to 5m")
 	f.IntVar(&o.JobSyncs, "job-syncs", 10, "how many Jobs the Job controller handles at a time")
+	f.BoolVar(&o.Audit, "audit", false, "write each request to the API server to logs/audit.log of the data directory")
 	f.BoolVar(&o.lifeline, "while-stdin-open", false, "stop the cluster when standard input ends")
 	if err := f.MarkHidden("while-stdin-open"); err != nil {
 		panic(err) // the flag is defined on the line above

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doclinks decides, in its tests only, whether the documentation still fits
+// the repository: relative links lead somewhere, the tests that docs/defects.md
+// names exist, and every flag, variable, state and reason is explained.
+package doclinks
