@@ -11,13 +11,14 @@ BIN   := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 
 # Modules of go.work, and the one that is not in it: tests links Kubernetes' servers.
-MODULES := apis findings hooks operator parsers scanners
+MODULES := apis cli discovery findings hooks operator parsers podkit reports scanners settings tests/testcluster
 ALL     := $(MODULES) tests
 
-K8S_VERSION        := v1.36.3
+K8S_VERSION        := v1.37.2
 CONTROLLER_GEN     := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 CRD_REF_DOCS       := github.com/elastic/crd-ref-docs@v0.3.0
-HELM_VERSION       := v4.3.1
+# Helm is built with the local cluster's libraries, most of which it shares.
+HELM_VERSION       := $(shell awk '$$1 == "helm.sh/helm/v4" {print $$2}' tests/go.mod)
 GITLEAKS_VERSION   := v8.30.1
 FFUF_VERSION       := v2.2.1
 GOLANGCI_VERSION   := v2.15.0
@@ -29,7 +30,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := -buildvcs=false
 
 VERSION_PKG := k8s.io/component-base/version
-LDFLAGS_LOCALCLUSTER := -s -w -X $(VERSION_PKG).gitVersion=$(K8S_VERSION) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=36
+LDFLAGS_LOCALCLUSTER := -s -w -X $(VERSION_PKG).gitVersion=$(K8S_VERSION) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=37
 
 .PHONY: help
 help: ## Show this help
@@ -38,11 +39,11 @@ help: ## Show this help
 ##@ What most people want
 
 .PHONY: demo
-demo: build tools ## Start a cluster on this machine, run real scans in it, show their findings, clean up
+demo: demo-programs tools ## Start a cluster on this machine, run real scans in it, show their findings, clean up
 	@$(BIN)/demo $(DEMO_ARGS)
 
 .PHONY: up
-up: build tools ## Start a cluster with everything installed, and keep it for playing
+up: demo-programs tools ## Start a cluster with everything installed, and keep it for playing
 	@$(BIN)/demo up
 
 .PHONY: down
@@ -63,8 +64,16 @@ bench: build ## Measure: scans per second, API writes per scan, latencies, parse
 build: $(BIN)/localcluster ## Build all programs into bin/
 	@hack/needs.sh go
 	@mkdir -p $(BIN)
-	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/...
+	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/...
 	@cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench
+
+# What the demo runs; the rest would cost a new machine a minute.
+.PHONY: demo-programs
+demo-programs: $(BIN)/localcluster
+	@hack/needs.sh go
+	@hack/slow.sh "building the operator, its scanners and hooks, and the demo" \
+		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan && \
+		cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo"
 
 # Kubernetes' servers take minutes to compile on a machine that has not done it before;
 # go build itself finds out what has changed.
@@ -80,14 +89,14 @@ tools: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/gitleaks-$(GITLEAKS_VERSION) ## In
 	@hack/needs.sh nmap git
 
 .PHONY: test-tools
-test-tools: $(TOOLS)/ffuf-$(FFUF_VERSION) ## Install what only the tests use: ffuf (Go); ncrack, whatweb, Firefox, testssl.sh, Chromium, an SSH server (apt)
-	@hack/needs.sh ncrack whatweb firefox testssl sshd chromium
+test-tools: $(TOOLS)/ffuf-$(FFUF_VERSION) ## Install what only the tests use: ffuf (Go); ncrack, whatweb, Firefox, testssl.sh, Chromium, an SSH server, PostgreSQL, MariaDB (apt)
+	@hack/needs.sh ncrack whatweb firefox testssl sshd chromium postgresql mariadb
 
 $(TOOLS)/ffuf-$(FFUF_VERSION):
 	@hack/tool.sh ffuf $(FFUF_VERSION) github.com/ffuf/ffuf/v2 github.com/ffuf/ffuf/v2
 
 $(TOOLS)/helm-$(HELM_VERSION):
-	@hack/tool.sh helm $(HELM_VERSION) helm.sh/helm/v4/cmd/helm
+	@hack/tool.sh helm $(HELM_VERSION) helm.sh/helm/v4/cmd/helm tests
 
 $(TOOLS)/gitleaks-$(GITLEAKS_VERSION):
 	@hack/tool.sh gitleaks $(GITLEAKS_VERSION) github.com/zricethezav/gitleaks/v8
@@ -144,13 +153,18 @@ verify: generate ## Fail where generated files or go.mod files are not current, 
 	@hack/verify.sh $(ALL)
 
 .PHONY: e2e
-e2e: build tools test-tools ## Run only the end-to-end tests
+e2e: build tools test-tools ## Run the end-to-end suites, or those of SUITES='e2e fault scoped cli'; LABELS='smoke && !slow', FOCUS='regexp' and PROCS=n choose specs
 	@hack/test.sh e2e
+
+.PHONY: race
+race: build ## Run the tests of what works concurrently with the race detector; needs a C compiler, and installs one (apt)
+	@hack/needs.sh cc
+	@hack/race.sh
 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (30s), and what else reads foreign text for 10s
 	@hack/fuzz.sh $${FUZZTIME:-30s} '^parsers/'
-	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|findings|hooks|operator|scanners)/'
+	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|cli|discovery|findings|hooks|operator|podkit|reports|scanners|settings)/'
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -9,12 +9,15 @@ export GOWORK=off
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 echo '// SPDX-License-Identifier: Apache-2.0' >"$tmp/header"
-go run "$controller_gen" object:headerFile="$tmp/header" paths=./execution/... paths=./cascading/... paths=./settings/...
+reports="paths=./wgpolicyk8s/... paths=./openreports/... paths=./reports/..."
+go run "$controller_gen" object:headerFile="$tmp/header" paths=./execution/... paths=./cascading/... paths=./settings/... $reports
 mkdir "$tmp/crds"
 go run "$controller_gen" crd:generateEmbeddedObjectMeta=true paths=./execution/... paths=./cascading/... paths=./settings/... output:crd:dir="$tmp/crds"
 go run ./internal/crdtrim "$tmp/crds" ../charts/scanyard/crds
+# No chart has these: the reports API server serves the groups. Tests, and clusters without that server, use them.
+go run "$controller_gen" crd paths=./wgpolicyk8s/... paths=./openreports/... output:crd:dir=testdata/reportcrds
 go -C ../parsers run ./internal/findingsdoc ../docs/reference/findings.md
-go -C ../operator run ./internal/cli/clidoc ../docs/reference
+go -C ../cli run ./clidoc ../docs/reference
 if [ -f ../docs/reference/config.yaml ]; then
   go run "$crd_ref_docs" --config=../docs/reference/config.yaml --source-path=. --renderer=markdown --output-path=../docs/reference/api.md >"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; exit 1; }
 fi

@@ -25,19 +25,19 @@ apt_install() {
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >/dev/null
 }
 
-# install_sshd installs the SSH server's program without the service: nothing listens afterwards that did not before.
-install_sshd() {
-  local policy=/usr/sbin/policy-rc.d sudo made=""
-  sudo=$(as_root openssh-server "the tests scan it")
+# install_quietly installs a server's program without starting its service: nothing listens afterwards that did not before.
+install_quietly() {
+  local package=$1 why=$2 policy=/usr/sbin/policy-rc.d sudo made=""
+  sudo=$(as_root "$package" "$why")
   if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' | $sudo tee "$policy" >/dev/null
     $sudo chmod +x "$policy"
     made=yes
   fi
-  apt_install openssh-server "the tests scan it; its service stays off"
+  apt_install "$package" "$why; its service stays off"
   [ -z "$made" ] || $sudo rm -f "$policy"
   if [ -d /run/systemd/system ]; then
-    $sudo systemctl disable ssh.service ssh.socket >/dev/null 2>&1 || true
+    $sudo systemctl disable "${@:3}" >/dev/null 2>&1 || true
   fi
 }
 
@@ -60,13 +60,16 @@ for thing in "$@"; do
       fi
       ;;
     nmap) command -v nmap >/dev/null || apt_install nmap "the demo and the tests scan with it" ;;
+    cc) command -v "$(go env CC)" >/dev/null || apt_install gcc "Go's race detector is linked with it" ;;
     git) command -v git >/dev/null || apt_install git "the demo scans a repository" ;;
     ncrack) command -v ncrack >/dev/null || apt_install ncrack "the tests scan with it" ;;
     whatweb) command -v whatweb >/dev/null || apt_install whatweb "the tests scan with it" ;;
     firefox) command -v firefox >/dev/null || apt_install firefox-esr "the tests take screenshots with it" ;;
     testssl) command -v testssl >/dev/null || apt_install testssl.sh "the tests scan with it" ;;
     chromium) command -v chromium >/dev/null || apt_install chromium "the tests open reports with it" ;;
-    sshd) command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] || install_sshd ;;
+    sshd) command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] || install_quietly openssh-server "the tests scan it" ssh.service ssh.socket ;;
+    postgresql) ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || install_quietly postgresql "the tests keep reports in it" postgresql.service ;;
+    mariadb) command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || apt_install mariadb-server-core "the tests keep reports in it" ;;
     *) echo "needs.sh: unknown thing $thing" >&2; exit 2 ;;
   esac
 done

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests; the programs and tools are built already (see the Makefile).
-# Usage: test.sh [e2e]
+# Unit tests compute, and suites wait, so they run side by side, in lanes. What a lane has said is shown when
+# it has ended; bin/reports has it, too, and JUnit reports of the suites.
+# Usage: test.sh [e2e]; SUITES, LABELS, FOCUS and PROCS choose what is run of the suites (see
+# suite.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LOCALCLUSTER_BIN=$PWD/bin/localcluster
@@ -9,36 +12,75 @@ export SCANYARD_BIN=$PWD/bin HELM=$PWD/bin/tools/helm
 # Tests that find neither would be skipped without a word.
 CHROMIUM=$(command -v chromium)
 export CHROMIUM
-# The mirror that this machine uses anyway.
-apt_mirror() {
-  cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
-    awk '/^(URIs:|deb )/ && !found {for (i = 2; i <= NF && !found; i++) if ($i ~ /^https?:.*debian\/?$/) {sub("/$", "", $i); found = $i}} END {print found}'
-}
-IMAGES_MIRROR=${IMAGES_MIRROR:-$(apt_mirror || true)}
-export IMAGES_MIRROR
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-failed=0
+# The mirror that this machine's apt uses anyway.
+export IMAGES_MIRROR=${IMAGES_MIRROR:-machine}
+reports=$PWD/bin/reports
+mkdir -p "$reports"
+rm -f "$reports"/*.log
+declare -A lanes
+# What a lane took goes to the end of its log.
+TIMEFORMAT='%0R s elapsed, %0U s + %0S s of CPU'
 
-# run shows the packages as they end, and counts.
-run() {
-  echo "== $1"
+# lane NAME COMMAND... runs beside the others.
+lane() {
+  local name=$1 began=$SECONDS
   shift
-  # With pipefail the command's own failure is that of the pipe; grep's, which finds nothing, is none.
-  if ! "$@" 2>&1 | tee -a "$log" | { grep --line-buffered -vE 'no test files' || true; }; then
-    failed=1
-  fi
+  echo "$name begins; its log grows in bin/reports/$name.log"
+  (
+    rc=0
+    { time "$@"; } >"$reports/$name.log" 2>&1 || rc=$?
+    [ "$rc" = 0 ] || echo "lane $name failed" >>"$reports/$name.log"
+    # One echo of the whole, so that lanes that end together do not mix.
+    echo "== $name ($((SECONDS - began))s)
+$(grep -v 'no test files' "$reports/$name.log" || true)"
+    exit "$rc"
+  ) &
+  lanes[$name]=$!
 }
 
-only=${1:-all}
-if [ "$only" = all ]; then
-  run "unit tests, and tests on a real API server" go test work
-  run "charts" make -C charts test HELM="$HELM"
-  run "local cluster" env GOWORK=off go -C tests test -count=1 -timeout 20m ./localcluster/...
+# each runs commands one after the other, also when one fails.
+each() {
+  local rc=0
+  for command in "$@"; do
+    $command || rc=1
+  done
+  return "$rc"
+}
+
+# Lint vets; without debugging data a test links in two thirds of the time.
+units() { go test -timeout 20m -vet=off -ldflags=-w work; }
+
+charts() { make -C charts test HELM="$HELM"; }
+
+# plain are the packages of the tests' module that have no specs.
+plain() {
+  GOWORK=off go -C tests test -count=1 -timeout 20m -vet=off -ldflags=-w -p 1 \
+    $(GOWORK=off go -C tests list ./... | grep -vE '/tests/(e2e|fault|scoped|cli)$')
+}
+
+if [ "${1:-all}" = all ]; then
+  lane units each units charts plain
 fi
-run "end to end" env GOWORK=off go -C tests test -count=1 -timeout 40m -p 1 $(GOWORK=off go -C tests list ./... | grep -v /localcluster)
-# A package of Go tests or a rendered chart is a check.
-ok=$(grep -cE '^ok ' "$log" || true)
-bad=$(grep -cE '^(FAIL\s+\S+|make.*Error)' "$log" || true)
+if [ -n "${SUITES:-}" ]; then
+  lane suites hack/suite.sh $SUITES
+else
+  lane e2e hack/suite.sh e2e
+  lane fault hack/suite.sh fault
+  lane cli hack/suite.sh cli scoped
+fi
+failed=0
+for name in "${!lanes[@]}"; do
+  wait "${lanes[$name]}" || failed=1
+done
+
+# A package of plain Go tests, a rendered chart and a spec are a check each.
+total() { { grep -ohE "$1" "$reports"/*.log || true; } | { grep -oE '[0-9]+' || true; } | awk '{n += $1} END {print n + 0}'; }
+lines() { { grep -hE "$1" "$reports"/*.log || true; } | wc -l; }
+ok=$(($(lines '^ok ') + $(total '[0-9]+ Passed')))
+bad=$(($(lines '^(FAIL\s+\S+|make.*Error)') + $(total '[0-9]+ Failed')))
+if [ "$failed" = 1 ] && [ "$bad" = 0 ]; then
+  bad=1
+fi
+echo "took ${SECONDS}s"
 echo "checks: $ok passed, $bad failed"
-exit $failed
+exit "$failed"

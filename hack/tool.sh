@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs one version of a Go tool as bin/tools/NAME-VERSION. With a MODULE, it is built from a module that requires
 # nothing but that one, with its own go.sum: "go install" also asks the proxy for all versions, which not every proxy tells.
-# Usage: tool.sh NAME VERSION PACKAGE [MODULE]
+# With the folder of a module of ours, which names the tool in its go.mod, it is built with the libraries of that module.
+# Usage: tool.sh NAME VERSION PACKAGE [MODULE | FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=$1 version=$2 package=$3 module=${4:-}
@@ -10,6 +11,8 @@ dir=$PWD/bin/tools
 mkdir -p "$dir/.new"
 if [ -z "$module" ]; then
   hack/slow.sh "building $name $version" env GOWORK=off GOBIN="$dir/.new" go install "$package@$version"
+elif [ -f "$module/go.mod" ]; then
+  hack/slow.sh "building $name $version" env GOWORK=off go -C "$module" build -ldflags='-s -w' -o "$dir/.new/$name" "$package"
 else
   tmp=$(mktemp -d)
   trap 'rm -rf "$tmp"' EXIT
