@@ -6,9 +6,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/scanyard/scanyard/reports/internal/dbtest"
@@ -169,5 +171,50 @@ func TestErrorsHoldNoSecret(t *testing.T) {
 				t.Errorf("%s: %q holds %q", driver, err, part)
 			}
 		}
+	}
+}
+
+// Row 26: a schema is made once, whoever else makes it at the same time.
+func TestSchemaIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	config := dbtest.New(t, sqldb.PostgreSQL)
+	name := config.Schema
+	for round := range 5 {
+		config.Schema = fmt.Sprintf("%s_%d", name, round)
+		var opened sync.WaitGroup
+		for range 8 {
+			opened.Go(func() {
+				if exit, text := exitOf(t, config); exit != 0 {
+					t.Errorf("exit %d: %s", exit, text)
+				}
+			})
+		}
+		opened.Wait()
+	}
+}
+
+// A user who may not make schemas uses the one that is there.
+func TestSchemaOfAnAdministrator(t *testing.T) {
+	t.Parallel()
+	config := dbtest.New(t, sqldb.PostgreSQL)
+	admin, err := sql.Open("pgx", string(config.DSN))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	role, schema := config.Schema, config.Schema+"_prepared"
+	for _, statement := range []string{`CREATE ROLE ` + role + ` LOGIN`, `CREATE SCHEMA ` + schema + ` AUTHORIZATION ` + role} {
+		if _, err := admin.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config.DSN = sqldb.Secret(strings.Replace(string(config.DSN), "user=postgres", "user="+role, 1))
+	config.Schema = schema
+	if exit, text := exitOf(t, config); exit != 0 {
+		t.Errorf("exit %d: %s", exit, text)
+	}
+	config.Schema = "missing"
+	if exit, text := exitOf(t, config); exit != sqldb.ExitUnusable || !strings.Contains(text, `make the schema "missing"`) {
+		t.Errorf("exit %d: %s", exit, text)
 	}
 }
