@@ -16,7 +16,7 @@ skip='^(TestMemoryIsBounded|TestKilledEverywhere)$'
 race() {
   local tests=$1
   shift
-  go test -race -count=1 -timeout "$limit" -run "$tests" -skip "$skip" "$@" || failed=1
+  hack/gotest.sh -race -count=1 -timeout="$limit" -run="$tests" -skip="$skip" -- "$@" || failed=1
 }
 
 race . ./reports/internal/mvcc ./operator/internal/queue ./operator/internal/queue/fair ./operator/internal/store ./operator/internal/rbac ./operator/internal/lurker \

@@ -48,14 +48,14 @@ each() {
 }
 
 # Lint vets; without debugging data a test links in two thirds of the time.
-units() { go test -timeout 20m -vet=off -ldflags=-w work; }
+units() { hack/gotest.sh -timeout=20m -vet=off -ldflags=-w -- work; }
 
 charts() { make -C charts test HELM="$HELM"; }
 
 # plain are the packages of the tests' module that have no specs.
 plain() {
-  GOWORK=off go -C tests test -count=1 -timeout 20m -vet=off -ldflags=-w -p 1 \
-    $(GOWORK=off go -C tests list ./... | grep -vE '/tests/(e2e|fault|scoped|cli)$')
+  (cd tests && GOWORK=off ../hack/gotest.sh -count=1 -timeout=20m -vet=off -ldflags=-w -p=1 -- \
+    $(GOWORK=off go list ./... | grep -vE '/tests/(e2e|fault|scoped|cli)$'))
 }
 
 if [ "${1:-all}" = all ]; then
@@ -81,6 +81,7 @@ bad=$(($(lines '^(FAIL\s+\S+|make.*Error)') + $(total '[0-9]+ Failed')))
 if [ "$failed" = 1 ] && [ "$bad" = 0 ]; then
   bad=1
 fi
+grep -hE '^flaked: .* passed only|[1-9][0-9]* Flaked' "$reports"/*.log || true
 echo "took ${SECONDS}s"
 echo "checks: $ok passed, $bad failed"
 exit "$failed"
