@@ -27,8 +27,8 @@ const (
 	inconsistentVersion = -1 // in a continue token: go on at the newest state
 )
 
-// statusOf turns an error of the database into what a client is told. What the database said stays with the server.
-func statusOf(err error) error {
+// StatusOf turns an error of the database into what a client is told. What the database said stays with the server.
+func StatusOf(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -137,7 +137,7 @@ func (l *listing) read(ctx context.Context) (last string, more bool, err error) 
 			return "", false, expiredContinue(from, l.key)
 		}
 		if err != nil {
-			return "", false, statusOf(err)
+			return "", false, StatusOf(err)
 		}
 		if l.next.At > page.Current {
 			return "", false, storage.NewTooLargeResourceVersionError(uint64(l.next.At), uint64(page.Current), retryTooLarge)
@@ -213,7 +213,7 @@ func (l *listing) checkBytes(ctx context.Context) error {
 	}
 	stats, err := l.s.store.Stats(ctx, mvcc.Range{Start: l.key, End: l.next.End})
 	if err != nil {
-		return statusOf(err)
+		return StatusOf(err)
 	}
 	if stats.Bytes > l.s.options.MaxListBytes {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(

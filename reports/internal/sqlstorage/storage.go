@@ -134,7 +134,7 @@ func (s *Storage) CompactRevision() int64 { return s.store.Compacted() }
 // GetCurrentResourceVersion implements storage.Interface.
 func (s *Storage) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	revision, err := s.store.Current(ctx)
-	return uint64(revision), statusOf(err)
+	return uint64(revision), StatusOf(err)
 }
 
 // Stats implements storage.Interface.
@@ -142,7 +142,7 @@ func (s *Storage) Stats(ctx context.Context) (storage.Stats, error) {
 	start, end := bounds(s.prefix)
 	stats, err := s.store.Stats(ctx, mvcc.Range{Start: start, End: end})
 	if err != nil || stats.Count == 0 {
-		return storage.Stats{}, statusOf(err)
+		return storage.Stats{}, StatusOf(err)
 	}
 	return storage.Stats{ObjectCount: stats.Count, EstimatedAverageObjectSizeBytes: stats.Bytes / stats.Count}, nil
 }
@@ -203,7 +203,7 @@ func (s *Storage) present(ctx context.Context, key string, v reflect.Value, igno
 	if storable(key) {
 		var err error
 		if value, _, err = s.store.Get(ctx, key); err != nil {
-			return nil, statusOf(err)
+			return nil, StatusOf(err)
 		}
 	}
 	if value == nil {
@@ -311,7 +311,7 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 	var value *mvcc.Value
 	if storable(key) {
 		if value, _, err = s.store.Get(ctx, key); err != nil {
-			return statusOf(err)
+			return StatusOf(err)
 		}
 	}
 	switch {
@@ -351,7 +351,7 @@ func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Objec
 	outcome, err := s.store.Write(ctx, mvcc.Change{Key: key, To: to})
 	switch {
 	case err != nil:
-		return statusOf(err)
+		return StatusOf(err)
 	case !outcome.Written:
 		return storage.NewKeyExistsError(key, 0)
 	case out == nil:
@@ -391,7 +391,7 @@ func (s *Storage) Delete(ctx context.Context, key string, out runtime.Object, pr
 		}
 		outcome, err := s.store.Write(ctx, mvcc.Change{Key: key, From: st.revision})
 		if err != nil {
-			return statusOf(err)
+			return StatusOf(err)
 		}
 		if outcome.Written {
 			return s.fillDeleted(ctx, st, outcome.Revision, out)
@@ -409,7 +409,7 @@ func (s *Storage) fillDeleted(ctx context.Context, st *state, revision int64, ou
 	if !headOnly(ctx) {
 		// The change holds the payload until it is compacted; an answer without it would still be an answer.
 		if err := s.store.Load(ctx, last); err != nil && !errors.Is(err, mvcc.ErrCompacted) {
-			return statusOf(err)
+			return StatusOf(err)
 		}
 	}
 	return s.decodeInto(last, out)
@@ -530,7 +530,7 @@ func (s *Storage) write(ctx context.Context, key string, st *state, current bool
 	}
 	outcome, err := s.store.Write(ctx, mvcc.Change{Key: key, From: st.revision, To: to})
 	if err != nil || !outcome.Written {
-		return err != nil, statusOf(err)
+		return err != nil, StatusOf(err)
 	}
 	answer.Revision = outcome.Revision
 	return true, s.decodeInto(answer, destination)
@@ -560,7 +560,7 @@ func (s *Storage) awaitFresh(ctx context.Context, wanted int64) error {
 		}
 	}
 	if err != nil {
-		return statusOf(err)
+		return StatusOf(err)
 	}
 	if current < wanted {
 		return storage.NewTooLargeResourceVersionError(uint64(wanted), uint64(current), retryTooLarge)

@@ -56,7 +56,7 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 	if from == 0 && !initial {
 		current, err := s.store.Current(ctx)
 		if err != nil && ctx.Err() == nil {
-			return nil, statusOf(err)
+			return nil, StatusOf(err)
 		}
 		from = uint64(current)
 	}
@@ -103,7 +103,7 @@ func (w *watcher) run(ctx context.Context, initial bool) {
 	if errors.Is(err, mvcc.ErrCompacted) {
 		err = apierrors.NewResourceExpired(watchTooOld)
 	} else {
-		err = statusOf(err)
+		err = StatusOf(err)
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package findingqueries serves FindingQuery and ClusterFindingQuery: kinds that are created and never stored. The answer
+// is the created object with its status.
+//
+//	POST ─► admission ─► gate: 4 at once, 1 waiting for each user ─► answer.Answerer ─► status, 201
+//
+// What it decides:
+//
+//   - A FindingQuery is answered from the namespace of its request only, a ClusterFindingQuery from all.
+//   - A question that cannot be answered as it is: 422 with the field, and the position within an expression. One that
+//     takes too long: 504 with the terms that no index serves. More questions than may wait: 429.
+//   - A dry run reads the question and answers nothing.
+//   - Both kinds share one gate, so that a tenant cannot get around its bound by asking the other kind.
+package findingqueries
