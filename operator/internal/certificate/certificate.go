@@ -4,23 +4,17 @@ package certificate
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scanyard/scanyard/apis/pki"
 )
 
 const (
@@ -28,9 +22,7 @@ const (
 	// renewBefore is how long a certificate has to be good at start; pods of long scans
 	// trust the one that they were started with.
 	renewBefore = 180 * 24 * time.Hour
-	clockSkew   = time.Hour
 	caKey       = "ca.crt"
-	serialBits  = 127
 )
 
 // Certificate is what a server serves with.
@@ -104,15 +96,11 @@ func usable(s *corev1.Secret, host string, now time.Time) bool {
 }
 
 func newSecret(r Request, now time.Time) (corev1.Secret, error) {
-	ca, caKeyPair, caPEM, err := issue(authority(now), nil, nil)
+	ca, err := pki.NewAuthority("scanyard-ca", now, lifetime)
 	if err != nil {
 		return corev1.Secret{}, err
 	}
-	_, key, certPEM, err := issue(server(r.Host, now), ca, caKeyPair)
-	if err != nil {
-		return corev1.Secret{}, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	leaf, err := ca.Issue([]string{r.Host}, now, lifetime)
 	if err != nil {
 		return corev1.Secret{}, err
 	}
@@ -122,52 +110,6 @@ func newSecret(r Request, now time.Time) (corev1.Secret, error) {
 			Annotations: map[string]string{"description": "Certificate of the operator's " + r.Purpose + ". Made anew at the operator's start when it is deleted."},
 		},
 		Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{
-			corev1.TLSCertKey:       certPEM,
-			corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
-			caKey:                   caPEM,
-		},
+		Data: map[string][]byte{corev1.TLSCertKey: leaf.CertPEM, corev1.TLSPrivateKeyKey: leaf.KeyPEM, caKey: ca.CertPEM},
 	}, nil
-}
-
-func authority(now time.Time) *x509.Certificate {
-	return &x509.Certificate{
-		Subject: pkix.Name{CommonName: "scanyard-ca"}, NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-}
-
-func server(host string, now time.Time) *x509.Certificate {
-	t := &x509.Certificate{
-		Subject: pkix.Name{CommonName: host}, NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	if ip := net.ParseIP(host); ip != nil {
-		t.IPAddresses = []net.IP{ip}
-	} else {
-		t.DNSNames = []string{host}
-	}
-	return t
-}
-
-// issue makes a key and a certificate for it, signed by a parent or, without one, by itself.
-func issue(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	template.SerialNumber = serial
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		return nil, nil, nil, errors.Join(errors.New("issue certificate"), err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
