@@ -530,6 +530,34 @@ type HookStatus struct {
 	Attempt int `json:"attempt,omitempty"`
 }
 
+// ContainerFailure is how a container of a Job has ended that failed. An addition to the secureCodeBox contract.
+type ContainerFailure struct {
+	// job is the name of the Job.
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job"`
+
+	// container is the name of the container.
+	// +kubebuilder:validation:MaxLength=253
+	Container string `json:"container"`
+
+	// exitCode is what the process returned; 128 and a number are the signal that ended it.
+	ExitCode int32 `json:"exitCode"`
+
+	// reason is the kubelet's word for it, such as OOMKilled. Absent for Error, which says nothing beyond exitCode.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
+
+	// message is the end of what the container has said, without addresses' queries and control characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+
+	// finishedAt is when it ended.
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+}
+
 // QueuePlace is where a Scan stood in the queue when it was last told. The condition Admitted says
 // since when it waits, and for what.
 type QueuePlace struct {
@@ -709,6 +737,12 @@ type ScanStatus struct {
 	// An addition to the secureCodeBox contract.
 	// +optional
 	Attempts *PhaseAttempts `json:"attempts,omitempty"`
+
+	// containerFailure is how the container has ended that keeps the Scan from going on, or has ended
+	// it. Absent while none has failed, and where its pod was gone before it was seen.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	ContainerFailure *ContainerFailure `json:"containerFailure,omitempty"`
 
 	// queue says where the Scan stands while it waits for its turn.
 	// An addition to the secureCodeBox contract.

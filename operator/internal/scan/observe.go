@@ -3,6 +3,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,7 +164,7 @@ func (r *Reconciler) addJob(ctx context.Context, o *life.Observation, b *batchv1
 // observeFailure asks the API for the pods of a failed Job: the cache holds those only
 // that have not ended.
 func (r *Reconciler) observeFailure(ctx context.Context, b *batchv1.Job, j *life.Job) error {
-	details, err := r.lastFailureOf(ctx, b)
+	details, err := r.lastFailureOf(ctx, b, j)
 	j.Explained = details != ""
 	switch {
 	case err != nil:
@@ -177,14 +178,16 @@ func (r *Reconciler) observeFailure(ctx context.Context, b *batchv1.Job, j *life
 	return nil
 }
 
-// lastFailureOf is what the newest failed pod of a Job ended with.
-func (r *Reconciler) lastFailureOf(ctx context.Context, b *batchv1.Job) (string, error) {
+// lastFailureOf is what the newest failed pod of a Job ended with, and notes its container.
+func (r *Reconciler) lastFailureOf(ctx context.Context, b *batchv1.Job, j *life.Job) (string, error) {
 	var pods corev1.PodList
 	err := r.live.List(ctx, &pods, client.InNamespace(b.Namespace), client.MatchingLabels{batchv1.JobNameLabel: b.Name})
 	if err != nil {
 		return "", fmt.Errorf("list pods of Job %s: %w", b.Name, err)
 	}
-	return life.PodsFailure(life.OwnedPods(pods.Items, b.UID)), nil
+	details, ended := life.PodsFailure(life.OwnedPods(pods.Items, b.UID))
+	j.Ended = cmp.Or(ended, j.Ended)
+	return details, nil
 }
 
 // observePods looks how the pods of a running Job get on.
@@ -200,12 +203,13 @@ func (r *Reconciler) observePods(ctx context.Context, o *life.Observation, b *ba
 		if t := life.PodTrouble(p); t != nil {
 			j.Trouble = t
 		}
+		j.Ended = cmp.Or(life.FailingContainer(p), j.Ended)
 		if !life.HasStarted(p) {
 			j.PendingSince = p.CreationTimestamp.Time
 		}
 	}
 	if j.FailedPods > 0 {
-		if j.LastTry, err = r.lastFailureOf(ctx, b); err != nil {
+		if j.LastTry, err = r.lastFailureOf(ctx, b, j); err != nil {
 			return err
 		}
 	}

@@ -86,7 +86,7 @@ func Believe(b Belief) (s *executionv1.ScanStatus, lowered bool) {
 	case rec.End != "":
 		s.State = rec.End
 	case SettledState(s) && !b.BelievesEnd():
-		s.State, s.FinishedAt, s.ErrorDescription = executionv1.ScanStateNew, nil, ""
+		s.State, s.FinishedAt, s.ErrorDescription, s.ContainerFailure = executionv1.ScanStateNew, nil, "", nil
 	}
 	if !SettledState(s) {
 		lowered = b.lower(s, runs, rec, kept)

@@ -218,6 +218,9 @@ func (r *hookRun) before(h *executionv1.HookStatus) string {
 }
 
 func (r *hookRun) followJob(h *executionv1.HookStatus, j Job) {
+	if j.Ended != nil {
+		r.s.containerFailed(j)
+	}
 	switch j.Outcome {
 	case Complete:
 		switch {

@@ -85,6 +85,8 @@ type Job struct {
 	Lists bool
 	// Report is what its pod has told, of Jobs that have ended well.
 	Report Report
+	// Ended is how a container of its pods has ended that failed; nil where none has, or where that is not known.
+	Ended *executionv1.ContainerFailure
 	// FailedPods is how many of its pods have failed so far, lastTry what the last of them ended
 	// with; "" where that is not known.
 	FailedPods int32

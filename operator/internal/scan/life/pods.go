@@ -3,6 +3,7 @@
 package life
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -117,10 +118,23 @@ func HasStarted(pod *corev1.Pod) bool {
 	return true
 }
 
+// FailingContainer is the container of a pod that has failed and is or will be restarted; nil where there is none.
+func FailingContainer(pod *corev1.Pod) *executionv1.ContainerFailure {
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+		return nil
+	}
+	for _, s := range containerStatuses(pod) {
+		if t := lastFailure(pod, s); t != nil {
+			return containerFailure(s.Name, t)
+		}
+	}
+	return nil
+}
+
 // PodsFailure says what the pods of a failed Job ended with: the newest failed one's
-// containers. Empty where there is none, as the Job controller removes pods whose
+// containers, and the first of these. Empty where there is none, as the Job controller removes pods whose
 // containers are restarted in place.
-func PodsFailure(pods []corev1.Pod) string {
+func PodsFailure(pods []corev1.Pod) (string, *executionv1.ContainerFailure) {
 	var newest *corev1.Pod
 	for i := range pods {
 		p := &pods[i]
@@ -129,18 +143,32 @@ func PodsFailure(pods []corev1.Pod) string {
 		}
 	}
 	if newest == nil {
-		return ""
+		return "", nil
 	}
 	var parts []string
+	var first *executionv1.ContainerFailure
 	for _, s := range containerStatuses(newest) {
 		if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
 			parts = append(parts, fmt.Sprintf("container %q %s", s.Name, terminated(t)))
+			first = cmp.Or(first, containerFailure(s.Name, t))
 		}
 	}
 	if len(parts) == 0 && newest.Status.Message != "" {
 		parts = append(parts, Clean(newest.Status.Message))
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, "; "), first
+}
+
+// containerFailure is how a container has ended, without the Job.
+func containerFailure(name string, t *corev1.ContainerStateTerminated) *executionv1.ContainerFailure {
+	f := &executionv1.ContainerFailure{Container: name, ExitCode: t.ExitCode, Message: lastWords(t.Message)}
+	if t.Reason != "Error" {
+		f.Reason = text.Cut(t.Reason, maxQuoted)
+	}
+	if !t.FinishedAt.IsZero() {
+		f.FinishedAt = &t.FinishedAt
+	}
+	return f
 }
 
 func terminated(t *corev1.ContainerStateTerminated) string {

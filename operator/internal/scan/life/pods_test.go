@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,12 +168,15 @@ func TestPodsFailure(t *testing.T) {
 			}},
 		}
 	}
-	got := PodsFailure([]corev1.Pod{failedPod(2, "newer"), failedPod(1, "older"), {Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}})
+	got, first := PodsFailure([]corev1.Pod{failedPod(2, "newer"), failedPod(1, "older"), {Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}})
 	if want := `container "nmap" exited with code 137 (OOMKilled): newer`; got != want {
 		t.Errorf("podsFailure = %q, want %q", got, want)
 	}
-	if got := PodsFailure(nil); got != "" {
-		t.Errorf("podsFailure of no pods = %q", got)
+	if diff := cmp.Diff(&executionv1.ContainerFailure{Container: "nmap", ExitCode: 137, Reason: "OOMKilled", Message: "newer"}, first); diff != "" {
+		t.Errorf("the container that failed (-want +got):\n%s", diff)
+	}
+	if got, first := PodsFailure(nil); got != "" || first != nil {
+		t.Errorf("podsFailure of no pods = %q, %+v", got, first)
 	}
 }
 
@@ -259,6 +263,52 @@ func TestTriesThatFailed(t *testing.T) {
 			c := FindCondition(d.Status.Conditions, tc.phase)
 			if c.Reason != executionv1.ReasonRunning || c.Message != tc.want || d.Event != nil {
 				t.Errorf("%s: %s (Event %v), want %s", c.Reason, c.Message, d.Event, tc.want)
+			}
+		})
+	}
+}
+
+// TestContainerFailure: how a container ended is shown while its Job goes on and when it has failed, stays while its pod is gone, and
+// goes when the Job ends well or is another one.
+func TestContainerFailure(t *testing.T) {
+	ended := &executionv1.ContainerFailure{Container: "nmap", ExitCode: 137, Reason: "OOMKilled"}
+	shown := func(job string) *executionv1.ContainerFailure {
+		f := *ended
+		f.Job = job
+		return &f
+	}
+	scanner := func(change func(*Job)) func(*Observation) {
+		return func(o *Observation) {
+			withJob(ScannerRole, Running)(o)
+			change(&o.Jobs[0])
+		}
+	}
+	name := func() string {
+		o := observationOf(testobjects.Scan("s"))
+		withJob(ScannerRole, Running)(o)
+		return o.Jobs[0].Name
+	}()
+	cases := map[string]struct {
+		was    *executionv1.ContainerFailure
+		state  executionv1.ScanState
+		change func(*Observation)
+		want   *executionv1.ContainerFailure
+	}{
+		"Restarted":   {change: scanner(func(j *Job) { j.Ended = ended }), want: shown(name)},
+		"PodGone":     {was: shown(name), change: scanner(func(j *Job) { j.PodGone = true }), want: shown(name)},
+		"OfAnother":   {was: shown("older"), change: scanner(func(*Job) {})},
+		"Failed":      {change: scanner(func(j *Job) { j.Outcome, j.Ended = Failed, ended }), want: shown(name)},
+		"Overcome":    {was: shown(name), state: executionv1.ScanStateScanning, change: withJob(ScannerRole, Complete)},
+		"NothingEver": {change: scanner(func(*Job) {})},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := observationOf(testobjects.Scan("s", func(s *executionv1.Scan) {
+				s.Status.State, s.Status.ContainerFailure = tc.state, tc.was
+			}))
+			tc.change(o)
+			if diff := cmp.Diff(tc.want, Decide(o).Status.ContainerFailure); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -151,7 +151,7 @@ func (d *Decision) writeLinks(o *Observation, s *Status) {
 // reopen takes a Scan that has ended back to the phase that runs again. What is stored
 // stays until it is overwritten.
 func (s *Status) reopen(o *Observation, what string, again []*executionv1.HookStatus, run int) {
-	s.FinishedAt, s.ErrorDescription = nil, ""
+	s.FinishedAt, s.ErrorDescription, s.ContainerFailure = nil, "", nil
 	s.forget(executionv1.ConditionCancelled)
 	s.forget(executionv1.ConditionHooksCompleted)
 	s.forget(executionv1.ConditionRerun) // so that its transition time says since when it runs

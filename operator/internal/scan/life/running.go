@@ -35,8 +35,10 @@ func scannerRuns(o *Observation, d *Decision) {
 }
 
 func scannerFailed(o *Observation, d *Decision) {
+	s := NewStatus(o)
 	j, _ := o.JobOf(ScannerRole)
-	d.fail(o, NewStatus(o), executionv1.ConditionScanned, Cause{executionv1.ReasonScannerFailed, failure(o, j, "scanner", executionv1.ConditionScanned)})
+	s.containerFailed(j)
+	d.fail(o, s, executionv1.ConditionScanned, Cause{executionv1.ReasonScannerFailed, failure(o, j, "scanner", executionv1.ConditionScanned)})
 }
 
 // --- rows: parser ---
@@ -72,6 +74,7 @@ func parserFailed(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	s.scanned(o)
 	j, _ := o.JobOf(ParserRole)
+	s.containerFailed(j)
 	d.fail(o, s, executionv1.ConditionParsed, Cause{executionv1.ReasonParserFailed, failure(o, j, "parser", executionv1.ConditionParsed)})
 }
 
@@ -93,6 +96,7 @@ func untilNextLook(o *Observation, j Job) time.Duration {
 // watchJob shows how a running Job stands and waits for it.
 func (d *Decision) watchJob(o *Observation, s *Status, r Role, phase, message string) {
 	j, _ := o.JobOf(r)
+	s.containerFailed(j)
 	t := Cause{executionv1.ReasonRunning, message}
 	switch last := FindCondition(o.Scan.Status.Conditions, phase); {
 	case j.FailedPods == 0:

@@ -45,10 +45,34 @@ func NewStatus(o *Observation) *Status {
 	if result := o.RawResult(); result != (jobs.Result{}) {
 		s.RawResultFile, s.RawResultType = result.File, result.Type
 	}
+	s.overcome(o)
 	if j, ok := o.JobOf(ScannerRole); ok && s.StartedAt == nil {
 		s.StartedAt = &metav1.Time{Time: j.Created}
 	}
 	return s
+}
+
+// containerFailed shows how a container of a Job has ended. What is known of a Job stays while it is not known any more: the
+// Job controller removes pods.
+func (s *Status) containerFailed(j Job) {
+	switch {
+	case j.Ended != nil:
+		f := *j.Ended
+		f.Job = j.Name
+		s.ContainerFailure = &f
+	case s.ContainerFailure != nil && s.ContainerFailure.Job != j.Name:
+		s.ContainerFailure = nil
+	}
+}
+
+// overcome drops the failure of a Job that has ended well, or is gone, while the Scan goes on.
+func (s *Status) overcome(o *Observation) {
+	if s.ContainerFailure == nil || o.Scan.Settled() {
+		return
+	}
+	if !slices.ContainsFunc(o.Jobs, func(j Job) bool { return j.Name == s.ContainerFailure.Job && j.Outcome != Complete }) {
+		s.ContainerFailure = nil
+	}
 }
 
 // advance moves the state forward, never back.
