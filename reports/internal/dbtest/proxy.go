@@ -32,6 +32,7 @@ type Proxy struct {
 	conns    map[net.Conn]bool
 	cut      Cut
 	cuts     int
+	frozen   chan struct{} // closed when bytes pass again; nil while they do
 }
 
 // Proxied returns an empty database of one kind behind a proxy.
@@ -94,6 +95,40 @@ func (p *Proxy) Down() {
 		conn.Close()
 	}
 	clear(p.conns)
+	p.thaw()
+}
+
+// Freeze lets no byte pass any more, and keeps all connections open.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen == nil {
+		p.frozen = make(chan struct{})
+	}
+}
+
+// Thaw ends Freeze.
+func (p *Proxy) Thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.thaw()
+}
+
+func (p *Proxy) thaw() {
+	if p.frozen != nil {
+		close(p.frozen)
+		p.frozen = nil
+	}
+}
+
+// pass returns when bytes may pass.
+func (p *Proxy) pass() {
+	p.mu.Lock()
+	frozen := p.frozen
+	p.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
 }
 
 // CutNext cuts the next connection that commits.
@@ -146,6 +181,7 @@ func (p *Proxy) serve(client net.Conn) {
 				default:
 				}
 				silent.Lock()
+				p.pass()
 				_, writeErr := client.Write(buffer[:n])
 				silent.Unlock()
 				if writeErr != nil {
@@ -177,6 +213,7 @@ func (p *Proxy) forward(client, server net.Conn, silent *sync.Mutex, answered ch
 				default:
 				}
 			}
+			p.pass()
 			if _, err := server.Write(buffer[:n]); err != nil {
 				return
 			}

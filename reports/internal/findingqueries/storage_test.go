@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -109,7 +110,7 @@ func TestScope(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := obj.(*reportsv1.FindingQuery)
-			if q.Namespace != "team-a" || q.Status.AsOf != fmt.Sprint(d.revision) || q.Status.Plan != "results" {
+			if q.Namespace != "team-a" || q.Status.AsOf != strconv.FormatInt(d.revision, 10) || q.Status.Plan != "results" {
 				t.Errorf("namespace %q, as of %q, plan %q", q.Namespace, q.Status.AsOf, q.Status.Plan)
 			}
 			return policies(&q.Status)

@@ -101,8 +101,8 @@ func (s *Store) compactLoop(ctx context.Context) {
 	}
 }
 
-// CompactOnce drops the changes that are older than the history to be kept, and payloads that nobody names any more,
-// if no other replica has done so within the last minutes.
+// CompactOnce drops the changes that are older than the history to be kept, and payloads that nobody names any more, and
+// does the chores, if no other replica has done so within the last minutes.
 func (s *Store) CompactOnce(ctx context.Context) error {
 	mine, err := s.takeLease(ctx)
 	if err != nil || !mine {
@@ -120,7 +120,11 @@ func (s *Store) CompactOnce(ctx context.Context) error {
 	if err := s.dropBlobs(ctx); err != nil {
 		return err
 	}
-	return s.classified(ctx, "give back space", s.db.GiveBackSpace(ctx))
+	if err := s.classified(ctx, "give back space", s.db.GiveBackSpace(ctx)); err != nil {
+		return err
+	}
+	s.doChores(ctx)
+	return nil
 }
 
 // takeLease lets one replica compact. The lease is a time in milliseconds until which others do not.

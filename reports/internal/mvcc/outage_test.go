@@ -231,3 +231,46 @@ func TestBackupAndCheck(t *testing.T) {
 		}
 	}
 }
+
+// A database that is frozen ends no connection: reads find out by themselves that it is away, and go on once it is back.
+func TestFrozen(t *testing.T) {
+	for _, driver := range []sqldb.Driver{sqldb.PostgreSQL, sqldb.MySQL} {
+		t.Run(string(driver), func(t *testing.T) {
+			t.Parallel()
+			config, proxy := dbtest.Proxied(t, driver)
+			config.Probe = 200 * time.Millisecond
+			s := open(t, config, Options{})
+			put(t, s, "/a/b", 0, state("x"))
+			proxy.Freeze()
+			for range 3 {
+				if _, _, err := s.Get(t.Context(), "/a/b"); !errors.Is(err, ErrUnavailable) {
+					t.Errorf("frozen: %v, want %v", err, ErrUnavailable)
+				}
+			}
+			proxy.Thaw()
+			for {
+				value, _, err := s.Get(t.Context(), "/a/b")
+				if err == nil && value != nil {
+					break
+				}
+				if err != nil && !errors.Is(err, ErrUnavailable) {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A read that takes long is let go on as long as the database answers others.
+func TestSlowRead(t *testing.T) {
+	t.Parallel()
+	config := dbtest.New(t, sqldb.PostgreSQL)
+	s := open(t, config, Options{}) // asks after 2 seconds
+	err := s.Query(t.Context(), func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(t.Context(), `SELECT pg_sleep(3)`)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type Options struct {
 	CompactEvery time.Duration
 	// Unindex removes what is kept beside an object that is deleted; nil if nothing is.
 	Unindex Indexer
+	// NamespaceBytes bounds what the objects of a namespace take; a change that needs more is not made. 0 is no bound.
+	NamespaceBytes int64
 	// Restored says that the database is an older copy: the counter jumps, so that every watcher lists anew.
 	Restored bool
 }
@@ -82,6 +85,9 @@ type Store struct {
 	loops  sync.WaitGroup
 	failed chan error // of one error: why the process has to end
 	lastAt int64      // the writer's last time stamp
+
+	choresMu sync.Mutex
+	chores   []func(context.Context)
 }
 
 // Open opens a database and begins to serve it. Errors that end the process are *sqldb.StartError.
@@ -207,6 +213,29 @@ func (s *Store) Compacted() int64 { _, compacted := s.hub.state(); return compac
 // Query runs fn in a snapshot, for questions about what is kept beside the objects. The connection is held until fn returns.
 func (s *Store) Query(ctx context.Context, fn func(*sqldb.Tx) error) error {
 	return s.classified(ctx, "query", s.db.Read(ctx, fn))
+}
+
+// AddChore has fn called after each compaction, by the replica that has made it.
+func (s *Store) AddChore(fn func(context.Context)) {
+	s.choresMu.Lock()
+	defer s.choresMu.Unlock()
+	s.chores = append(s.chores, fn)
+}
+
+func (s *Store) doChores(ctx context.Context) {
+	s.choresMu.Lock()
+	chores := slices.Clone(s.chores)
+	s.choresMu.Unlock()
+	for _, fn := range chores {
+		fn(ctx)
+	}
+}
+
+// Maintain runs fn in a transaction that keeps all writers waiting, for what is kept beside the objects. It must be short.
+func (s *Store) Maintain(ctx context.Context, doing string, fn func(*sqldb.Tx) error) error {
+	bounded, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return s.classified(ctx, doing, s.db.Write(bounded, func(tx *sqldb.Tx, _ int64) error { return fn(tx) }))
 }
 
 // Current asks the database for the counter.

@@ -40,6 +40,8 @@ type State struct {
 	UID, Namespace, Name         string
 	Digest, Registry, Repository string
 	Labels                       map[string]string
+	// Created is since when the object has been there; zero is since the write.
+	Created time.Time
 	// Index writes what else is kept of the state; nil if there is nothing.
 	Index Indexer
 }
@@ -54,7 +56,12 @@ type Outcome struct {
 	Revision int64
 	// Exists tells, of a change that was not made, that the key has a state.
 	Exists bool
+	// Exceeded tells, of a change that was not made, which bound of its namespace is in the way.
+	Exceeded *Exceeded
 }
+
+// Exceeded is the bound of a namespace that a change would exceed, in bytes.
+type Exceeded struct{ Used, Limit int64 }
 
 // write is a change in the queue.
 type write struct {
@@ -286,6 +293,9 @@ func (s *Store) apply(ctx context.Context, tx *sqldb.Tx, w *write, revision int6
 		s.observer.Conflict()
 		return nil, nil //nolint:nilnil // no event: the outcome says why
 	}
+	if w.outcome.Exceeded, err = s.exceeded(ctx, tx, w.change.To, id); err != nil || w.outcome.Exceeded != nil {
+		return nil, err
+	}
 	event := &Event{Revision: revision, Type: Added, Key: w.change.Key}
 	row := changeRow{revision: revision, kind: Added, key: w.change.Key}
 	if exists {
@@ -317,6 +327,24 @@ func (s *Store) apply(ctx context.Context, tx *sqldb.Tx, w *write, revision int6
 	}
 	w.outcome = Outcome{Written: true, Revision: revision, Exists: w.change.To != nil}
 	return event, nil
+}
+
+// exceeded tells which bound a new state would exceed. A state that is not larger than the present one may always be
+// written, so that a namespace that is full can be cleaned.
+func (s *Store) exceeded(ctx context.Context, tx *sqldb.Tx, to *State, id int64) (*Exceeded, error) {
+	limit := s.options.NamespaceBytes
+	if limit == 0 || to == nil || to.Namespace == "" {
+		return nil, nil //nolint:nilnil // no bound
+	}
+	var used, present int64
+	err := tx.QueryRow(ctx, `SELECT COALESCE(SUM(size), 0), COALESCE(SUM(CASE WHEN id = ? THEN size ELSE 0 END), 0) FROM objects WHERE ns = ?`, id, to.Namespace).Scan(&used, &present)
+	if err != nil {
+		return nil, fmt.Errorf("add up the namespace: %w", err)
+	}
+	if to.Size <= present || used-present+to.Size <= limit {
+		return nil, nil //nolint:nilnil // within the bound
+	}
+	return &Exceeded{Used: used, Limit: limit}, nil
 }
 
 // applyDelete leaves the reference to the payload with the change.
@@ -356,9 +384,13 @@ func (s *Store) applyObject(ctx context.Context, tx *sqldb.Tx, w *write, id, pre
 		}
 	}
 	if present == 0 {
+		created := to.Created
+		if created.IsZero() {
+			created = s.clock.Now()
+		}
 		_, err := tx.Exec(ctx, `INSERT INTO objects (id, "key", uid, kind, ns, name, rv, created, head, payload, size, digest, registry, repository)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			id, w.change.Key, optional(to.UID), to.Kind, to.Namespace, to.Name, revision, s.clock.Now().UnixMilli(), w.stored.head, sha, to.Size,
+			id, w.change.Key, optional(to.UID), to.Kind, to.Namespace, to.Name, revision, created.UnixMilli(), w.stored.head, sha, to.Size,
 			optional(to.Digest), optional(to.Registry), optional(to.Repository))
 		if err != nil {
 			return fmt.Errorf("insert the object: %w", err)

@@ -94,7 +94,7 @@ func report(name, uid string, generation int64, message string) *policyv1.Policy
 			CreationTimestamp: metav1.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC),
 			ManagedFields: []metav1.ManagedFieldsEntry{{
 				Manager: "kyverno", Operation: "Update", APIVersion: "wgpolicyk8s.io/v1alpha2", FieldsType: "FieldsV1",
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:results":{}}`)}, Time: &metav1.Time{Time: second},
+				FieldsV1: metav1.NewFieldsV1(`{"f:results":{}}`), Time: &metav1.Time{Time: second},
 			}},
 		},
 		Results: []policyv1.PolicyReportResult{{Policy: "one", Message: message}},

@@ -25,6 +25,7 @@ type MigrateMode string
 const (
 	MigrateAuto MigrateMode = "auto" // bring it up to date; the default
 	MigrateOff  MigrateMode = "off"  // refuse to open it
+	MigrateOnly MigrateMode = "only" // bring it up to date; the program ends then
 )
 
 // Secret is a text that prints itself redacted.
@@ -57,6 +58,9 @@ type Config struct {
 	Wait time.Duration
 	// MigrationWait is how long a process waits for another one that migrates. Default 2 minutes.
 	MigrationWait time.Duration
+	// Probe is after how long a read has the database asked whether it answers at all, and how long that may take.
+	// Default 2 seconds, so that a request hears within 5 seconds that the database is away.
+	Probe time.Duration
 }
 
 // Validate returns every mistake of the configuration.
@@ -74,9 +78,9 @@ func (c *Config) Validate() field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("maxConnections"), c.MaxConnections, "must be 2 or more: one connection writes"))
 	}
 	switch c.Migrate {
-	case "", MigrateAuto, MigrateOff:
+	case "", MigrateAuto, MigrateOff, MigrateOnly:
 	default:
-		errs = append(errs, field.NotSupported(field.NewPath("migrate"), c.Migrate, []MigrateMode{MigrateAuto, MigrateOff}))
+		errs = append(errs, field.NotSupported(field.NewPath("migrate"), c.Migrate, []MigrateMode{MigrateAuto, MigrateOff, MigrateOnly}))
 	}
 	return errs
 }
@@ -91,6 +95,9 @@ func (c *Config) withDefaults() Config {
 	}
 	if full.Wait == 0 {
 		full.Wait = 5 * time.Second
+	}
+	if full.Probe == 0 {
+		full.Probe = 2 * time.Second
 	}
 	if full.MigrationWait == 0 {
 		full.MigrationWait = 2 * time.Minute

@@ -41,6 +41,7 @@ type dialect interface {
 // pools are the connections of one process.
 type pools struct {
 	writer, readers *sql.DB
+	probe           *sql.DB // asks whether the database answers; nil where it is part of the process
 	release         func() error
 }
 
@@ -87,6 +88,9 @@ func asStartError(err error) error {
 // Close ends all connections.
 func (db *DB) Close() error {
 	errs := []error{db.pools.readers.Close(), db.pools.writer.Close()}
+	if db.pools.probe != nil {
+		errs = append(errs, db.pools.probe.Close())
+	}
 	if db.pools.release != nil {
 		errs = append(errs, db.pools.release())
 	}
@@ -140,8 +144,19 @@ func (db *DB) GiveBackSpace(ctx context.Context) error {
 	return err
 }
 
-// Read runs fn in a snapshot. The connection is held until fn returns, so fn must not wait for a client.
+// Read runs fn in a snapshot. The connection is held until fn returns, so fn must not wait for a client. ErrAway says that
+// the database has stopped to answer meanwhile.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
+	guarded, done := db.guard(ctx)
+	defer done()
+	err := db.read(guarded, fn)
+	if err != nil && errors.Is(context.Cause(guarded), ErrAway) {
+		return ErrAway
+	}
+	return err
+}
+
+func (db *DB) read(ctx context.Context, fn func(*Tx) error) error {
 	wait, cancelWait := context.WithTimeout(ctx, db.config.Wait)
 	conn, err := db.pools.readers.Conn(wait)
 	cancelWait()

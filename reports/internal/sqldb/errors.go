@@ -42,6 +42,9 @@ func (e *CommitError) Unwrap() error { return e.Err }
 // ErrBusy is returned by a read that got no connection in time.
 var ErrBusy = errors.New("no connection to the database is free")
 
+// ErrAway is returned by a read whose database has stopped to answer.
+var ErrAway = errors.New("the database does not answer")
+
 // Class is what an error of the database means for a request.
 type Class int
 
@@ -58,6 +61,8 @@ func (db *DB) Classify(err error) Class {
 	switch {
 	case err == nil:
 		return ClassOther
+	case errors.Is(err, ErrAway):
+		return ClassAway
 	case errors.Is(err, ErrBusy), errors.Is(err, context.DeadlineExceeded):
 		return ClassBusy
 	}

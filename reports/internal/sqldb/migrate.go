@@ -108,6 +108,19 @@ func statements(text string) []string {
 	return found
 }
 
+// Migrate brings the schema of a database up to date and returns its version. Errors that end the process are *StartError.
+func Migrate(ctx context.Context, config Config) (version int64, err error) {
+	db, err := Open(ctx, config)
+	if err != nil {
+		return 0, err
+	}
+	steps, err := migrations(db.dialect.columns())
+	if err == nil {
+		version = steps[len(steps)-1].version
+	}
+	return version, errors.Join(err, db.Close())
+}
+
 func (db *DB) migrate(ctx context.Context) error {
 	steps, err := migrations(db.dialect.columns())
 	if err != nil {

@@ -50,7 +50,9 @@ func (mysqlDialect) open(ctx context.Context, config Config) (pools, error) {
 	readers := sql.OpenDB(connector)
 	readers.SetMaxOpenConns(config.MaxConnections - 1)
 	readers.SetMaxIdleConns(config.MaxConnections - 1)
-	return pools{writer: writer, readers: readers}, nil
+	probe := sql.OpenDB(connector)
+	probe.SetMaxOpenConns(1)
+	return pools{writer: writer, readers: readers, probe: probe}, nil
 }
 
 // checkMySQL refuses servers that would lose or refuse data later on.

@@ -218,3 +218,24 @@ func TestSchemaOfAnAdministrator(t *testing.T) {
 		t.Errorf("exit %d: %s", exit, text)
 	}
 }
+
+// A program that only migrates leaves a schema that others open without migrating.
+func TestMigrateOnly(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		config.Migrate = sqldb.MigrateOff
+		if exit, why := exitOf(t, config); exit != sqldb.ExitUnusable || !strings.Contains(why, "run with migrations on") {
+			t.Errorf("an empty database: exit %d, %s", exit, why)
+		}
+		config.Migrate = sqldb.MigrateOnly
+		for range 2 {
+			version, err := sqldb.Migrate(t.Context(), config)
+			if err != nil || version < 2 {
+				t.Fatalf("schema %d, %v", version, err)
+			}
+		}
+		config.Migrate = sqldb.MigrateOff
+		if exit, why := exitOf(t, config); exit != 0 {
+			t.Errorf("the schema is there: exit %d, %s", exit, why)
+		}
+	})
+}

@@ -61,7 +61,9 @@ func (postgresDialect) open(ctx context.Context, config Config) (pools, error) {
 	readers := stdlib.OpenDB(*parsed)
 	readers.SetMaxOpenConns(config.MaxConnections - 1)
 	readers.SetMaxIdleConns(config.MaxConnections - 1)
-	return pools{writer: writer, readers: readers}, nil
+	probe := stdlib.OpenDB(*parsed)
+	probe.SetMaxOpenConns(1)
+	return pools{writer: writer, readers: readers, probe: probe}, nil
 }
 
 // makeSchema makes the schema if it is missing. CREATE SCHEMA IF NOT EXISTS by itself fails where two sessions run it

@@ -68,6 +68,11 @@ func expiredContinue(key, prefix string) error {
 	return status
 }
 
+// exceeded is the answer to a write that needs more than its namespace may have.
+func (s *Storage) exceeded(to *mvcc.State, of *mvcc.Exceeded) error {
+	return apierrors.NewForbidden(s.resource, to.Name, fmt.Errorf("exceeded storage of namespace %s: used %d, limit %d", to.Namespace, of.Used, of.Limit))
+}
+
 func damaged(key string) error {
 	return apierrors.NewInternalError(fmt.Errorf("stored payload of %s is damaged", nameOf(key)))
 }

@@ -282,6 +282,7 @@ func (s *Storage) toWrite(obj runtime.Object, head, payload []byte) (*mvcc.State
 	to := &mvcc.State{
 		Head: head, Payload: payload, Size: int64(len(head) + len(payload)), Kind: s.kind.Number,
 		UID: string(accessor.GetUID()), Namespace: accessor.GetNamespace(), Name: accessor.GetName(), Labels: accessor.GetLabels(),
+		Created: accessor.GetCreationTimestamp().Time,
 	}
 	if s.kind.Columns != nil {
 		columns := s.kind.Columns(obj)
@@ -352,6 +353,8 @@ func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Objec
 	switch {
 	case err != nil:
 		return StatusOf(err)
+	case outcome.Exceeded != nil:
+		return s.exceeded(to, outcome.Exceeded)
 	case !outcome.Written:
 		return storage.NewKeyExistsError(key, 0)
 	case out == nil:
@@ -529,6 +532,9 @@ func (s *Storage) write(ctx context.Context, key string, st *state, current bool
 		return true, err
 	}
 	outcome, err := s.store.Write(ctx, mvcc.Change{Key: key, From: st.revision, To: to})
+	if outcome.Exceeded != nil {
+		return true, s.exceeded(to, outcome.Exceeded)
+	}
 	if err != nil || !outcome.Written {
 		return err != nil, StatusOf(err)
 	}

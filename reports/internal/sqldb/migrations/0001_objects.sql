@@ -20,6 +20,8 @@ CREATE TABLE objects (
   repository {{.Key}} NULL
 );
 CREATE INDEX objects_uid ON objects (uid);
+CREATE INDEX objects_ns ON objects (ns, size);
+CREATE INDEX objects_created ON objects (kind, created);
 CREATE INDEX objects_digest ON objects (kind, digest);
 CREATE INDEX objects_repository ON objects (kind, repository);
 
