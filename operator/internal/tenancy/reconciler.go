@@ -21,6 +21,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/operator/internal/store"
 	"github.com/scanyard/scanyard/settings"
 )
@@ -148,11 +149,7 @@ func (r *Reconciler) tell(o client.Object, before string, now review) {
 	if now.reason == settingsv1alpha1.ReasonAccepted || now.reason == before {
 		return
 	}
-	note := []rune(now.message)
-	if len(note) > longest {
-		note = append(note[:longest], '…')
-	}
-	r.events.Eventf(o, nil, corev1.EventTypeWarning, now.reason, "Review", "%s", string(note))
+	r.events.Eventf(o, nil, corev1.EventTypeWarning, now.reason, "Review", "%s", text.CutRunes(now.message, longest))
 }
 
 // known lists what targets of patches may refer to, in one namespace and, for "", in all; nil

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
@@ -313,7 +314,7 @@ func hasEndedWell(h *executionv1.HookStatus) bool {
 func ignores(h *executionv1.HookStatus) bool { return h.FailurePolicy == executionv1.HookIgnore }
 
 func (r *hookRun) fail(h *executionv1.HookStatus, reason, message string) {
-	h.Message = cut(message, maxHookMessage)
+	h.Message = text.Cut(message, maxHookMessage)
 	if was := stateOfHook(r.o.Scan, h); was != executionv1.HookStateFailed && was != executionv1.HookStateCancelled {
 		r.news = message
 	}

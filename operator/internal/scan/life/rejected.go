@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/text"
 )
 
 // quotaRetry is how often a Job that a quota keeps out is tried again: nothing tells
@@ -79,7 +80,7 @@ func rejectHook(o *Observation, before, d *Decision, l JobRequest, why Rejection
 				g[i].State = executionv1.HookStatePending // its turn did not come
 			}
 			if g[i].HookName == l.Hook.Name && g[i].State == executionv1.HookStatePending && final {
-				g[i].State, g[i].Message = executionv1.HookStateFailed, cut(t.Message, maxHookMessage)
+				g[i].State, g[i].Message = executionv1.HookStateFailed, text.Cut(t.Message, maxHookMessage)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 )
 
@@ -114,17 +115,9 @@ func (s *Status) set(o *Observation, kind string, value metav1.ConditionStatus, 
 
 func (s *Status) setAt(o *Observation, kind string, value metav1.ConditionStatus, t Cause, at metav1.Time) {
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: t.Reason, Message: cut(t.Message, maxMessage), ObservedGeneration: o.Scan.Generation,
+		Type: kind, Status: value, Reason: t.Reason, Message: text.Cut(t.Message, maxMessage), ObservedGeneration: o.Scan.Generation,
 		LastTransitionTime: metav1.Time{Time: at.Truncate(time.Second)},
 	})
-}
-
-// cut shortens a text to a number of bytes, and not within a character.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "")
 }
 
 // forget drops a condition, so that setting it anew also sets its transition time.
