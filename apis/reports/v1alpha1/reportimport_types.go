@@ -7,19 +7,55 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ReportImportSpec holds reports that are moved from CRDs.
+// ReportImportSpec holds reports that are moved from CRDs, and how the move goes on. Objects are written first,
+// then those removed, then the counter is raised.
 type ReportImportSpec struct {
 	// objects are whole reports of wgpolicyk8s.io or openreports.io. Their uid, creationTimestamp, generation,
 	// finalizers, ownerReferences and managedFields are kept.
-	// +required
+	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=500
-	Objects []runtime.RawExtension `json:"objects"`
+	Objects []runtime.RawExtension `json:"objects,omitempty"`
+
+	// removed are reports that were imported and have been deleted since where they come from. They are deleted here
+	// without waiting for their finalizers.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=500
+	Removed []RemovedReport `json:"removed,omitempty"`
+
+	// minResourceVersion raises the server's counter to at least this number, and makes all earlier numbers too old, so that
+	// clients that come with numbers of etcd list anew. Where the counter was raised to it before, nothing is changed.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MinResourceVersion *int64 `json:"minResourceVersion,omitempty"`
+}
+
+// RemovedReport names a report that is to be deleted.
+type RemovedReport struct {
+	// apiVersion of the report, as wgpolicyk8s.io/v1alpha2.
+	// +required
+	APIVersion string `json:"apiVersion"`
+
+	// kind of the report.
+	// +required
+	Kind string `json:"kind"`
+
+	// namespace of the report.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// name of the report.
+	// +required
+	Name string `json:"name"`
+
+	// uid of the report. Another one under the name is left alone.
+	// +required
+	UID string `json:"uid"`
 }
 
 // ImportResult says what became of one object.
-// +kubebuilder:validation:Enum=Created;Updated;Unchanged;Conflict;Invalid
+// +kubebuilder:validation:Enum=Created;Updated;Unchanged;Conflict;Invalid;Removed;Absent
 // +enum
 type ImportResult string
 
@@ -35,6 +71,10 @@ const (
 	ImportConflict ImportResult = "Conflict"
 	// ImportInvalid says that the object is not valid. Nothing was written.
 	ImportInvalid ImportResult = "Invalid"
+	// ImportRemoved says that the object was deleted.
+	ImportRemoved ImportResult = "Removed"
+	// ImportAbsent says that an object to be deleted was not there.
+	ImportAbsent ImportResult = "Absent"
 )
 
 // ImportedObject says what became of one object of the spec, in the same order.
@@ -70,6 +110,19 @@ type ReportImportStatus struct {
 	// +optional
 	// +listType=atomic
 	Objects []ImportedObject `json:"objects,omitempty"`
+
+	// removed are those of the spec, in the same order.
+	// +optional
+	// +listType=atomic
+	Removed []ImportedObject `json:"removed,omitempty"`
+
+	// resourceVersion is the server's counter after the import.
+	// +optional
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+
+	// freeBytes is the space that the database has left, where the server can tell.
+	// +optional
+	FreeBytes *int64 `json:"freeBytes,omitempty"`
 }
 
 // ReportImport moves reports from CRDs into the reports API server. It is served only while a

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -23,7 +25,7 @@ import (
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 )
 
-// maxObjects is how many objects one ReportImport may hold.
+// maxObjects is how many objects one ReportImport may hold, and how many it may remove.
 const maxObjects = 500
 
 // Destination is where objects of one kind are written to.
@@ -38,12 +40,25 @@ type Destination struct {
 	Validate func(ctx context.Context, obj runtime.Object) field.ErrorList
 }
 
+// Counter is the counter that all resourceVersions come from.
+type Counter interface {
+	// Current asks the database for the counter.
+	Current(ctx context.Context) (int64, error)
+	// Compacted is the number up to which all are too old.
+	Compacted() int64
+	// Advance raises the counter to a number, makes all before it too old, and returns the counter.
+	Advance(ctx context.Context, to int64) (int64, error)
+}
+
 // Config is what a Storage is made of.
 type Config struct {
 	// Decoder reads objects of all versions that can be imported into the internal one.
 	Decoder runtime.Decoder
 	// Destination returns where objects of a kind belong, and false for kinds that are not imported.
 	Destination func(kind schema.GroupVersionKind) (Destination, bool)
+	Counter     Counter
+	// FreeBytes tells how much space the database has left; nil, or false, where that is not known.
+	FreeBytes func() (int64, bool)
 }
 
 // Storage is the create-only kind of imports.
@@ -82,7 +97,7 @@ func (s *Storage) GetSingularName() string { return "reportimport" }
 // Categories implements rest.CategoriesProvider.
 func (s *Storage) Categories() []string { return []string{"scanyard"} }
 
-// Create implements rest.Creater: it writes the objects. Errors of the database end the import; what was written stays, and
+// Create implements rest.Creater: it writes the objects, removes what has gone, and raises the counter. Errors of the database end the import; what was written stays, and
 // is unchanged when the import is sent again.
 func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	wanted, ok := obj.(*reportsv1.ReportImport)
@@ -94,23 +109,94 @@ func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.
 			return nil, err
 		}
 	}
-	if n := len(wanted.Spec.Objects); n == 0 || n > maxObjects {
-		mistake := field.Invalid(field.NewPath("spec", "objects"), n, fmt.Sprintf("must hold 1 to %d objects", maxObjects))
-		return nil, apierrors.NewInvalid(reportsv1.SchemeGroupVersion.WithKind("ReportImport").GroupKind(), wanted.Name, field.ErrorList{mistake})
+	if mistakes := mistakesOfSpec(&wanted.Spec); len(mistakes) > 0 {
+		return nil, apierrors.NewInvalid(reportsv1.SchemeGroupVersion.WithKind("ReportImport").GroupKind(), wanted.Name, mistakes)
 	}
 	dry := options != nil && dryrun.IsDryRun(options.DryRun)
-	results := make([]reportsv1.ImportedObject, 0, len(wanted.Spec.Objects))
+	status := reportsv1.ReportImportStatus{}
 	for i := range wanted.Spec.Objects {
 		result, err := s.importObject(ctx, wanted.Spec.Objects[i].Raw, dry)
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, result)
+		status.Objects = append(status.Objects, result)
+	}
+	for i := range wanted.Spec.Removed {
+		result, err := s.remove(ctx, &wanted.Spec.Removed[i], dry)
+		if err != nil {
+			return nil, err
+		}
+		status.Removed = append(status.Removed, result)
+	}
+	counter, err := s.raise(ctx, wanted.Spec.MinResourceVersion, dry)
+	if err != nil {
+		return nil, err
+	}
+	status.ResourceVersion = strconv.FormatInt(counter, 10)
+	if s.config.FreeBytes != nil {
+		if free, known := s.config.FreeBytes(); known {
+			status.FreeBytes = &free
+		}
 	}
 	// The answer leaves out what was sent: it may be megabytes, which nobody reads.
-	wanted.ManagedFields, wanted.Spec.Objects = nil, []runtime.RawExtension{}
-	wanted.Status.Objects = results
+	wanted.ManagedFields, wanted.Spec.Objects, wanted.Spec.Removed = nil, nil, nil
+	wanted.Status = status
 	return wanted, nil
+}
+
+func mistakesOfSpec(spec *reportsv1.ReportImportSpec) field.ErrorList {
+	path := field.NewPath("spec")
+	var mistakes field.ErrorList
+	if n := len(spec.Objects); n > maxObjects {
+		mistakes = append(mistakes, field.TooMany(path.Child("objects"), n, maxObjects))
+	}
+	if n := len(spec.Removed); n > maxObjects {
+		mistakes = append(mistakes, field.TooMany(path.Child("removed"), n, maxObjects))
+	}
+	if wanted := spec.MinResourceVersion; wanted != nil && *wanted < 1 {
+		mistakes = append(mistakes, field.Invalid(path.Child("minResourceVersion"), *wanted, "must be at least 1"))
+	}
+	if len(spec.Objects) == 0 && len(spec.Removed) == 0 && spec.MinResourceVersion == nil {
+		mistakes = append(mistakes, field.Required(path.Child("objects"), "must be there unless removed or minResourceVersion is"))
+	}
+	return mistakes
+}
+
+// raise raises the counter, unless that was done before: each raise has all watchers list anew.
+func (s *Storage) raise(ctx context.Context, to *int64, dry bool) (int64, error) {
+	if to == nil || dry || s.config.Counter.Compacted() >= *to {
+		return s.config.Counter.Current(ctx)
+	}
+	return s.config.Counter.Advance(ctx, *to)
+}
+
+// remove deletes an object past its finalizers: where it comes from, it has gone.
+func (s *Storage) remove(ctx context.Context, wanted *reportsv1.RemovedReport, dry bool) (reportsv1.ImportedObject, error) {
+	result := reportsv1.ImportedObject{Kind: wanted.Kind, Namespace: wanted.Namespace, Name: wanted.Name, UID: wanted.UID, Result: reportsv1.ImportInvalid}
+	kind := schema.FromAPIVersionAndKind(wanted.APIVersion, wanted.Kind)
+	destination, ok := s.config.Destination(kind)
+	switch {
+	case !ok:
+		result.Message = fmt.Sprintf("%s is not imported", kind)
+		return result, nil
+	case wanted.Name == "", wanted.UID == "", (wanted.Namespace != "") != destination.Namespaced:
+		result.Message = "name and uid must be there, and namespace must fit the scope of the kind"
+		return result, nil
+	}
+	uid := types.UID(wanted.UID)
+	err := destination.Storage.Delete(ctx, destination.Key(wanted.Namespace, wanted.Name), destination.New(), &storage.Preconditions{UID: &uid},
+		rest.ValidateAllObjectFunc, dry, nil, storage.DeleteOptions{})
+	switch {
+	case err == nil:
+		result.Result = reportsv1.ImportRemoved
+	case storage.IsNotFound(err):
+		result.Result = reportsv1.ImportAbsent
+	case storage.IsInvalidObj(err):
+		result.Result, result.Message = reportsv1.ImportConflict, "another object has the name"
+	default:
+		return result, err
+	}
+	return result, nil
 }
 
 func (s *Storage) importObject(ctx context.Context, raw []byte, dry bool) (reportsv1.ImportedObject, error) {

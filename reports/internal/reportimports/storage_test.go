@@ -5,6 +5,7 @@ package reportimports_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 // importer imports PolicyReports into a real storage.
 type importer struct {
 	t       *testing.T
+	store   *mvcc.Store
 	reports *sqlstorage.Storage
 	imports *reportimports.Storage
 }
@@ -67,6 +69,7 @@ func newImporter(t *testing.T, config sqldb.Config) *importer {
 		t.Fatal(err)
 	}
 	imports := reportimports.New(reportimports.Config{
+		Counter: store, FreeBytes: func() (int64, bool) { return 1 << 30, true },
 		Decoder: codecs.UniversalDecoder(internal),
 		Destination: func(kind schema.GroupVersionKind) (reportimports.Destination, bool) {
 			return reportimports.Destination{
@@ -81,7 +84,7 @@ func newImporter(t *testing.T, config sqldb.Config) *importer {
 			}, kind.Kind == "PolicyReport"
 		},
 	})
-	return &importer{t: t, reports: reports, imports: imports}
+	return &importer{t: t, store: store, reports: reports, imports: imports}
 }
 
 // report is one that a CRD held.
@@ -101,22 +104,27 @@ func report(name, uid string, generation int64, message string) *policyv1.Policy
 	}
 }
 
+func (i *importer) send(options *metav1.CreateOptions, spec reportsv1.ReportImportSpec) reportsv1.ReportImportStatus {
+	i.t.Helper()
+	obj, err := i.imports.Create(i.t.Context(), &reportsv1.ReportImport{Spec: spec}, nil, options)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return obj.(*reportsv1.ReportImport).Status
+}
+
 func (i *importer) create(options *metav1.CreateOptions, objects ...any) []string {
 	i.t.Helper()
-	wanted := &reportsv1.ReportImport{}
+	var spec reportsv1.ReportImportSpec
 	for _, object := range objects {
 		raw, err := json.Marshal(object)
 		if err != nil {
 			i.t.Fatal(err)
 		}
-		wanted.Spec.Objects = append(wanted.Spec.Objects, runtime.RawExtension{Raw: raw})
-	}
-	obj, err := i.imports.Create(i.t.Context(), wanted, nil, options)
-	if err != nil {
-		i.t.Fatal(err)
+		spec.Objects = append(spec.Objects, runtime.RawExtension{Raw: raw})
 	}
 	var results []string
-	for _, result := range obj.(*reportsv1.ReportImport).Status.Objects {
+	for _, result := range i.send(options, spec).Objects {
 		results = append(results, strings.Join([]string{result.Name, string(result.Result), result.Message}, " "))
 	}
 	return results
@@ -202,4 +210,68 @@ func TestImportRefuses(t *testing.T) {
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("nothing to import: %v", err)
 	}
+}
+
+// What has gone where it came from is removed, past its finalizers; another one under the name stays.
+func TestRemove(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		i := newImporter(t, config)
+		i.create(nil, report("a", "uid-a", 1, "first"), report("b", "uid-b", 1, "first"), report("c", "uid-c", 1, "first"))
+		gone := func(name, uid string) reportsv1.RemovedReport {
+			return reportsv1.RemovedReport{APIVersion: "wgpolicyk8s.io/v1alpha2", Kind: "PolicyReport", Namespace: "team-a", Name: name, UID: uid}
+		}
+		noKind := gone("a", "uid-a")
+		noKind.Kind = "Secret"
+		spec := reportsv1.ReportImportSpec{Removed: []reportsv1.RemovedReport{
+			gone("a", "uid-a"), gone("b", "uid-of-another"), gone("never", "uid-n"), gone("c", ""), noKind,
+		}}
+		for _, dry := range []bool{true, false} {
+			options := &metav1.CreateOptions{}
+			if dry {
+				options.DryRun = []string{metav1.DryRunAll}
+			}
+			status := i.send(options, spec)
+			var got []reportsv1.ImportResult
+			for _, result := range status.Removed {
+				got = append(got, result.Result)
+			}
+			want := []reportsv1.ImportResult{reportsv1.ImportRemoved, reportsv1.ImportConflict, reportsv1.ImportAbsent, reportsv1.ImportInvalid, reportsv1.ImportInvalid}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("dry run %v:\n%s", dry, diff)
+			}
+			if there := i.stored("a").UID != ""; there != dry {
+				t.Errorf("dry run %v: the report is there: %v", dry, there)
+			}
+		}
+		if i.stored("b").UID != "uid-b" || i.stored("c").UID != "uid-c" {
+			t.Error("a report was removed that must stay")
+		}
+	})
+}
+
+// The counter is raised once; numbers of the storage before are too old from then on.
+func TestRaise(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		i := newImporter(t, config)
+		i.create(nil, report("a", "uid-a", 1, "first"))
+		spec := reportsv1.ReportImportSpec{MinResourceVersion: new(int64(2_000_000))}
+		if status := i.send(&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, spec); status.ResourceVersion == "2000000" {
+			t.Error("a dry run has raised the counter")
+		}
+		for range 2 {
+			status := i.send(nil, spec)
+			if status.ResourceVersion != "2000000" || i.store.Compacted() != 2_000_000 {
+				t.Errorf("the counter is %s, compacted to %d", status.ResourceVersion, i.store.Compacted())
+			}
+			if status.FreeBytes == nil || *status.FreeBytes != 1<<30 {
+				t.Errorf("free bytes: %v", status.FreeBytes)
+			}
+		}
+		if _, err := i.store.Range(t.Context(), mvcc.Range{Start: "/reports/", End: "/reports0", At: 1_999_999}); !errors.Is(err, mvcc.ErrCompacted) {
+			t.Errorf("a number of before: %v, want %v", err, mvcc.ErrCompacted)
+		}
+		if page, err := i.store.Range(t.Context(), mvcc.Range{Start: "/reports/", End: "/reports0", At: 2_000_000, Limit: 10}); err != nil || len(page.Items) != 1 {
+			t.Errorf("the state at the raise: %v", err)
+		}
+	})
 }
