@@ -100,10 +100,10 @@ func (q *Question) groups(rows []reportsv1.FindingRow) []reportsv1.FindingGroup 
 func (q *Question) aggregate(group *reportsv1.FindingGroup, part []*reportsv1.FindingRow) {
 	switch q.Aggregate {
 	case CountDistinctResources:
-		resources := map[[3]string]bool{}
+		resources := map[[4]string]bool{}
 		for _, row := range part {
 			if row.Resource != nil && row.Resource.Name != "" {
-				resources[[3]string{row.Namespace, row.Resource.Kind, row.Resource.Name}] = true
+				resources[[4]string{row.Namespace, row.Resource.Kind, row.Resource.Namespace, row.Resource.Name}] = true
 			}
 		}
 		n := int64(len(resources))

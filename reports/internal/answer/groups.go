@@ -57,7 +57,7 @@ func (r *run) countedStatement() sqlText {
 		return concat(piece(from("COUNT(*) AS n", "MAX(r.score) AS m")), r.where, piece(by(groups)))
 	case r.question.Aggregate == query.CountDistinctResources:
 		columns := slices.Concat(outer, []string{r.dialect.integer("SUM(u.n)") + " AS n", "COUNT(CASE WHEN u.res_name <> ? THEN 1 END) AS d"})
-		within := slices.Concat(groups, []string{"r.ns", "r.res_kind", "r.res_name"})
+		within := slices.Concat(groups, []string{"r.ns", "r.res_kind", "r.res_ns", "r.res_name"})
 		return concat(piece("SELECT "+strings.Join(columns, ", ")+" FROM ("+from("r.res_name AS res_name", "COUNT(*) AS n"), r.compiler.empty), r.where,
 			piece(by(within)+") u"+by(outer)))
 	default:

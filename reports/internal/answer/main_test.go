@@ -158,7 +158,7 @@ func samples(random *rand.Rand, n int) (all []sample) {
 			s.row.Timestamp = &metav1.Time{Time: moments(random)}
 		}
 		if kind, name := text(query.ResourceKind), text(query.ResourceName); kind != "" || name != "" {
-			s.row.Resource = &reportsv1.ResourceRef{Kind: kind, Name: name}
+			s.row.Resource = &reportsv1.ResourceRef{Kind: kind, Namespace: text(query.Namespace), Name: name}
 		}
 		all = append(all, s)
 	}
@@ -218,12 +218,12 @@ func (f *filler) fill(random *rand.Rand, all []sample) {
 			suppressed = 1
 		}
 		values = append(values, s.object, *s.row.Index, ns, source, policy, f.names[s.row.Rule], f.names[s.row.Category], severity, result, score, ts,
-			s.row.FirstSeen.Unix(), f.names[resource.Kind], f.names[resource.Name], "", suppressed)
+			s.row.FirstSeen.Unix(), f.names[resource.Kind], f.names[resource.Namespace], f.names[resource.Name], "", suppressed)
 		counts[[4]int64{ns, policy, result, suppressed}]++
 		counts[[4]int64{0, policy, result, suppressed}]++
 		daily[[5]int64{ns, source, severity, result, suppressed}]++
 	}
-	f.insert("results (object, i, ns, source, policy, rule, category, severity, result, score, ts, first_seen, res_kind, res_name, fingerprint, suppressed)", 16, values)
+	f.insert("results (object, i, ns, source, policy, rule, category, severity, result, score, ts, first_seen, res_kind, res_ns, res_name, fingerprint, suppressed)", 17, values)
 	values = nil
 	for key, n := range counts {
 		values = append(values, key[0], key[1], key[2], key[3], n)

@@ -18,24 +18,25 @@ import (
 
 // resultRow is a row of results.
 type resultRow struct {
-	object, index                                                  int64
-	ns, source, policy, rule, category, resourceKind, resourceName int64
-	severity, result, suppressed                                   int
-	score                                                          sql.NullFloat64
-	timestamp, firstSeen                                           sql.NullInt64
+	object, index                                 int64
+	ns, source, policy, rule, category            int64
+	resourceKind, resourceNamespace, resourceName int64
+	severity, result, suppressed                  int
+	score                                         sql.NullFloat64
+	timestamp, firstSeen                          sql.NullInt64
 }
 
-const resultColumns = "r.object, r.i, r.ns, r.source, r.policy, r.rule, r.category, r.res_kind, r.res_name, r.severity, r.result, r.suppressed, r.score, r.ts, r.first_seen"
+const resultColumns = "r.object, r.i, r.ns, r.source, r.policy, r.rule, r.category, r.res_kind, r.res_ns, r.res_name, r.severity, r.result, r.suppressed, r.score, r.ts, r.first_seen"
 
 func (row *resultRow) targets() []any {
 	return []any{
-		&row.object, &row.index, &row.ns, &row.source, &row.policy, &row.rule, &row.category, &row.resourceKind, &row.resourceName,
+		&row.object, &row.index, &row.ns, &row.source, &row.policy, &row.rule, &row.category, &row.resourceKind, &row.resourceNamespace, &row.resourceName,
 		&row.severity, &row.result, &row.suppressed, &row.score, &row.timestamp, &row.firstSeen,
 	}
 }
 
 func (row *resultRow) names() []int64 {
-	return []int64{row.ns, row.source, row.policy, row.rule, row.category, row.resourceKind, row.resourceName}
+	return []int64{row.ns, row.source, row.policy, row.rule, row.category, row.resourceKind, row.resourceNamespace, row.resourceName}
 }
 
 // rowsStatement reads one row more than the page has, which tells whether there is a next one.
@@ -169,7 +170,7 @@ func (r *run) rowOf(row *resultRow, texts map[int64]string, of report) reportsv1
 		finding.CVSS = &row.score.Float64
 	}
 	if kind, name := texts[row.resourceKind], texts[row.resourceName]; kind != "" || name != "" {
-		finding.Resource = &reportsv1.ResourceRef{Kind: kind, Name: name}
+		finding.Resource = &reportsv1.ResourceRef{Kind: kind, Namespace: texts[row.resourceNamespace], Name: name}
 	}
 	if finding.FirstSeen != nil {
 		finding.OpenFor = &metav1.Duration{Duration: r.compiler.now.Sub(finding.FirstSeen.Time)}

@@ -195,43 +195,6 @@ func TestCloseWhileWriting(t *testing.T) {
 	}
 }
 
-// A backup is a database as of a moment, made while others write; a check finds its counts right.
-func TestBackupAndCheck(t *testing.T) {
-	t.Parallel()
-	config := dbtest.New(t, sqldb.SQLite)
-	s := open(t, config, Options{})
-	shared := state("x")
-	shared.Payload = []byte(noise(1))
-	for i := range 5 {
-		put(t, s, fmt.Sprintf("/a/%d", i), 0, shared)
-	}
-	copied := config
-	copied.DSN += ".backup"
-	if err := s.Backup(t.Context(), string(copied.DSN)); err != nil {
-		t.Fatal(err)
-	}
-	restored := open(t, copied, Options{Restored: true})
-	value, _, err := restored.Get(t.Context(), "/a/4")
-	if err != nil || value == nil || string(value.Payload) != string(shared.Payload) {
-		t.Fatalf("%+v, %v", value, err)
-	}
-	if wrong, err := restored.CheckReferences(t.Context(), false); err != nil || wrong != 0 {
-		t.Errorf("%d wrong, %v", wrong, err)
-	}
-	err = restored.db.Write(t.Context(), func(tx *sqldb.Tx, _ int64) error {
-		_, err := tx.Exec(t.Context(), `UPDATE blobs SET refs = 99`)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []int{1, 1, 0} { // found, repaired, right again
-		if wrong, err := restored.CheckReferences(t.Context(), i == 1); err != nil || wrong != want {
-			t.Errorf("check %d: %d wrong, %v, want %d", i, wrong, err, want)
-		}
-	}
-}
-
 // A database that is frozen ends no connection: reads find out by themselves that it is away, and go on once it is back.
 func TestFrozen(t *testing.T) {
 	for _, driver := range []sqldb.Driver{sqldb.PostgreSQL, sqldb.MySQL} {

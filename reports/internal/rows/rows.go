@@ -107,9 +107,9 @@ var _ mvcc.Indexer = Drop
 // stored is a row with its texts as numbers.
 type stored struct {
 	group
-	policy, rule, category, resKind, resName int64
-	fingerprint                              string
-	row                                      *Row
+	policy, rule, category, resKind, resNamespace, resName int64
+	fingerprint                                            string
+	row                                                    *Row
 }
 
 // group is what rows are counted by.
@@ -180,18 +180,10 @@ func (s *Set) texts() []string {
 	}
 	for i := range s.Rows {
 		row := &s.Rows[i]
-		texts = append(texts, row.Source, row.Policy, row.Rule, row.Category, row.ResourceKind, row.resource())
+		texts = append(texts, row.Source, row.Policy, row.Rule, row.Category, row.ResourceKind, row.ResourceNamespace, row.ResourceName)
 	}
 	slices.Sort(texts)
 	return slices.Compact(texts)
-}
-
-// resource is the name of a row's resource, with its namespace.
-func (r *Row) resource() string {
-	if r.ResourceNamespace == "" {
-		return r.ResourceName
-	}
-	return r.ResourceNamespace + "/" + r.ResourceName
 }
 
 // numbered returns the rows in the order of their policies, in which the index is cheapest to fill.
@@ -206,7 +198,7 @@ func (s *Set) numbered(numbers map[string]int64) []stored {
 		found = append(found, stored{
 			group:  group{source: numbers[row.Source], severity: row.Severity, result: row.Result, suppressed: suppressed},
 			policy: numbers[row.Policy], rule: numbers[row.Rule], category: numbers[row.Category],
-			resKind: numbers[row.ResourceKind], resName: numbers[row.resource()], fingerprint: row.Fingerprint(), row: row,
+			resKind: numbers[row.ResourceKind], resNamespace: numbers[row.ResourceNamespace], resName: numbers[row.ResourceName], fingerprint: row.Fingerprint(), row: row,
 		})
 	}
 	return found

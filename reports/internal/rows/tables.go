@@ -14,7 +14,7 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
-// step is how many rows one statement inserts: 17 parameters each, of the 32,766 that SQLite allows.
+// step is how many rows one statement inserts: 17 parameters each at most, of the 32,766 that SQLite allows.
 const step = 200
 
 const secondsOfDay = 24 * 60 * 60
@@ -178,7 +178,7 @@ func insertRows(ctx context.Context, tx *sqldb.Tx, object, ns int64, after []sto
 	}
 	slices.SortFunc(order, func(a, b int) int { return int(after[a].policy - after[b].policy) })
 	for part := range slices.Chunk(order, step) {
-		args := make([]any, 0, 16*len(part))
+		args := make([]any, 0, 17*len(part))
 		for _, i := range part {
 			row := &after[i]
 			var score sql.NullFloat64
@@ -187,10 +187,10 @@ func insertRows(ctx context.Context, tx *sqldb.Tx, object, ns int64, after []sto
 			}
 			ts := sql.NullInt64{Int64: row.row.Time.Unix(), Valid: !row.row.Time.IsZero()}
 			args = append(args, object, i, ns, row.source, row.policy, row.rule, row.category, int(row.severity), int(row.result), score, ts,
-				seen[row.fingerprint], row.resKind, row.resName, row.fingerprint, row.suppressed)
+				seen[row.fingerprint], row.resKind, row.resNamespace, row.resName, row.fingerprint, row.suppressed)
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO results (object, i, ns, source, policy, rule, category, severity, result, score, ts,
-			first_seen, res_kind, res_name, fingerprint, suppressed) VALUES `+marks(len(part), 16), args...)
+			first_seen, res_kind, res_ns, res_name, fingerprint, suppressed) VALUES `+marks(len(part), 17), args...)
 		if err != nil {
 			return err
 		}

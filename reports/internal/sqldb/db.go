@@ -59,21 +59,45 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 		return nil, &StartError{Exit: ExitUnusable, Err: errs.ToAggregate()}
 	}
 	config = config.withDefaults()
-	db := &DB{config: config}
-	switch config.Driver {
-	case PostgreSQL:
-		db.dialect = postgresDialect{}
-	case MySQL:
-		db.dialect = mysqlDialect{}
-	case SQLite:
-		db.dialect = sqliteDialect{}
-	}
+	db := &DB{config: config, dialect: dialectOf(config.Driver)}
 	var err error
 	if db.pools, err = db.dialect.open(ctx, config); err != nil {
 		return nil, asStartError(err)
 	}
 	if err := db.migrate(ctx); err != nil {
 		return nil, asStartError(errors.Join(err, db.Close()))
+	}
+	return db, nil
+}
+
+func dialectOf(driver Driver) dialect {
+	switch driver {
+	case PostgreSQL:
+		return postgresDialect{}
+	case MySQL:
+		return mysqlDialect{}
+	case SQLite:
+	}
+	return sqliteDialect{}
+}
+
+// OpenToRead opens a database that another process may be serving, for reads only. Its schema must be the program's.
+func OpenToRead(ctx context.Context, config Config) (*DB, error) {
+	config.Migrate = MigrateOff
+	if config.Driver != SQLite {
+		return Open(ctx, config)
+	}
+	if errs := config.Validate(); len(errs) > 0 {
+		return nil, &StartError{Exit: ExitUnusable, Err: errs.ToAggregate()}
+	}
+	config = config.withDefaults()
+	path, readers, err := sqliteReaders(ctx, config)
+	if err != nil {
+		return nil, asStartError(err)
+	}
+	db := &DB{config: config, dialect: sqliteDialect{}, pools: pools{writer: readers, readers: readers}}
+	if err := checkSchema(ctx, readers); err != nil {
+		return nil, asStartError(errors.Join(fmt.Errorf("database %s: %w", path, err), db.Close()))
 	}
 	return db, nil
 }
@@ -113,25 +137,6 @@ func (db *DB) Ping(ctx context.Context) error { return db.pools.readers.PingCont
 // Databases that cannot tell block until ctx ends.
 func (db *DB) Listen(ctx context.Context, up, wake func()) error {
 	return db.dialect.listen(ctx, db.config, up, wake)
-}
-
-// Backup writes a copy of the database as of a moment into a new file.
-func (db *DB) Backup(ctx context.Context, file string) error {
-	if db.config.Driver != SQLite {
-		return fmt.Errorf("a backup of %s is made with the tools of the database", db.config.Driver)
-	}
-	conn, err := db.pools.readers.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }() // gives the connection back
-	// Readers refuse to write, into other files too.
-	if _, err := conn.ExecContext(ctx, `PRAGMA query_only = 0`); err != nil {
-		return err
-	}
-	_, err = conn.ExecContext(ctx, `VACUUM INTO ?`, file)
-	_, resetErr := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA query_only = 1`)
-	return errors.Join(err, resetErr)
 }
 
 // GiveBackSpace returns pages that SQLite does not use any more to the file system, a few thousand at a time. The other

@@ -21,6 +21,7 @@ CREATE TABLE results (
   ts {{.Int}} NULL,
   first_seen {{.Int}} NOT NULL,
   res_kind {{.Int}} NOT NULL,
+  res_ns {{.Int}} NOT NULL,
   res_name {{.Int}} NOT NULL,
   fingerprint {{.ASCII 32}} NOT NULL,
   exception {{.Int}} NULL,
@@ -29,8 +30,8 @@ CREATE TABLE results (
 );
 CREATE INDEX results_policy ON results (policy, ns, severity, result);
 CREATE INDEX results_rule ON results (rule, ns);
-CREATE INDEX results_severity ON results (severity, result, ns);
-CREATE INDEX results_score ON results (score, ns) {{.Where "score IS NOT NULL"}};
+CREATE INDEX results_severity ON results (severity, result, ns, suppressed);
+CREATE INDEX results_score ON results (score, ns, suppressed) {{.Where "score IS NOT NULL"}};
 
 -- ns 0 is the whole cluster, kept beside each namespace's rows.
 CREATE TABLE counts (
