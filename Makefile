@@ -64,7 +64,7 @@ bench: build ## Measure: scans per second, API writes per scan, latencies, parse
 build: $(BIN)/localcluster ## Build all programs into bin/
 	@hack/needs.sh go
 	@mkdir -p $(BIN)
-	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/...
+	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... ./reports/cmd/...
 	@cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench
 
 # What the demo runs; the rest would cost a new machine a minute.

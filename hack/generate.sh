@@ -16,6 +16,13 @@ go run "$controller_gen" crd:generateEmbeddedObjectMeta=true paths=./execution/.
 go run ./internal/crdtrim "$tmp/crds" ../charts/scanyard/crds
 # No chart has these: the reports API server serves the groups. Tests, and clusters without that server, use them.
 go run "$controller_gen" crd paths=./wgpolicyk8s/... paths=./openreports/... output:crd:dir=testdata/reportcrds
+# What the reports API server says of its kinds; the names of models land beside the types.
+kube_openapi=$(go -C ../reports list -m -f '{{.Version}}' k8s.io/kube-openapi)
+scanyard=github.com/scanyard/scanyard meta=k8s.io/apimachinery/pkg
+go -C ../reports run "k8s.io/kube-openapi/cmd/openapi-gen@$kube_openapi" --go-header-file "$tmp/header" --report-filename "$tmp/violations" \
+  --output-dir internal/openapi --output-pkg $scanyard/reports/internal/openapi --output-file zz_generated.openapi.go \
+  --output-model-name-file zz_generated.model_name.go --readonly-pkg $meta/apis/meta/v1 --readonly-pkg $meta/runtime --readonly-pkg $meta/version \
+  $scanyard/apis/wgpolicyk8s/v1alpha2 $scanyard/apis/openreports/v1alpha1 $scanyard/apis/reports/v1alpha1 $meta/apis/meta/v1 $meta/runtime $meta/version
 go -C ../parsers run ./internal/findingsdoc ../docs/reference/findings.md
 go -C ../cli run ./clidoc ../docs/reference
 if [ -f ../docs/reference/config.yaml ]; then
