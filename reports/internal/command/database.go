@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
+)
+
+// dsnVariable is the variable of the environment that may hold the data source name.
+const dsnVariable = "REPORTS_DSN"
+
+// databaseFlags say which database is used.
+type databaseFlags struct {
+	driver         string
+	sqlite         string
+	dsnFile        string
+	schema         string
+	migrate        string
+	synchronous    string
+	maxConnections int
+}
+
+func (d *databaseFlags) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&d.driver, "database", string(sqldb.SQLite), "kind of the database: sqlite, postgresql or mysql (MariaDB as well)")
+	flags.StringVar(&d.sqlite, "sqlite", "", "`file` of the SQLite database")
+	flags.StringVar(&d.dsnFile, "dsn-file", "", "`file` that holds the data source name of the database; otherwise "+dsnVariable+" does")
+	flags.StringVar(&d.schema, "cluster-id", "", "schema of PostgreSQL for all tables, so that several clusters can share a database")
+	flags.StringVar(&d.migrate, "migrate", string(sqldb.MigrateAuto), "what happens to an older schema: auto brings it up to date, off refuses to open it")
+	flags.StringVar(&d.synchronous, "sqlite-synchronous", "NORMAL", "NORMAL, or FULL to wait for the disk at each commit")
+	flags.IntVar(&d.maxConnections, "db-max-connections", 10, "connections to the database, one of which writes")
+}
+
+// config reads the data source name and checks everything.
+func (d *databaseFlags) config(getenv func(string) string) (sqldb.Config, error) {
+	config := sqldb.Config{
+		Driver: sqldb.Driver(d.driver), Schema: d.schema, Migrate: sqldb.MigrateMode(d.migrate), MaxConnections: d.maxConnections,
+	}
+	switch strings.ToUpper(d.synchronous) {
+	case "NORMAL":
+	case "FULL":
+		config.SynchronousFull = true
+	default:
+		return config, fmt.Errorf("--sqlite-synchronous must be NORMAL or FULL, is %q", d.synchronous)
+	}
+	if d.sqlite != "" {
+		if config.Driver != sqldb.SQLite {
+			return config, fmt.Errorf("--sqlite is for --database sqlite, not for %s", d.driver)
+		}
+		config.DSN = sqldb.Secret(d.sqlite)
+	} else {
+		dsn, err := d.readDSN(getenv)
+		if err != nil {
+			return config, err
+		}
+		config.DSN = dsn
+	}
+	if err := config.Validate().ToAggregate(); err != nil {
+		return config, fmt.Errorf("database: %w", err)
+	}
+	return config, nil
+}
+
+func (d *databaseFlags) readDSN(getenv func(string) string) (sqldb.Secret, error) {
+	if d.dsnFile != "" {
+		content, err := os.ReadFile(d.dsnFile)
+		if err != nil {
+			return "", fmt.Errorf("read the data source name: %w", err)
+		}
+		if dsn := strings.TrimSpace(string(content)); dsn != "" {
+			return sqldb.Secret(dsn), nil
+		}
+		return "", fmt.Errorf("read the data source name: %s is empty", d.dsnFile)
+	}
+	if dsn := getenv(dsnVariable); dsn != "" {
+		return sqldb.Secret(dsn), nil
+	}
+	return "", errors.New("which database? --sqlite, --dsn-file or " + dsnVariable + " must say so")
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/scanyard/scanyard/reports/internal/sqlstorage"
+)
+
+const retryBusy = 1 // seconds
+
+// refuse answers with a Status.
+func refuse(w http.ResponseWriter, req *http.Request, serializer runtime.NegotiatedSerializer, err error) {
+	responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{}, w, req)
+}
+
+// bounds count what is in work.
+type bounds struct {
+	limits Limits
+
+	mu      sync.Mutex
+	bytes   int64
+	watches int
+	byUser  map[string]int
+}
+
+func newBounds(limits Limits) *bounds { return &bounds{limits: limits, byUser: map[string]int{}} }
+
+// withBodies refuses a request before its body is read where too many bytes are in work. A body of unknown length counts
+// as the largest that is allowed.
+func (b *bounds) withBodies(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		size := req.ContentLength
+		switch {
+		case size == 0 || req.Body == nil || req.Body == http.NoBody:
+			handler.ServeHTTP(w, req)
+			return
+		case size > b.limits.RequestBytes:
+			refuse(w, req, serializer, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", b.limits.RequestBytes)))
+			return
+		case size < 0:
+			size = b.limits.RequestBytes
+		}
+		if !b.take(size) {
+			refuse(w, req, serializer, apierrors.NewTooManyRequests("the bodies of requests in work take too much memory", retryBusy))
+			return
+		}
+		defer b.give(size)
+		handler.ServeHTTP(w, req)
+	})
+}
+
+func (b *bounds) take(size int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bytes+size > max(b.limits.InflightBytes, b.limits.RequestBytes) {
+		return false
+	}
+	b.bytes += size
+	return true
+}
+
+func (b *bounds) give(size int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bytes -= size
+}
+
+// withWatches bounds the watches of all users and of each.
+func (b *bounds) withWatches(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, ok := request.RequestInfoFrom(req.Context())
+		if !ok || info.Verb != "watch" {
+			handler.ServeHTTP(w, req)
+			return
+		}
+		name := ""
+		if user, ok := request.UserFrom(req.Context()); ok {
+			name = user.GetName()
+		}
+		if !b.join(name) {
+			refuse(w, req, serializer, apierrors.NewTooManyRequests("too many watches are open", retryBusy))
+			return
+		}
+		defer b.leave(name)
+		handler.ServeHTTP(w, req)
+	})
+}
+
+func (b *bounds) join(user string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watches >= b.limits.Watches || b.byUser[user] >= b.limits.UserWatches {
+		return false
+	}
+	b.watches++
+	b.byUser[user]++
+	return true
+}
+
+func (b *bounds) leave(user string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watches--
+	if b.byUser[user]--; b.byUser[user] == 0 {
+		delete(b.byUser, user)
+	}
+}
+
+// withoutImpersonation refuses what only kube-apiserver decides. Its proxy does not send these headers on.
+func withoutImpersonation(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		for name := range req.Header {
+			if strings.HasPrefix(strings.ToLower(name), "impersonate-") {
+				refuse(w, req, serializer, apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf("the header %s is for kube-apiserver only", name)))
+				return
+			}
+		}
+		handler.ServeHTTP(w, req)
+	})
+}
+
+// transforms are the answers that are made from an object without its payload.
+type transforms struct{}
+
+// AllowsMediaTypeTransform implements negotiation.EndpointRestrictions.
+func (transforms) AllowsMediaTypeTransform(_, _ string, to *schema.GroupVersionKind) bool {
+	return to == nil || to.Group == metav1.GroupName
+}
+
+// AllowsServerVersion implements negotiation.EndpointRestrictions.
+func (transforms) AllowsServerVersion(string) bool { return false }
+
+// AllowsStreamSchema implements negotiation.EndpointRestrictions.
+func (transforms) AllowsStreamSchema(schema string) bool { return schema == "watch" }
+
+// withHeadOnly has reads that are answered with a table or with metadata leave payloads in the database.
+func withHeadOnly(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info, ok := request.RequestInfoFrom(req.Context())
+		if ok && info.IsResourceRequest && (info.Verb == "get" || info.Verb == "list" || info.Verb == "watch") && showsHead(req, serializer) {
+			req = req.WithContext(sqlstorage.WithHeadOnly(req.Context()))
+		}
+		handler.ServeHTTP(w, req)
+	})
+}
+
+func showsHead(req *http.Request, serializer runtime.NegotiatedSerializer) bool {
+	options, ok := negotiation.NegotiateMediaTypeOptions(req.Header.Get("Accept"), serializer.SupportedMediaTypes(), transforms{})
+	if !ok || options.Convert == nil {
+		return false
+	}
+	whole := req.URL.Query().Get("includeObject") == string(metav1.IncludeObject)
+	return options.Convert.Kind != "Table" || !whole
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/scanyard/scanyard/reports/internal/kinds"
+	"github.com/scanyard/scanyard/reports/internal/sqlstorage"
+)
+
+// deleteWorkers is how many objects of a collection are deleted at a time.
+const deleteWorkers = 4
+
+// store serves one resource.
+type store struct {
+	*genericregistry.Store
+	resource *kinds.Resource
+}
+
+var (
+	_ rest.StandardStorage      = &store{}
+	_ rest.ShortNamesProvider   = &store{}
+	_ rest.CategoriesProvider   = &store{}
+	_ rest.GroupVersionAcceptor = &store{}
+	_ rest.TableConvertor       = &store{}
+)
+
+func newStore(scheme *runtime.Scheme, resource *kinds.Resource, backend *sqlstorage.Storage) (*store, error) {
+	s := newStrategy(scheme, resource)
+	registry := &genericregistry.Store{
+		NewFunc: resource.Stored.New, NewListFunc: resource.NewList,
+		DefaultQualifiedResource:  resource.GroupResource(),
+		SingularQualifiedResource: schema.GroupResource{Group: resource.GroupVersion.Group, Resource: resource.Singular()},
+		PredicateFunc:             predicateOf(resource),
+		CreateStrategy:            s, UpdateStrategy: s, DeleteStrategy: s, ResetFieldsStrategy: s,
+		TableConvertor:          tableConvertor{resource: resource},
+		DeleteCollectionWorkers: deleteWorkers, ReturnDeletedObject: true,
+		Storage:          genericregistry.DryRunnableStorage{Storage: backend, Codec: resource.Stored.Codec},
+		StorageVersioner: resource.Stored.Version.GroupVersion(),
+	}
+	options := generic.RESTOptions{
+		StorageConfig:           storagebackend.NewDefaultConfig("", resource.Stored.Codec).ForResource(resource.GroupResource()),
+		EnableGarbageCollection: true, DeleteCollectionWorkers: deleteWorkers, ResourcePrefix: resource.Stored.Resource,
+	}
+	if err := registry.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+		return nil, fmt.Errorf("make the registry of %s: %w", resource.GroupResource(), err)
+	}
+	return &store{Store: registry, resource: resource}, nil
+}
+
+// predicateOf selects by labels, name, namespace, and the fields that the kind has columns for.
+func predicateOf(resource *kinds.Resource) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
+	attributes := func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		accessor, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, nil, err
+		}
+		values := fields.Set{metav1.ObjectNameField: accessor.GetName()}
+		if resource.Namespaced {
+			values["metadata.namespace"] = accessor.GetNamespace()
+		}
+		if resource.Stored.Selectable != nil {
+			maps.Copy(values, resource.Stored.Selectable(obj))
+		}
+		return accessor.GetLabels(), values, nil
+	}
+	return func(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
+		return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributes}
+	}
+}
+
+// ShortNames implements rest.ShortNamesProvider.
+func (s *store) ShortNames() []string { return s.resource.ShortNames }
+
+// Categories implements rest.CategoriesProvider.
+func (*store) Categories() []string { return []string{kinds.Category} }
+
+// AcceptsGroupVersion implements rest.GroupVersionAcceptor.
+func (s *store) AcceptsGroupVersion(gv schema.GroupVersion) bool {
+	return gv == s.resource.GroupVersion || slices.Contains(s.resource.Accepts, gv)
+}
+
+// Create implements rest.StandardStorage.
+func (s *store) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetResourceVersion() != "" {
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	return s.Store.Create(ctx, obj, validate, options)
+}
+
+// List implements rest.Lister. Lists of kinds with a document do not hold the document.
+func (s *store) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	strip := s.resource.Stored.Strip
+	if strip != nil {
+		ctx = sqlstorage.WithHeadOnly(ctx)
+	}
+	list, err := s.Store.List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return list, meta.EachListItem(list, func(obj runtime.Object) error {
+		if strip != nil {
+			strip(obj)
+		}
+		if s.resource.GroupVersion == kinds.Scanyard { // the other kinds get theirs when they are converted
+			obj.GetObjectKind().SetGroupVersionKind(s.resource.GroupVersion.WithKind(s.resource.Kind))
+		}
+		return nil
+	})
+}
+
+// Watch implements rest.Watcher. Events of kinds with a document do not hold the document.
+func (s *store) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+	strip := s.resource.Stored.Strip
+	if strip == nil {
+		return s.Store.Watch(ctx, options)
+	}
+	events, err := s.Store.Watch(sqlstorage.WithHeadOnly(ctx), options)
+	if err != nil {
+		return nil, err
+	}
+	return watch.Filter(events, func(event watch.Event) (watch.Event, bool) {
+		strip(event.Object)
+		return event, true
+	}), nil
+}
+
+// statusStore serves the status of a resource.
+type statusStore struct {
+	registry *genericregistry.Store
+}
+
+var (
+	_ rest.Getter              = &statusStore{}
+	_ rest.Updater             = &statusStore{}
+	_ rest.ResetFieldsStrategy = &statusStore{}
+)
+
+func newStatusStore(s *store) *statusStore {
+	registry := *s.Store
+	update := statusStrategy{strategy: s.UpdateStrategy.(strategy)}
+	registry.UpdateStrategy, registry.ResetFieldsStrategy = update, update
+	return &statusStore{registry: &registry}
+}
+
+// New implements rest.Storage.
+func (s *statusStore) New() runtime.Object { return s.registry.NewFunc() }
+
+// Destroy implements rest.Storage.
+func (*statusStore) Destroy() {}
+
+// Get implements rest.Getter.
+func (s *statusStore) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return s.registry.Get(ctx, name, options)
+}
+
+// Update implements rest.Updater. It never creates.
+func (s *statusStore) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	return s.registry.Update(ctx, name, info, create, update, false, options)
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (s *statusStore) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.registry.GetResetFields()
+}
+
+// ConvertToTable implements rest.TableConvertor.
+func (s *statusStore) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return s.registry.ConvertToTable(ctx, obj, options)
+}
