@@ -100,6 +100,11 @@ var things = []thing{
 	{group: "gateway.networking.k8s.io", name: "gateways"},
 	{group: "gateway.networking.k8s.io", name: "httproutes"},
 	{group: "authentication.k8s.io", name: "tokenreviews", cluster: true},
+	{group: "authorization.k8s.io", name: "subjectaccessreviews", cluster: true},
+	{group: "apiregistration.k8s.io", name: "apiservices", cluster: true},
+	{name: "resourcequotas"},
+	{name: "resourcequotas", subresource: "status"},
+	{group: admissionGroup, name: "validatingadmissionpolicies", cluster: true},
 	{group: "coordination.k8s.io", name: "leases"},
 	{group: admissionGroup, name: "validatingwebhookconfigurations", cluster: true},
 }
@@ -287,6 +292,21 @@ var _ = Describe("Rights", Label("rights"), func() {
 		wantDocumented("rights-discovery", markdownTable(sideBySide(tables...)))
 	})
 
+	// The server reaches no report but by its database, and no object of a namespace but quotas. Only what it may do is of
+	// interest, so that there is no server, and no role for people in the cluster that other specs share.
+	It("of the reports API server are what the documentation says", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		release(ctx, install.Release{Chart: "reports", Name: "reports", Namespace: ns, Values: map[string]any{
+			"replicas": 0, "rbac": map[string]any{"userRoles": false},
+		}})
+		server := podAccount("any namespace", ns, "reports-apiserver")
+		home, named := server, server
+		home.title, named.title = "its own namespace", "… the objects of its release"
+		named.names = map[string]string{"secrets": "reports-tls", "services": "reports", "apiservices": "v1alpha2.wgpolicyk8s.io"}
+		wantDocumented("rights-reports", markdownTable(sideBySide(
+			measure(ctx, namespace(ctx), []who{server}), measure(ctx, ns, []who{home}), measure(ctx, ns, []who{named}))))
+	})
+
 	It("of no chart's account are left out", func() {
 		files, err := filepath.Glob("../../charts/internal/golden/*.yaml")
 		Expect(err).NotTo(HaveOccurred())
@@ -370,4 +390,4 @@ func sideBySide(tables ...[][]string) [][]string {
 }
 
 // measuredCharts are those whose ServiceAccounts stand in a table.
-var measuredCharts = []string{"scanyard", "cascading-scans", "trivy", "persistence-reports", "auto-discovery-kubernetes", "auto-discovery-cloud-aws"}
+var measuredCharts = []string{"scanyard", "cascading-scans", "trivy", "persistence-reports", "auto-discovery-kubernetes", "auto-discovery-cloud-aws", "reports"}

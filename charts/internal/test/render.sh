@@ -131,6 +131,18 @@ render auto-discovery-cloud-aws-full auto-discovery-cloud-aws --set "$queue,full
 	--set 'serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::123456789012:role/discovery,podLabels.tier=one,podAnnotations.note=x,nodeSelector.arch=amd64,tolerations[0].operator=Exists' --set-string config.metrics.bindAddress=0 \
 	--set 'awsAuthentication.userSecret=keys,affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone'
 
+# The reports API server: as it comes, with PostgreSQL and all that there is, with MariaDB and little.
+render reports reports
+render reports-full reports --set 'database.type=postgresql,database.existingSecret=db,database.key=uri,database.clusterID=east,database.tls.existingSecret=db-tls,database.tls.clientCertificate=true' \
+	--set 'groups.prext.enabled=true,takeOver=always,replicas=3,tls.certManager.enabled=true,tls.certManager.issuerRef.name=ca,tls.certManager.issuerRef.kind=ClusterIssuer' \
+	--set 'serviceMonitor.enabled=true,serviceMonitor.interval=1m,serviceMonitor.labels.prometheus=main,alerts.enabled=true,alerts.labels.prometheus=main,networkPolicy.enabled=true' \
+	--set 'networkPolicy.from[0].ipBlock.cidr=10.0.0.0/8,networkPolicy.databaseTo[0].ipBlock.cidr=10.1.0.0/16,fullnameOverride=polr,priorityClassName=system-cluster-critical,imagePullSecrets[0].name=pull' \
+	--set 'podLabels.team=sec,podAnnotations.note=x,tolerations[0].operator=Exists,nodeSelector.arch=amd64,extraArgs[0]=--v=2,serviceAccount.annotations.note=x,resources.limits.memory=1Gi' \
+	--set 'affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone'
+render reports-mysql reports --set 'database.type=mysql,database.existingSecret=db,database.tls.existingSecret=db-tls,rbac.userRoles=false,alerts.enabled=true,networkPolicy.enabled=true,discoveryWithoutDatabase=false,port=9443' \
+	--set 'takeOver=never,groups.openreports.enabled=false,image.tag=v1,maxRequestBytes=67108864'
+render reports-claim reports --set 'database.sqlite.existingClaim=mine,alerts.enabled=true,resources.limits.memory=null'
+
 for file in internal/golden/*.yaml; do
 	name=$(basename "$file" .yaml)
 	case " $rendered " in
@@ -179,6 +191,15 @@ refuse 'all of them would write' auto-discovery-kubernetes --set replicas=2,conf
 refuse "additional properties 'scanConfig' not allowed" auto-discovery-kubernetes --set 'config.serviceAutoDiscovery.scanConfig[0].name=x'
 refuse '/config/containerAutoDiscovery/passiveReconcileInterval' auto-discovery-kubernetes --set config.containerAutoDiscovery.passiveReconcileInterval=1day
 
+refuse 'one process only can use an SQLite file' reports --set replicas=2
+refuse 'nothing says where it is' reports --set database.type=postgresql
+refuse 'which needs none' reports --set database.existingSecret=db
+refuse 'no issuer is named' reports --set tls.certManager.enabled=true
+refuse '/takeOver' reports --set takeOver=maybe
+refuse '/maxRequestBytes' reports --set maxRequestBytes=1
+refuse '/database/type' reports --set database.type=oracle
+refuse "additional properties 'backup' not allowed" reports --set backup.schedule=daily
+
 refuse 'config.aws.queueUrl is empty' auto-discovery-cloud-aws
 refuse 'each would know of half of the events' auto-discovery-cloud-aws --set "$queue,replicas=2,config.leaderElection.leaderElect=false"
 refuse "additional properties 'queueURL' not allowed" auto-discovery-cloud-aws --set "$queue,config.aws.queueURL=x"
@@ -192,5 +213,6 @@ for example in */example.yaml; do
 	notes 'resourceMode: clusterWide' "$chart" --set clusterWide=true
 	notes "scanType: $type-privileged" "$chart" --set scanner.nameAppend=-privileged
 done
+notes 'scanyard reports migrate' reports
 notes 'for trivy-k8s set serviceAccountNamespaces' trivy --set clusterWide=true
 exit "$failed"
