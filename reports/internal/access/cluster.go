@@ -21,8 +21,11 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/options"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/scanyard/scanyard/reports/internal/server"
 )
@@ -81,6 +84,15 @@ func (c *Cluster) Validate() error {
 	return errors.Join(errs...)
 }
 
+// ClientConfig is how kube-apiserver is reached: as the flags say, or as a pod of the cluster.
+func (c *Cluster) ClientConfig() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.core.CoreAPIKubeconfigPath)
+	if err != nil {
+		return nil, fmt.Errorf("reach kube-apiserver: %w", err)
+	}
+	return config, nil
+}
+
 // Apply sets it up.
 func (c *Cluster) Apply(config *genericapiserver.RecommendedConfig) ([]server.Task, error) {
 	if err := c.core.ApplyTo(config); err != nil {
@@ -118,6 +130,7 @@ func (c *Cluster) Apply(config *genericapiserver.RecommendedConfig) ([]server.Ta
 }
 
 func (c *Cluster) applyAdmission(config *genericapiserver.RecommendedConfig) error {
+	config.FeatureGate = utilfeature.DefaultFeatureGate
 	client, err := kubernetes.NewForConfig(config.ClientConfig)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func New(out io.Writer, getenv func(string) string) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true, Args: cobra.NoArgs, RunE: serve.RunE,
 	}
 	root.Flags().AddFlagSet(serve.Flags())
-	root.AddCommand(serve)
+	root.AddCommand(serve, newRelease())
 	return root
 }
 

@@ -20,6 +20,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/util/cert"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/scanyard/scanyard/reports/internal/access"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
@@ -38,6 +39,7 @@ const (
 type serveFlags struct {
 	database   databaseFlags
 	cluster    *access.Cluster
+	inCluster  inClusterFlags
 	door       access.Standalone
 	limits     server.Limits
 	groups     server.Groups
@@ -63,6 +65,7 @@ func newServe(out io.Writer, getenv func(string) string) *cobra.Command {
 func (f *serveFlags) bindFlags(flags *pflag.FlagSet) {
 	f.database.bind(flags)
 	f.cluster.BindFlags(flags)
+	f.inCluster.bind(flags)
 	flags.StringVar(&f.bind, "bind", "", "`address` to serve at: 0.0.0.0:8443 by default, 127.0.0.1:0 with --standalone")
 	flags.StringVar(&f.cert, "tls-cert", "", "`file` of the serving certificate; it is read again when it changes")
 	flags.StringVar(&f.key, "tls-key", "", "`file` of the key of the serving certificate")
@@ -94,13 +97,19 @@ func (f *serveFlags) validate() error {
 	if f.http && f.cert != "" {
 		errs = append(errs, errors.New("--http and --tls-cert exclude each other"))
 	}
+	if f.inCluster.tlsSecret != "" && f.cert != "" {
+		errs = append(errs, errors.New("--tls-secret and --tls-cert exclude each other"))
+	}
 	if f.standalone {
+		if f.inCluster.service != "" {
+			errs = append(errs, errors.New("--service is for a cluster, not for --standalone"))
+		}
 		return errors.Join(append(errs, f.validateDoor())...)
 	}
 	if f.http || f.signals || f.door.TokenFile != "" || f.door.ClientCA != "" || f.door.Namespaces != nil {
 		errs = append(errs, errors.New("--http, --token-file, --client-ca, --namespaces and --test-signals are for --standalone"))
 	}
-	return errors.Join(append(errs, f.cluster.Validate())...)
+	return errors.Join(append(errs, f.inCluster.validate(), f.cluster.Validate())...)
 }
 
 // validateDoor refuses addresses that other machines reach.
@@ -126,7 +135,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 	if err != nil {
 		return err
 	}
-	certificate, ca, tasks, err := f.certificateOf()
+	certificate, ca, tasks, err := f.certificateOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,9 +186,38 @@ func announce(out io.Writer, url, ca string) {
 	}
 }
 
-// certificateOf gives the serving certificate: nil for plain HTTP, that of the files, or one that was made just now. ca is
+// certificateOf gives the serving certificate and what keeps it. In a cluster that is what keeps the APIServices, too, since
+// they say whom kube-apiserver has to trust.
+func (f *serveFlags) certificateOf(ctx context.Context) (provider dynamiccertificates.CertKeyContentProvider, ca string, tasks []server.Task, err error) {
+	if f.inCluster.service == "" {
+		return f.ownCertificate()
+	}
+	config, err := f.cluster.ClientConfig()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	kept, err := f.inCluster.connect(config, f.groups)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	for _, metric := range kept.metrics() {
+		if err := legacyregistry.Registerer().Register(metric); err != nil {
+			return nil, "", nil, fmt.Errorf("register a metric: %w", err)
+		}
+	}
+	if kept.certificate == nil {
+		provider, ca, tasks, err = f.ownCertificate()
+		return provider, ca, append(tasks, kept.tasks()...), err
+	}
+	if err := kept.certificate.RunOnce(ctx); err != nil {
+		return nil, "", nil, err
+	}
+	return kept.certificate, string(kept.certificate.CABundle()), kept.tasks(), nil
+}
+
+// ownCertificate gives the serving certificate: nil for plain HTTP, that of the files, or one that was made just now. ca is
 // what clients have to trust.
-func (f *serveFlags) certificateOf() (provider dynamiccertificates.CertKeyContentProvider, ca string, tasks []server.Task, err error) {
+func (f *serveFlags) ownCertificate() (provider dynamiccertificates.CertKeyContentProvider, ca string, tasks []server.Task, err error) {
 	switch {
 	case f.http:
 		return nil, "", nil, nil
