@@ -156,7 +156,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 		return fmt.Errorf("listen: %w", err)
 	}
 	return server.Run(ctx, server.Options{
-		Store: store, Listener: listener, Certificate: certificate, Access: f.access(), Groups: f.groups, Limits: f.limits, Tasks: tasks,
+		Store: store, Listener: listener, Certificate: certificate, Access: f.access(), Groups: f.groups, Limits: f.limits, Tasks: tasks, Virtual: f.virtual,
 		Ready: func(url string) { announce(out, url, ca) },
 	})
 }
