@@ -58,6 +58,10 @@ test: build tools test-tools ## Run all tests: unit tests, tests on a real API s
 bench: build ## Measure: scans per second, API writes per scan, latencies, parser throughput
 	@hack/bench.sh
 
+.PHONY: bench-reports
+bench-reports: ## Measure the reports server: a million results written and asked for, in SQLite and PostgreSQL
+	@go test ./reports/internal/bench -run '^$$' -bench . -benchtime 20x -timeout 60m $(BENCH_REPORTS_ARGS)
+
 ##@ Building
 
 .PHONY: build

@@ -285,13 +285,19 @@ func boundOf(q *query.Question, scope Scope, ids map[string]int64) bound {
 	return within
 }
 
-// bounds is the condition that keeps a statement within the scope. Where no other term has an index, all values of the
-// columns before ns in the index of severities are listed, so that it serves the namespace.
+// bounds is the condition that keeps a statement within the scope. Where the question is about namespaces and no other
+// term has an index, all values of the columns before ns in the index of severities are listed, so that it serves the
+// namespace.
 func (r *run) bounds() sqlText {
-	if r.within.all {
+	var conditions []sqlText
+	switch {
+	case !r.within.all:
+		conditions = append(conditions, in("r.ns", r.within.ids))
+	case requires(r.question, query.Namespace, query.Equal, query.In):
+		conditions = append(conditions, r.everywhere())
+	default:
 		return r.everywhere()
 	}
-	conditions := []sqlText{in("r.ns", r.within.ids)}
 	if r.plan == PlanResults && !requires(r.question, query.Policy, query.Equal, query.In) && !requires(r.question, query.Rule, query.Equal, query.In) && !requires(r.question, query.CVSS) {
 		if !requires(r.question, query.SeverityOf) {
 			conditions = append(conditions, in("r.severity", upTo(severities)))

@@ -20,7 +20,7 @@ func New(out io.Writer, getenv func(string) string) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true, Args: cobra.NoArgs, RunE: serve.RunE,
 	}
 	root.Flags().AddFlagSet(serve.Flags())
-	root.AddCommand(serve, newRelease())
+	root.AddCommand(serve, newRelease(), newBackup(out, getenv), newRestore(out, getenv), newFsck(out, getenv))
 	return root
 }
 
@@ -30,6 +30,8 @@ func ExitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, errWrong):
+		return exitWrong
 	case errors.As(err, &start):
 		return start.Exit
 	}

@@ -23,9 +23,11 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/scanyard/scanyard/reports/internal/access"
+	"github.com/scanyard/scanyard/reports/internal/metrics"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/rows"
 	"github.com/scanyard/scanyard/reports/internal/server"
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
 const (
@@ -46,6 +48,7 @@ type serveFlags struct {
 	bind       string
 	cert, key  string
 	history    time.Duration
+	keep       keepFlags
 	standalone bool
 	restored   bool
 	http       bool
@@ -70,6 +73,7 @@ func (f *serveFlags) bindFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cert, "tls-cert", "", "`file` of the serving certificate; it is read again when it changes")
 	flags.StringVar(&f.key, "tls-key", "", "`file` of the key of the serving certificate")
 	flags.DurationVar(&f.history, "history", 5*time.Minute, "how long changes are kept for those who watch and page")
+	f.keep.bind(flags)
 	flags.BoolVar(&f.restored, "restored", false, "the database is an older copy: everybody who watches has to list again")
 	flags.BoolVar(&f.groups.WGPolicy, "serve-wgpolicy", true, "serve wgpolicyk8s.io")
 	flags.BoolVar(&f.groups.OpenReports, "serve-openreports", true, "serve openreports.io")
@@ -90,6 +94,9 @@ func (f *serveFlags) validate() error {
 	var errs []error
 	if f.limits.RequestBytes < minRequestBytes || f.limits.RequestBytes > maxRequestBytes {
 		errs = append(errs, fmt.Errorf("--max-request-bytes must be from %d to %d, is %d", minRequestBytes, maxRequestBytes, f.limits.RequestBytes))
+	}
+	if err := f.keep.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if (f.cert == "") != (f.key == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key must be given together"))
@@ -135,11 +142,20 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 	if err != nil {
 		return err
 	}
+	if database.Migrate == sqldb.MigrateOnly {
+		return migrate(ctx, out, database)
+	}
+	watched, err := metrics.OfProcess()
+	if err != nil {
+		return fmt.Errorf("register the metrics: %w", err)
+	}
 	certificate, ca, tasks, err := f.certificateOf(ctx)
 	if err != nil {
 		return err
 	}
-	store, err := mvcc.Open(ctx, database, mvcc.Options{History: f.history, Restored: f.restored, Unindex: rows.Drop})
+	store, err := mvcc.Open(ctx, database, mvcc.Options{
+		History: f.history, Restored: f.restored, Unindex: rows.Drop, NamespaceBytes: f.keep.namespaceBytes, Observer: watched,
+	})
 	if err != nil {
 		return err
 	}
@@ -156,7 +172,8 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 		return fmt.Errorf("listen: %w", err)
 	}
 	return server.Run(ctx, server.Options{
-		Store: store, Listener: listener, Certificate: certificate, Access: f.access(), Groups: f.groups, Limits: f.limits, Tasks: tasks, Virtual: f.virtual,
+		Store: store, Listener: listener, Certificate: certificate, Access: f.access(), Groups: f.groups, Limits: f.limits, Tasks: tasks,
+		Virtual: f.keep.virtual(database, f.database.sqlite, watched), Observer: watched,
 		Ready: func(url string) { announce(out, url, ca) },
 	})
 }

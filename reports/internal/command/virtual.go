@@ -15,17 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/reportimports"
 	"github.com/scanyard/scanyard/reports/internal/server"
 )
-
-// virtual makes the resources that are created and answered but not stored.
-func (f *serveFlags) virtual(deps server.Deps) (map[string]rest.Storage, error) {
-	return map[string]rest.Storage{"reportimports": newImports(deps, f.database.sqlite)}, nil
-}
 
 // newImports makes the resource by which "scanyard reports migrate" writes reports. RBAC gives it to administrators only.
 func newImports(deps server.Deps, sqliteFile string) *reportimports.Storage {

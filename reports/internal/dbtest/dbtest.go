@@ -70,6 +70,50 @@ func Direct(driver sqldb.Driver) sqldb.Secret {
 	return sqldb.Secret(mariadb.dsn(mariadb.folder))
 }
 
+// CPU is the CPU time that the server of a database has taken; SQLite has none.
+func CPU(driver sqldb.Driver) (time.Duration, error) {
+	switch driver {
+	case sqldb.PostgreSQL:
+		return postgres.cpu()
+	case sqldb.MySQL:
+		return mariadb.cpu()
+	case sqldb.SQLite:
+	}
+	return 0, nil
+}
+
+// cpu adds up the server's process, its children, and those that have ended.
+func (s *server) cpu() (time.Duration, error) {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return 0, nil
+	}
+	root := strconv.Itoa(s.cmd.Process.Pid)
+	children, err := os.ReadFile(filepath.Join("/proc", root, "task", root, "children"))
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, pid := range append(strings.Fields(string(children)), root) {
+		stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it has ended in the meantime
+		}
+		if err != nil {
+			return 0, err
+		}
+		// The name in brackets may hold spaces; behind it, fields 12 to 15 are the times, in hundredths of a second.
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		for _, field := range fields[11:15] {
+			ticks, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += time.Duration(ticks) * 10 * time.Millisecond
+		}
+	}
+	return sum, nil
+}
+
 var databases atomic.Int64
 
 // New returns an empty database of one kind.

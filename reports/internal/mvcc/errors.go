@@ -40,8 +40,9 @@ func (s *Store) classified(ctx context.Context, doing string, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause
 	}
-	s.observer.DatabaseError(doing)
-	switch s.db.Classify(err) {
+	class := s.db.Classify(err)
+	s.observer.DatabaseError(class)
+	switch class {
 	case sqldb.ClassAway:
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 	case sqldb.ClassBusy:

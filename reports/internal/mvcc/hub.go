@@ -11,6 +11,22 @@ import (
 // EventType is what a change did.
 type EventType int
 
+// String is the type in one word, for metrics.
+func (t EventType) String() string {
+	switch t {
+	case Added:
+		return "added"
+	case Modified:
+		return "modified"
+	case Deleted:
+		return "deleted"
+	case compaction:
+		return "compacted"
+	case tick:
+	}
+	return "tick"
+}
+
 // Types of changes, as the database keeps them.
 const (
 	Added      EventType = 1

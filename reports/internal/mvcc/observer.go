@@ -2,18 +2,22 @@
 
 package mvcc
 
-import "time"
+import (
+	"time"
+
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
+)
 
 // Observer counts what happens in a Store. Its methods are called often and must return at once.
 type Observer interface {
-	// Committed is called for each transaction of the writer.
-	Committed(changes int, took time.Duration)
+	// Committed is called for each transaction of the writer, with what it changed. The events are not the observer's.
+	Committed(events []Event, took time.Duration)
 	// Conflict is called for a change that was made from another revision than the present one.
 	Conflict()
 	// Rejected is called for a change that found the queue full.
 	Rejected()
-	// DatabaseError is called for each failure, with what was being done; the set of texts is small.
-	DatabaseError(doing string)
+	// DatabaseError is called for each failure.
+	DatabaseError(class sqldb.Class)
 	// Damaged is called for a payload that is not what was written.
 	Damaged()
 	// Expired is called for a watcher that fell behind the compaction.
@@ -24,7 +28,7 @@ type Observer interface {
 type nobody struct{}
 
 // Committed implements Observer.
-func (nobody) Committed(int, time.Duration) {}
+func (nobody) Committed([]Event, time.Duration) {}
 
 // Conflict implements Observer.
 func (nobody) Conflict() {}
@@ -33,7 +37,7 @@ func (nobody) Conflict() {}
 func (nobody) Rejected() {}
 
 // DatabaseError implements Observer.
-func (nobody) DatabaseError(string) {}
+func (nobody) DatabaseError(sqldb.Class) {}
 
 // Damaged implements Observer.
 func (nobody) Damaged() {}

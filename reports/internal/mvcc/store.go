@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -86,6 +87,7 @@ type Store struct {
 	failed chan error // of one error: why the process has to end
 	lastAt int64      // the writer's last time stamp
 
+	seenAt   atomic.Int64 // when the tail has last read the log to its end, in nanoseconds
 	choresMu sync.Mutex
 	chores   []func(context.Context)
 }
@@ -106,6 +108,7 @@ func Open(ctx context.Context, config sqldb.Config, options Options) (*Store, er
 		db: db, codec: packer, clock: options.Clock, observer: options.Observer, options: options,
 		queue: make(chan *write, options.Queue), stop: stop, ended: running.Done(), gone: make(chan struct{}), failed: make(chan error, 1),
 	}
+	s.seenAt.Store(s.clock.Now().UnixNano())
 	if err := s.begin(ctx); err != nil {
 		stop()
 		return nil, errors.Join(fmt.Errorf("begin with the database: %w", err), db.Close())
@@ -213,6 +216,26 @@ func (s *Store) Compacted() int64 { _, compacted := s.hub.state(); return compac
 // Query runs fn in a snapshot, for questions about what is kept beside the objects. The connection is held until fn returns.
 func (s *Store) Query(ctx context.Context, fn func(*sqldb.Tx) error) error {
 	return s.classified(ctx, "query", s.db.Read(ctx, fn))
+}
+
+// InWork is how much a Store has in work.
+type InWork struct {
+	// Queued is the number of changes that wait for the writer.
+	Queued int
+	// TailLag is how long ago this process has last seen all changes of other replicas; 0 where there are none.
+	TailLag time.Duration
+	// InUse and Idle are connections of readers.
+	InUse, Idle int
+}
+
+// InWork returns how much the Store has in work. It asks nobody, so it may be called at any time.
+func (s *Store) InWork() InWork {
+	stats := s.db.Stats()
+	work := InWork{Queued: len(s.queue), InUse: stats.InUse, Idle: stats.Idle}
+	if s.db.Shared() {
+		work.TailLag = s.clock.Since(time.Unix(0, s.seenAt.Load()))
+	}
+	return work
 }
 
 // AddChore has fn called after each compaction, by the replica that has made it.

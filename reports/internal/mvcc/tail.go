@@ -30,6 +30,7 @@ func (s *Store) tailLoop(ctx context.Context) {
 		switch {
 		case err == nil:
 			away = time.Time{}
+			s.seenAt.Store(s.clock.Now().UnixNano())
 		case errors.Is(err, ErrForeign):
 			s.fail(err)
 		case away.IsZero():

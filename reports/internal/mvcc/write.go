@@ -243,7 +243,7 @@ func (s *Store) transact(batch []*write) error {
 		}
 		return s.classified(context.WithoutCancel(ctx), "write", err)
 	}
-	s.observer.Committed(len(events), s.clock.Since(begun))
+	s.observer.Committed(events, s.clock.Since(begun))
 	if !s.hub.offer(events) {
 		s.hub.wake()
 	}

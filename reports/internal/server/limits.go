@@ -28,7 +28,8 @@ func refuse(w http.ResponseWriter, req *http.Request, serializer runtime.Negotia
 
 // bounds count what is in work.
 type bounds struct {
-	limits Limits
+	limits   Limits
+	observer Observer
 
 	mu      sync.Mutex
 	bytes   int64
@@ -36,7 +37,9 @@ type bounds struct {
 	byUser  map[string]int
 }
 
-func newBounds(limits Limits) *bounds { return &bounds{limits: limits, byUser: map[string]int{}} }
+func newBounds(limits Limits, observer Observer) *bounds {
+	return &bounds{limits: limits, observer: observer, byUser: map[string]int{}}
+}
 
 // withBodies refuses a request before its body is read where too many bytes are in work. A body of unknown length counts
 // as the largest that is allowed.
@@ -54,6 +57,7 @@ func (b *bounds) withBodies(handler http.Handler, serializer runtime.NegotiatedS
 			size = b.limits.RequestBytes
 		}
 		if !b.take(size) {
+			b.observer.Refused("bytes")
 			refuse(w, req, serializer, apierrors.NewTooManyRequests("the bodies of requests in work take too much memory", retryBusy))
 			return
 		}
@@ -91,6 +95,7 @@ func (b *bounds) withWatches(handler http.Handler, serializer runtime.Negotiated
 			name = user.GetName()
 		}
 		if !b.join(name) {
+			b.observer.Refused("watches")
 			refuse(w, req, serializer, apierrors.NewTooManyRequests("too many watches are open", retryBusy))
 			return
 		}

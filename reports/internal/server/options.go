@@ -35,11 +35,30 @@ type Options struct {
 	// GetSingularName and, to be found, Categories and ShortNames. New makes the Go type of apis/reports/v1alpha1, which is
 	// the internal version too. Nil: there are none.
 	Virtual func(deps Deps) (map[string]rest.Storage, error)
+	// Observer counts watches and what is refused; nil counts nothing.
+	Observer Observer
 	// Tasks run as long as the server.
 	Tasks []Task
 	// Ready is called with the URL once the server answers. Nil: nobody is told.
 	Ready func(url string)
 }
+
+// Observer counts. Its methods must return at once.
+type Observer interface {
+	// Watching returns what is told of each watch of a kind that begins (1) and ends (-1).
+	Watching(kind string) func(delta int)
+	// Refused is called for a request that is refused because of too many others: of their bytes, or watches.
+	Refused(reason string)
+}
+
+// nobody is an Observer that counts nothing.
+type nobody struct{}
+
+// Watching implements Observer.
+func (nobody) Watching(string) func(int) { return func(int) {} }
+
+// Refused implements Observer.
+func (nobody) Refused(string) {}
 
 // Groups are the groups that are served.
 type Groups struct {

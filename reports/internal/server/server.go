@@ -44,6 +44,9 @@ func build(options *Options) (*built, error) {
 		return nil, err
 	}
 	limits := options.Limits.withDefaults()
+	if options.Observer == nil {
+		options.Observer = nobody{}
+	}
 	health := newHealth(options.Store)
 	codecs := withoutProtobuf{CodecFactory: serializer.NewCodecFactory(scheme)}
 	config := genericapiserver.NewRecommendedConfig(codecs.CodecFactory)
@@ -99,7 +102,7 @@ func configure(config *genericapiserver.Config, scheme *runtime.Scheme, options 
 	config.MaxMutatingRequestsInFlight = limits.Writing
 	config.EnableProfiling = false
 	config.EnableIndex = true
-	bounds := newBounds(limits)
+	bounds := newBounds(limits, options.Observer)
 	config.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
 		handler = withHeadOnly(handler, config.Serializer)
 		handler = bounds.withWatches(handler, config.Serializer)
@@ -143,7 +146,7 @@ func newGroups(scheme *runtime.Scheme, codecs withoutProtobuf, options *Options,
 		backend, err := sqlstorage.New(sqlstorage.Config{
 			Store: options.Store, Kind: stored.Kind, Codec: stored.Codec, New: stored.New,
 			GroupResource: schema.GroupResource{Group: stored.Version.Group, Resource: stored.Resource},
-			Options:       sqlstorage.Options{MaxListBytes: limits.ListBytes},
+			Options:       sqlstorage.Options{MaxListBytes: limits.ListBytes, Watching: options.Observer.Watching(stored.Resource)},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("make the storage of %s: %w", stored.Resource, err)

@@ -56,6 +56,20 @@ const (
 	ClassFull               // the disk is full
 )
 
+// String is the class in one word, for metrics.
+func (c Class) String() string {
+	switch c {
+	case ClassAway:
+		return "away"
+	case ClassBusy:
+		return "busy"
+	case ClassFull:
+		return "full"
+	case ClassOther:
+	}
+	return "other"
+}
+
 // Classify tells what an error of a transaction means.
 func (db *DB) Classify(err error) Class {
 	switch {

@@ -50,6 +50,8 @@ type Options struct {
 	WaitFresh time.Duration
 	// Bookmarks is the time between bookmarks of a watch. Default 1 minute.
 	Bookmarks time.Duration
+	// Watching is told of each watch that begins (1) and ends (-1); nil tells nobody.
+	Watching func(delta int)
 	// MaxListBytes bounds a list without a limit, in bytes of JSON. Default 256 MiB.
 	MaxListBytes int64
 }
@@ -97,6 +99,9 @@ func New(config Config) (*Storage, error) {
 	}
 	if options.Bookmarks == 0 {
 		options.Bookmarks = time.Minute
+	}
+	if options.Watching == nil {
+		options.Watching = func(int) {}
 	}
 	if options.MaxListBytes == 0 {
 		options.MaxListBytes = 256 << 20

@@ -62,6 +62,7 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 	}
 	// The cursor is there before the watch is answered, so that the end of all watches finds this one too.
 	w.cursor = s.store.NewCursor(int64(from))
+	s.options.Watching(1)
 	ctx, w.cancel = context.WithCancel(ctx)
 	go w.run(ctx, initial)
 	utilflowcontrol.WatchInitialized(ctx)
@@ -96,6 +97,7 @@ func (w *watcher) run(ctx context.Context, initial bool) {
 	defer close(w.results)
 	defer w.cancel()
 	defer func() { w.cursor.Close() }()
+	defer w.s.options.Watching(-1)
 	err := w.send(ctx, initial)
 	if err == nil || ctx.Err() != nil || errors.Is(err, mvcc.ErrEnded) {
 		return

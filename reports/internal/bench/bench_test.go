@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/findings/query"
+	"github.com/scanyard/scanyard/reports/internal/answer"
+	"github.com/scanyard/scanyard/reports/internal/dbtest"
+	"github.com/scanyard/scanyard/reports/internal/mvcc"
+	"github.com/scanyard/scanyard/reports/internal/rows"
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
+)
+
+var (
+	reportCount = flag.Int("reports", 1_000, "reports that are written")
+	resultCount = flag.Int("results", 1_000, "results in each report")
+	databases   = flag.String("databases", "sqlite,postgresql", "databases to measure, of sqlite, postgresql, mysql")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dbtest.Main(m)
+}
+
+const (
+	namespaces = 50
+	policies   = 20_000
+	days       = 30
+	// goal is the CPU time that each question may take, in milliseconds. A run that misses it by more than a seventh fails.
+	goal      = 100
+	tolerance = 1.15
+)
+
+// questions are those of the contract, with the table that must answer. policy is one that some hundred results have.
+func questions(policy string) []question {
+	return []question{
+		{"high or critical, by namespace", "daily", reportsv1.FindingQuerySpec{Filter: "severity >= 'high'", GroupBy: []string{"namespace"}}},
+		{"cvss 8 or more, first 100 by score", "results", reportsv1.FindingQuerySpec{Filter: "cvss >= 8.0", Sort: []reportsv1.SortKey{{Field: "cvss", Order: "desc"}}}},
+		{"cvss 8 or more, by namespace", "results", reportsv1.FindingQuerySpec{Filter: "cvss >= 8.0", GroupBy: []string{"namespace"}}},
+		{"who has one CVE", "results", reportsv1.FindingQuerySpec{Filter: "policy == '" + policy + "'", Limit: 1000}},
+		{"trend of 30 days", "daily", reportsv1.FindingQuerySpec{Trend: &reportsv1.TrendQuery{Days: days}}},
+		{"top 20 policies", "counts", reportsv1.FindingQuerySpec{GroupBy: []string{"policy"}, Limit: 20}},
+		{"high or critical in a namespace, first 100", "results", reportsv1.FindingQuerySpec{Filter: "namespace == 'team-7' && severity >= 'high'"}},
+	}
+}
+
+type question struct {
+	name, plan string
+	spec       reportsv1.FindingQuerySpec
+}
+
+// yard is a filled database.
+type yard struct {
+	store    *mvcc.Store
+	answerer *answer.Answerer
+	clock    *testingclock.FakeClock
+	common   string // a policy that some hundred results have
+	writing  usage
+	bytes    int64
+}
+
+// usage is CPU time of this process and of the server of the database.
+type usage struct{ own, server time.Duration }
+
+func (u usage) sum() time.Duration { return u.own + u.server }
+
+func used(tb testing.TB, driver sqldb.Driver) usage {
+	tb.Helper()
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		tb.Fatal(err)
+	}
+	server, err := dbtest.CPU(driver)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return usage{time.Duration(self.Utime.Nano() + self.Stime.Nano()), server}
+}
+
+func since(tb testing.TB, driver sqldb.Driver, begun usage) usage {
+	tb.Helper()
+	now := used(tb, driver)
+	return usage{now.own - begun.own, now.server - begun.server}
+}
+
+// fill writes the reports, over some days, by four clients.
+func fill(tb testing.TB, config sqldb.Config, reports, results int) *yard {
+	tb.Helper()
+	begin := time.Date(2026, 10, 20, 0, 0, 0, 0, time.UTC)
+	y := &yard{clock: testingclock.NewFakeClock(begin)}
+	var err error
+	if y.store, err = mvcc.Open(tb.Context(), config, mvcc.Options{Clock: y.clock, CompactEvery: -1, Unindex: rows.Drop}); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := y.store.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	y.answerer = &answer.Answerer{Database: y.store, Driver: config.Driver, Kinds: []answer.Kind{{Number: 1, Name: "PolicyReport", Word: "reports"}}}
+	begun := used(tb, config.Driver)
+	for day := range days {
+		y.clock.SetTime(begin.Add(time.Duration(day) * 24 * time.Hour))
+		var clients sync.WaitGroup
+		for client := range 4 {
+			clients.Go(func() {
+				for i := day*reports/days + client; i < (day+1)*reports/days; i += 4 {
+					if err := y.write(tb.Context(), i, results); err != nil {
+						tb.Error(err)
+						return
+					}
+				}
+			})
+		}
+		clients.Wait()
+	}
+	y.writing = since(tb, config.Driver, begun)
+	y.settle(tb, config)
+	return y
+}
+
+// write writes one report: results of policies with a long tail, each of which has one severity and score.
+func (y *yard) write(ctx context.Context, i, results int) error {
+	random := rand.New(rand.NewPCG(uint64(i), 1))
+	tail := rand.NewZipf(random, 1.1, 20, policies-1)
+	namespace, name := fmt.Sprintf("team-%d", i%namespaces), fmt.Sprintf("report-%d", i)
+	set := &rows.Set{Namespace: namespace}
+	var payload bytes.Buffer
+	payload.WriteByte('[')
+	for n := range results {
+		policy := int(tail.Uint64())
+		row := rows.Row{
+			Source: []string{"trivy", "kyverno"}[policy%2], Policy: cve(policy), Rule: fmt.Sprintf("package-%d", policy%3000), Category: fmt.Sprintf("category-%d", policy%20),
+			Severity: rows.Severity(1 + policy*7%5), Result: rows.Result(1 + random.IntN(10)/7), ResourceKind: "Pod", ResourceNamespace: namespace,
+			ResourceName: fmt.Sprintf("pod-%d-%d", i, n/20),
+		}
+		if policy%3 > 0 {
+			score := float64(policy*13%101) / 10
+			row.Score = &score
+		}
+		set.Rows = append(set.Rows, row)
+		if n > 0 {
+			payload.WriteByte(',')
+		}
+		fmt.Fprintf(&payload, `{"category":%q,"message":"%s in %s of %s: update to %d.%d.%d","policy":%q,"properties":{"cvss":"%d"},"result":"fail","rule":%q}`,
+			row.Category, row.Policy, row.Rule, row.ResourceName, policy%9, policy%17, n%31, row.Policy, policy*13%101/10, row.Rule)
+	}
+	payload.WriteByte(']')
+	state := &mvcc.State{
+		Head: []byte(`{"metadata":{"name":"` + name + `"}}`), Payload: payload.Bytes(), Size: int64(payload.Len()), Kind: 1, Namespace: namespace, Name: name, Index: set.Indexer(),
+	}
+	for {
+		_, err := y.store.Write(ctx, mvcc.Change{Key: "/reports/" + namespace + "/" + name, To: state})
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func cve(policy int) string { return fmt.Sprintf("CVE-2024-%05d", policy) }
+
+// settle does what databases do by themselves after a while, and looks for a policy that some hundred results have.
+func (y *yard) settle(tb testing.TB, config sqldb.Config) {
+	tb.Helper()
+	if config.Driver == sqldb.PostgreSQL {
+		db, err := sql.Open("pgx", string(config.DSN)+" search_path="+config.Schema)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.ExecContext(tb.Context(), `VACUUM ANALYZE`); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	err := y.store.Query(tb.Context(), func(tx *sqldb.Tx) error {
+		return tx.QueryRow(tb.Context(), `SELECT n.s FROM counts c JOIN names n ON n.id = c.policy WHERE c.ns = 0 AND c.n <= 500 ORDER BY c.n DESC, n.s LIMIT 1`).Scan(&y.common)
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if config.Driver == sqldb.SQLite {
+		for _, suffix := range []string{"", "-wal"} {
+			if info, err := os.Stat(string(config.DSN) + suffix); err == nil {
+				y.bytes += info.Size()
+			}
+		}
+	}
+}
+
+func (y *yard) ask(tb testing.TB, q *question) *reportsv1.FindingQueryStatus {
+	tb.Helper()
+	status, err := y.answerer.Answer(tb.Context(), &answer.Input{
+		Spec: reportsv1.ClusterFindingQuerySpec{FindingQuerySpec: q.spec}, Scope: answer.Scope{Cluster: true}, Now: y.clock.Now(),
+	})
+	if err != nil {
+		tb.Fatalf("%s: %v", q.name, err)
+	}
+	if status.Plan != q.plan {
+		tb.Errorf("%s: answered by %s, must be %s", q.name, status.Plan, q.plan)
+	}
+	return status
+}
+
+// BenchmarkQuestions prints the CPU time of each question, and first what it took to write what is asked.
+func BenchmarkQuestions(b *testing.B) {
+	for driver := range strings.SplitSeq(*databases, ",") {
+		driver := sqldb.Driver(driver)
+		b.Run(string(driver), func(b *testing.B) {
+			if !slices.Contains(dbtest.Drivers, driver) {
+				b.Fatalf("%s: must be of %v", driver, dbtest.Drivers)
+			}
+			y := fill(b, dbtest.New(b, driver), *reportCount, *resultCount)
+			perResult := float64(*reportCount**resultCount) / 1000
+			b.Run("write, for each 1,000 results", func(b *testing.B) {
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(float64(y.writing.own.Microseconds())/1000/perResult, "own-CPU-ms")
+				b.ReportMetric(float64(y.writing.server.Microseconds())/1000/perResult, "database-CPU-ms")
+				b.ReportMetric(float64(y.writing.sum().Milliseconds())/1000, "CPU-s-in-all")
+				b.ReportMetric(float64(peak(b))/1024, "peak-MiB")
+				b.ReportMetric(float64(y.bytes)/(1<<20), "file-MiB")
+			})
+			for _, q := range questions(y.common) {
+				b.Run(q.name, func(b *testing.B) {
+					y.ask(b, &q) // warm
+					begun := used(b, driver)
+					for b.Loop() {
+						y.ask(b, &q)
+					}
+					each := since(b, driver, begun).sum() / time.Duration(b.N)
+					b.ReportMetric(float64(each.Microseconds())/1000, "CPU-ms")
+					if each > time.Duration(goal*tolerance)*time.Millisecond {
+						b.Errorf("%s took %s of CPU time, goal %d ms", q.name, each, goal)
+					}
+				})
+			}
+		})
+	}
+}
+
+// peak is the most memory that this process has had, in KiB.
+func peak(tb testing.TB) int {
+	tb.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.Atoi(strings.Fields(value)[0])
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return kib
+		}
+	}
+	tb.Fatal("/proc/self/status has no VmHWM")
+	return 0
+}
+
+// The benchmark asks what it says, and gets what was written: checked on few results, without a clock.
+func TestQuestions(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		y := fill(t, config, 30, 20)
+		asked := questions(y.common)
+		for i := range asked {
+			status := y.ask(t, &asked[i])
+			if len(status.Rows)+len(status.Groups) == 0 {
+				t.Errorf("%s: nothing is found", asked[i].name)
+			}
+			for _, row := range status.Rows {
+				if row.Severity == "" || query.Rank(row.Severity) == 0 {
+					t.Errorf("%s: %+v", asked[i].name, row)
+				}
+			}
+		}
+	})
+}
