@@ -91,12 +91,8 @@ func (s *Storage) newListing(ctx context.Context, key string, opts storage.ListO
 		return nil, err
 	}
 	l := &listing{s: s, key: key, opts: opts, items: items, newItem: newItemFunc(listObj, items), paging: opts.Predicate.Limit > 0}
-	l.next = mvcc.Range{Start: key, At: at, Limit: chunk, HeadOnly: headOnly(ctx), Narrow: s.narrow(&opts.Predicate)}
-	if opts.Recursive {
-		_, l.next.End = bounds(key)
-	} else {
-		l.next.End = behind(key)
-	}
+	l.next = mvcc.Range{At: at, Limit: chunk, HeadOnly: headOnly(ctx), Narrow: s.narrow(&opts.Predicate)}
+	l.next.Start, l.next.End = s.bounds(key, opts.Recursive)
 	if from != "" {
 		// A token names a key to begin with or, with a zero byte, to begin behind. It cannot lead out of the caller's range.
 		l.next.Start, l.next.After = strings.CutSuffix(from, "\x00")

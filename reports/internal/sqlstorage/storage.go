@@ -162,6 +162,18 @@ func bounds(prefix string) (start, end string) {
 	return prefix, prefix[:len(prefix)-1] + string(rune('/'+1))
 }
 
+// bounds are the keys that a request is about: those with a prefix, or one. Of a key that cannot be in the database it is
+// none; which key that is, databases are not asked, because they refuse some texts.
+func (s *Storage) bounds(key string, recursive bool) (start, end string) {
+	switch {
+	case !storable(key):
+		return s.prefix, s.prefix
+	case recursive:
+		return bounds(key)
+	}
+	return key, behind(key)
+}
+
 // behind is the first text behind a key. No key holds a lower byte than its last: not even a space, with which MariaDB
 // and MySQL fill the shorter of two texts to compare them.
 func behind(key string) string { return key + "!" }

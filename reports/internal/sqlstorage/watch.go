@@ -178,10 +178,8 @@ func (w *watcher) untilBookmark(ctx context.Context) time.Duration {
 // sendStates sends the present states as ADDED, in pages, each of which is freed before the next is read. It returns the
 // revision as of which they are.
 func (w *watcher) sendStates(ctx context.Context) (int64, error) {
-	next := mvcc.Range{Start: w.key, End: behind(w.key), Limit: chunk, HeadOnly: w.headOnly, Narrow: w.s.narrow(&w.predicate)}
-	if w.recursive {
-		_, next.End = bounds(w.key)
-	}
+	next := mvcc.Range{Limit: chunk, HeadOnly: w.headOnly, Narrow: w.s.narrow(&w.predicate)}
+	next.Start, next.End = w.s.bounds(w.key, w.recursive)
 	for {
 		page, err := w.s.store.Range(ctx, next)
 		if err != nil {
