@@ -81,7 +81,7 @@ func (PolicyReport) OpenAPIModelName() string { return prextModel + "PolicyRepor
 type PolicyReportList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"` //nolint:modernize // the encoder that streams lists knows this tag only
-	Items           []PolicyReport `json:"items"`
+	Items           []PolicyReport              `json:"items"`
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -107,7 +107,7 @@ func (ClusterPolicyReport) OpenAPIModelName() string { return prextModel + "Clus
 type ClusterPolicyReportList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"` //nolint:modernize // the encoder that streams lists knows this tag only
-	Items           []ClusterPolicyReport `json:"items"`
+	Items           []ClusterPolicyReport       `json:"items"`
 }
 
 // DeepCopyObject implements runtime.Object.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,9 @@ import (
 
 // deleteWorkers is how many objects of a collection are deleted at a time.
 const deleteWorkers = 4
+
+// badApply is how the library begins what it says of an applied object that does not fit the schema.
+const badApply = "failed to create typed patch object"
 
 // store serves one resource.
 type store struct {
@@ -102,10 +106,43 @@ func (s *store) AcceptsGroupVersion(gv schema.GroupVersion) bool {
 
 // Create implements rest.StandardStorage.
 func (s *store) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	if mistaken, ok := obj.(*kinds.Mistaken); ok {
+		return nil, s.invalid(mistaken)
+	}
 	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetResourceVersion() != "" {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
 	return s.Store.Create(ctx, obj, validate, options)
+}
+
+func (s *store) invalid(mistaken *kinds.Mistaken) error {
+	kind := s.resource.GroupVersion.WithKind(s.resource.Kind).GroupKind()
+	return apierrors.NewInvalid(kind, mistaken.Name, mistaken.Mistakes)
+}
+
+// Update implements rest.Updater.
+func (s *store) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, forceCreate bool, options *metav1.UpdateOptions,
+) (runtime.Object, bool, error) {
+	return s.Store.Update(ctx, name, checkedInfo{UpdatedObjectInfo: info, store: s}, create, update, forceCreate, options)
+}
+
+// checkedInfo refuses an update whose body, or whose patch, has values of wrong types.
+type checkedInfo struct {
+	rest.UpdatedObjectInfo
+	store *store
+}
+
+// UpdatedObject implements rest.UpdatedObjectInfo.
+func (i checkedInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	obj, err := i.UpdatedObjectInfo.UpdatedObject(ctx, old)
+	if err != nil && strings.HasPrefix(err.Error(), badApply) {
+		return nil, apierrors.NewBadRequest(err.Error()) // the library has no code for it
+	}
+	if mistaken, ok := obj.(*kinds.Mistaken); ok {
+		return nil, i.store.invalid(mistaken)
+	}
+	return obj, err
 }
 
 // List implements rest.Lister. Lists of kinds with a document do not hold the document.
@@ -147,7 +184,7 @@ func (s *store) Watch(ctx context.Context, options *metainternalversion.ListOpti
 
 // statusStore serves the status of a resource.
 type statusStore struct {
-	registry *genericregistry.Store
+	registry *store
 }
 
 var (
@@ -160,7 +197,7 @@ func newStatusStore(s *store) *statusStore {
 	registry := *s.Store
 	update := statusStrategy{strategy: s.UpdateStrategy.(strategy)}
 	registry.UpdateStrategy, registry.ResetFieldsStrategy = update, update
-	return &statusStore{registry: &registry}
+	return &statusStore{registry: &store{Store: &registry, resource: s.resource}}
 }
 
 // New implements rest.Storage.

@@ -93,6 +93,11 @@ func (w withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
 	})
 }
 
+// DecoderToVersion implements runtime.NegotiatedSerializer.
+func (w withoutProtobuf) DecoderToVersion(decoder runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return kinds.ToleratesMistakes(w.CodecFactory.DecoderToVersion(decoder, gv))
+}
+
 func configure(config *genericapiserver.Config, scheme *runtime.Scheme, options *Options, limits Limits, health *health) {
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	config.ExternalAddress = options.Listener.Addr().String()

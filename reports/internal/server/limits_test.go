@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scanyard/scanyard/reports/internal/dbtest"
+	"github.com/scanyard/scanyard/reports/internal/server"
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
+)
+
+func TestBodiesAreBounded(t *testing.T) {
+	d := serve(t, dbtest.New(t, sqldb.SQLite), func(o *server.Options) { o.Limits = server.Limits{RequestBytes: 1 << 20, InflightBytes: 1 << 20} })
+	collection := path(policyReports, "team-a")
+	large := strings.Repeat(" ", 1<<20) + "{}"
+	tooLarge := d.ask(t, request{method: http.MethodPost, path: collection, body: large}).is(http.StatusRequestEntityTooLarge)
+	if tooLarge.at("reason") != "RequestEntityTooLarge" || !strings.Contains(tooLarge.at("message"), "1048576") {
+		t.Errorf("too large: %s", tooLarge.body)
+	}
+	// Of unknown length: the bytes are counted while they are read.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.url+collection, io.MultiReader(strings.NewReader(large)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+adminToken)
+	req.Header.Set("Content-Type", "application/json")
+	response, err := d.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("of unknown length: %d", response.StatusCode)
+	}
+	// While one body is on its way, another one finds no room.
+	body, writer := io.Pipe()
+	slow, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.url+collection, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow.Header = req.Header
+	answered := make(chan int, 1)
+	go func() {
+		response, err := d.client.Do(slow)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		response.Body.Close()
+		answered <- response.StatusCode
+	}()
+	if _, err := io.WriteString(writer, " "); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(patience)
+	for {
+		got := d.ask(t, request{method: http.MethodPost, path: collection + "?dryRun=All", body: report("b")})
+		if got.code == http.StatusTooManyRequests {
+			if got.header.Get("Retry-After") != "1" {
+				t.Errorf("Retry-After: %q", got.header.Get("Retry-After"))
+			}
+			break
+		}
+		got.is(http.StatusCreated) // the slow one has not begun
+		select {
+		case <-deadline:
+			t.Fatal("never refused")
+		default:
+		}
+	}
+	if _, err := io.WriteString(writer, `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"slow"}}`); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	if code := <-answered; code != http.StatusCreated {
+		t.Errorf("the slow one: %d", code)
+	}
+	d.create(t, policyReports, "team-a", report("after"))
+}
+
+func TestLongListsAreRefused(t *testing.T) {
+	d := serve(t, dbtest.New(t, sqldb.SQLite), func(o *server.Options) { o.Limits = server.Limits{ListBytes: 1 << 10} })
+	for i := range 501 {
+		d.create(t, policyReports, "team-a", object{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": object{"name": "r" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/26)}})
+	}
+	refused := d.ask(t, request{path: path(policyReports, "team-a")}).is(http.StatusRequestEntityTooLarge)
+	if !strings.Contains(refused.at("message"), "use limit and continue") {
+		t.Errorf("message: %s", refused.body)
+	}
+	d.ask(t, request{path: path(policyReports, "team-a") + "?limit=500"}).is(http.StatusOK)
+	d.ask(t, request{path: path(policyReports, "team-a"), header: accept(metadataOf)}).is(http.StatusOK)
+}
