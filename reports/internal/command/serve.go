@@ -35,6 +35,7 @@ const (
 	maxRequestBytes = 64 << 20
 	// closeWithin is how long the database may take to be closed.
 	closeWithin = 5 * time.Second
+	prextFlag   = "serve-prext"
 )
 
 // serveFlags say what is served, to whom, and where.
@@ -59,7 +60,12 @@ func newServe(out io.Writer, getenv func(string) string) *cobra.Command {
 	f := &serveFlags{cluster: access.NewCluster()}
 	command := &cobra.Command{
 		Use: "serve", Short: "Serve; what is done without a command", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, getenv) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.standalone && !cmd.Flags().Changed(prextFlag) {
+				f.groups.Prext = true // who tries the door wants to see all that there is
+			}
+			return f.run(cmd.Context(), out, getenv)
+		},
 	}
 	f.bindFlags(command.Flags())
 	return command
@@ -78,7 +84,7 @@ func (f *serveFlags) bindFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.groups.WGPolicy, "serve-wgpolicy", true, "serve wgpolicyk8s.io")
 	flags.BoolVar(&f.groups.OpenReports, "serve-openreports", true, "serve openreports.io")
 	flags.BoolVar(&f.groups.Scanyard, "serve-scanyard", true, "serve reports.scanyard.io")
-	flags.BoolVar(&f.groups.Prext, "serve-prext", false, "serve prext.demo")
+	flags.BoolVar(&f.groups.Prext, prextFlag, false, "serve prext.demo; on by default with --standalone")
 	flags.Int64Var(&f.limits.RequestBytes, "max-request-bytes", 3<<20, "bytes of one request's body, 1 MiB to 64 MiB")
 	flags.Int64Var(&f.limits.InflightBytes, "max-inflight-bytes", 64<<20, "bytes of the bodies of all requests in work")
 	flags.Int64Var(&f.limits.ListBytes, "max-list-bytes", 256<<20, "bytes of a list without a limit")
@@ -128,7 +134,7 @@ func (f *serveFlags) validateDoor() error {
 	if err != nil {
 		return fmt.Errorf("--bind: %w", err)
 	}
-	if address := net.ParseIP(host); address == nil || !address.IsLoopback() {
+	if address := net.ParseIP(host); host != "localhost" && (address == nil || !address.IsLoopback()) {
 		return fmt.Errorf("--bind must be a loopback address with --standalone, is %q", f.bind)
 	}
 	return nil
@@ -197,7 +203,10 @@ func (f *serveFlags) access() func(*genericapiserver.RecommendedConfig) ([]serve
 
 // announce tells in one line where the server is, and whom its clients have to trust.
 func announce(out io.Writer, url, ca string) {
-	line, err := json.Marshal(map[string]string{"url": url, "ca": ca})
+	line, err := json.Marshal(struct {
+		URL string `json:"url"`
+		CA  string `json:"ca"`
+	}{url, ca})
 	if err == nil {
 		_, _ = fmt.Fprintf(out, "%s\n", line) // nobody may listen
 	}
