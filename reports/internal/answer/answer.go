@@ -140,6 +140,7 @@ type run struct {
 	dialect  dialect
 	kinds    []Kind
 	searched int64
+	details  func(ctx context.Context, tx *sqldb.Tx, rows []Place) ([]Detail, error)
 	plan     Plan
 	within   bound
 	where    sqlText
@@ -163,11 +164,25 @@ type Kind struct {
 	Word   string // of spec.kinds
 }
 
+// Place is a result: the number of its object in the database, and its place in the object.
+type Place struct {
+	Object int64
+	Index  int
+}
+
+// Detail is what a row has from its object.
+type Detail struct {
+	Message, Target, Image string
+	Layer                  *reportsv1.FindingLayer
+}
+
 // Answerer answers questions.
 type Answerer struct {
 	Database Database
 	Driver   sqldb.Driver
 	Kinds    []Kind
+	// Details fills in what the tables do not have of rows: messages, targets. Nil leaves these empty.
+	Details func(ctx context.Context, tx *sqldb.Tx, rows []Place) ([]Detail, error)
 	// Timeout bounds one answer. Default 10 seconds.
 	Timeout time.Duration
 	// MaxSearched is how many results are searched for a text within another one when no other term narrows them. Default
@@ -185,7 +200,7 @@ func (a *Answerer) Answer(ctx context.Context, input *Input) (*reportsv1.Finding
 	timeout := cmp.Or(a.Timeout, defaultTimeout)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r := &run{question: question, dialect: dialect{a.Driver}, kinds: a.Kinds, searched: cmp.Or(a.MaxSearched, defaultMaxSearched), plan: planOf(question), page: page}
+	r := &run{question: question, dialect: dialect{a.Driver}, kinds: a.Kinds, searched: cmp.Or(a.MaxSearched, defaultMaxSearched), details: a.Details, plan: planOf(question), page: page}
 	var invalid *InvalidError
 	err = a.Database.Query(bounded, func(tx *sqldb.Tx) error {
 		r.tx = tx

@@ -91,16 +91,7 @@ func (r *run) groupsStatement(keys []key) sqlText {
 		columns = append(columns, k.expression)
 	}
 	return concat(piece("SELECT "+strings.Join(columns, ", ")+" FROM ("), r.countedStatement(), piece(") t"+joins.String()+" WHERE t.n > 0 AND "),
-		r.large(keys, joins.Len() > 0), behind(keys, r.after), piece(orderBy(keys)+" LIMIT ?", r.question.Limit+1))
-}
-
-// large leaves out groups that are too small for the first page, so that the others only have to be looked up in the
-// dictionary and sorted: to count twice takes less than to name all policies.
-func (r *run) large(keys []key, named bool) sqlText {
-	if !named || len(r.after) > 0 || keys[0].expression != "t.n" || !keys[0].descending {
-		return piece("")
-	}
-	return concat(piece("t.n >= COALESCE((SELECT f.n FROM ("), r.countedStatement(), piece(") f ORDER BY f.n DESC LIMIT 1 OFFSET ?), 0) AND ", r.question.Limit))
+		behind(keys, r.after), piece(orderBy(keys)+" LIMIT ?", r.question.Limit+1))
 }
 
 // groups answers with groups.

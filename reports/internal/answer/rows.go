@@ -86,6 +86,26 @@ func (r *run) rows(ctx context.Context) error {
 	for _, row := range found {
 		r.status.Rows = append(r.status.Rows, r.rowOf(&row, texts, reports[row.object]))
 	}
+	return r.detail(ctx, found)
+}
+
+// detail fills in what only the objects know.
+func (r *run) detail(ctx context.Context, found []resultRow) error {
+	if r.details == nil || len(found) == 0 {
+		return nil
+	}
+	places := make([]Place, 0, len(found))
+	for i := range found {
+		places = append(places, Place{Object: found[i].object, Index: int(found[i].index)})
+	}
+	details, err := r.details(ctx, r.tx, places)
+	if err != nil {
+		return fmt.Errorf("read what only the objects know: %w", err)
+	}
+	for i := range details {
+		row := &r.status.Rows[i]
+		row.Message, row.Target, row.Image, row.Layer = details[i].Message, details[i].Target, details[i].Image, details[i].Layer
+	}
 	return nil
 }
 

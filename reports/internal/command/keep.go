@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/scanyard/scanyard/reports/internal/answer"
+	"github.com/scanyard/scanyard/reports/internal/details"
 	"github.com/scanyard/scanyard/reports/internal/findingqueries"
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/metrics"
@@ -87,7 +88,7 @@ func (k *keepFlags) virtual(database sqldb.Config, sqliteFile string, watched *m
 		upkeep.New(config)
 		watched.Watch(deps.Store, names, clock.RealClock{})
 		questions, clusterQuestions := findingqueries.New(findingqueries.Config{
-			Answerer: &answer.Answerer{Database: deps.Store, Driver: database.Driver, Kinds: []answer.Kind{
+			Answerer: &answer.Answerer{Database: deps.Store, Driver: database.Driver, Details: details.Read(deps.Store), Kinds: []answer.Kind{
 				{Number: kinds.ReportNumber, Name: "PolicyReport", Word: "reports"},
 				{Number: kinds.ClusterReportNumber, Name: "ClusterPolicyReport", Word: "reports"},
 				{Number: kinds.VulnerabilityReportNumber, Name: "VulnerabilityReport", Word: "vulnerabilityreports"},

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
@@ -278,6 +280,42 @@ func TestWhatIsNotStored(t *testing.T) {
 		if !strings.Contains(counted, line+"\n") {
 			t.Errorf("/metrics lacks %s", line)
 		}
+	}
+}
+
+// Rows show what only the reports hold, however these are stored.
+func TestDetailsOfRows(t *testing.T) {
+	t.Parallel()
+	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
+	server.create("team-a", "small")
+	long := strings.Repeat("long ", 2000)
+	for path, body := range map[string]string{
+		fmt.Sprintf(reportsPath, "team-a"): fmt.Sprintf(`{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"large"},"results":[
+			{"policy":"CVE-2","severity":"low","message":%q},{"policy":"CVE-1","severity":"low","message":"second of the large one"}]}`, long),
+		"/apis/reports.scanyard.io/v1alpha1/namespaces/team-a/vulnerabilityreports": fmt.Sprintf(`{"apiVersion":"reports.scanyard.io/v1alpha1","kind":"VulnerabilityReport",
+			"metadata":{"name":"image"},"spec":{"image":"web","digest":"sha256:00","findings":[{"vulnerabilityID":"CVE-3","package":{"name":"a"},"description":%q},
+			{"vulnerabilityID":"CVE-1","severity":"MEDIUM","package":{"name":"b"},"title":"an overflow","target":"usr/lib/b","layer":{"digest":"sha256:11"}}]}}`, long),
+	} {
+		if code, answer := server.do("admin-token", http.MethodPost, path, body); code != http.StatusCreated {
+			t.Fatal(code, answer)
+		}
+	}
+	code, text := server.do("admin-token", http.MethodPost, fmt.Sprintf(queriesPath, "team-a"),
+		`{"apiVersion":"reports.scanyard.io/v1alpha1","kind":"FindingQuery","metadata":{},"spec":{"filter":"policy == 'CVE-1'"}}`)
+	var query reportsv1.FindingQuery
+	if err := json.Unmarshal([]byte(text), &query); err != nil || code != http.StatusCreated {
+		t.Fatal(code, text, err)
+	}
+	var told []string
+	for _, row := range query.Status.Rows {
+		layer := ""
+		if row.Layer != nil {
+			layer = row.Layer.Digest
+		}
+		told = append(told, strings.Join([]string{row.Report, row.Message, row.Target, row.Image, layer}, "|"))
+	}
+	if diff := cmp.Diff([]string{"small|update it|||", "image|an overflow|usr/lib/b|web|sha256:11", "large|second of the large one|||"}, told); diff != "" {
+		t.Error(diff)
 	}
 }
 

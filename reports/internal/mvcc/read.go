@@ -85,6 +85,40 @@ func (s *Store) Load(ctx context.Context, value *Value) error {
 	return nil
 }
 
+// Object is a present state by its number in the database.
+type Object struct {
+	ID, Kind int64
+	Value
+}
+
+// Objects reads the states of objects by their numbers, within a snapshot of Query. Those that are not there are left out.
+func (s *Store) Objects(ctx context.Context, tx *sqldb.Tx, ids ...int64) (found []Object, err error) {
+	args := make([]any, 0, len(ids))
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	marks := strings.TrimSuffix(strings.Repeat("?, ", len(ids)), ", ")
+	rows, err := tx.Query(ctx, `SELECT o.id, o.kind, o.rv, o.head, o.payload, b.codec, b.data FROM objects o LEFT JOIN blobs b ON b.sha = o.payload WHERE o.id IN (`+marks+`)`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // errors of reading are those of Err
+	for rows.Next() {
+		var object Object
+		var row storedRow
+		if err := rows.Scan(&object.ID, &object.Kind, &row.revision, &row.head, &row.sha, &row.codec, &row.data); err != nil {
+			return nil, err
+		}
+		value, err := s.value(&row, false)
+		if err != nil {
+			return nil, err
+		}
+		object.Value = *value
+		found = append(found, object)
+	}
+	return found, rows.Err()
+}
+
 // Range says which states are read.
 type Range struct {
 	// Start is the first key, End the one behind the last.

@@ -35,6 +35,9 @@ type columnTypes struct {
 
 	ascii   string // for texts of a known length: VARCHAR(n) and what follows it
 	partial bool   // indexes with a condition
+
+	// Clustered ends a table whose rows lie in the order of its key, where the dialect would keep key and rows apart.
+	Clustered string
 }
 
 // ASCII is the type of a text of at most n characters.

@@ -141,7 +141,7 @@ func (sqliteDialect) migrationLock(ctx context.Context, db *sql.DB, _ time.Durat
 func (sqliteDialect) alreadyThere(error) bool { return false }
 
 func (sqliteDialect) columns() columnTypes {
-	return columnTypes{Key: "TEXT", Bytes: "BLOB", Int: "INTEGER", Small: "INTEGER", Long: "TEXT", Real: "REAL", partial: true}
+	return columnTypes{Key: "TEXT", Bytes: "BLOB", Int: "INTEGER", Small: "INTEGER", Long: "TEXT", Real: "REAL", partial: true, Clustered: " WITHOUT ROWID"}
 }
 
 func (sqliteDialect) classify(err error) Class {

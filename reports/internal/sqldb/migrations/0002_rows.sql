@@ -41,7 +41,7 @@ CREATE TABLE counts (
   suppressed {{.Small}} NOT NULL,
   n {{.Int}} NOT NULL,
   PRIMARY KEY (ns, policy, result, suppressed)
-);
+){{.Clustered}};
 
 -- n is the number of open results at the end of a day, counted in days since 1970. A day without a write has no rows: its
 -- numbers are those of the day before. added and fixed are what came and went on that day.
@@ -56,7 +56,7 @@ CREATE TABLE daily (
   added {{.Int}} NOT NULL,
   fixed {{.Int}} NOT NULL,
   PRIMARY KEY (day, ns, source, severity, result, suppressed)
-);
+){{.Clustered}};
 
 -- Survives the replacement of reports, so that "new since" has an answer.
 CREATE TABLE first_seen (
@@ -65,7 +65,7 @@ CREATE TABLE first_seen (
   at {{.Int}} NOT NULL,
   last {{.Int}} NOT NULL,
   PRIMARY KEY (ns, fingerprint)
-);
+){{.Clustered}};
 CREATE INDEX first_seen_last ON first_seen (last);
 
 -- The life of a finding at a target: seen from first_at to last_at, gone since fixed_at, come back reopened times. run is
@@ -83,7 +83,7 @@ CREATE TABLE history (
   reopened {{.Int}} NOT NULL,
   run {{.ASCII 64}} NOT NULL,
   PRIMARY KEY (ns, target, fingerprint)
-);
+){{.Clustered}};
 CREATE INDEX history_fixed ON history (fixed_at, ns);
 
 -- Which parts of a run have been seen. A run whose parts are all there says what it does not hold, too.
@@ -94,4 +94,4 @@ CREATE TABLE run_parts (
   part {{.Int}} NOT NULL,
   at {{.Int}} NOT NULL,
   PRIMARY KEY (ns, target, run, part)
-);
+){{.Clustered}};
