@@ -183,6 +183,7 @@ func hostileCalls(t *testing.T) map[string][]string {
 		"reports delete":  {"reports delete polr " + hostile},
 		"reports query":   {"reports query " + hostile, "reports query --since " + hostile},
 		"reports lint":    {"reports lint", "reports lint " + hostile},
+		"reports migrate": {"reports migrate --dry-run", "reports migrate --groups " + hostile},
 		"version":         {"version"},
 		"options":         {"options"},
 		"help":            {"help", "help " + hostile},

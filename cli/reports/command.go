@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/scanyard/scanyard/cli/reports/migrate"
 	"github.com/scanyard/scanyard/cli/session"
 )
 
@@ -35,9 +36,15 @@ Kinds: ` + strings.Join(words(), ", ") + `, or their long names.`,
   # Write what is in a file
   {{reports}} apply -f report.yaml`),
 	}
-	cmd.AddCommand(newGetCommand(s), newCreateCommand(s), newApplyCommand(s), newPatchCommand(s), newDeleteCommand(s), newQueryCommand(s), newLintCommand(s))
+	cmd.AddCommand(newGetCommand(s), newCreateCommand(s), newApplyCommand(s), newPatchCommand(s), newDeleteCommand(s), newQueryCommand(s), newLintCommand(s), migrate.NewCommand(s, examples(s, migrateExamples)))
 	return cmd
 }
+
+const migrateExamples = `  # What would be moved
+  {{reports}} migrate --dry-run
+
+  # Move everything, and delete the CRDs
+  {{reports}} migrate`
 
 // examples has {{reports}} replaced by what the user types before a command.
 func examples(s *session.Session, lines string) string {
