@@ -193,6 +193,12 @@ func TestBackupWhileServing(t *testing.T) {
 	if out, exit := run(t, "fsck", "--repair", "--sqlite", database); exit != sqldb.ExitInUse {
 		t.Errorf("repair under a server: exit %d: %s", exit, out)
 	}
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if code, text := server.do("admin-token", http.MethodGet, fmt.Sprintf(reportsPath, "team-a"), ""); code != http.StatusOK || json.Unmarshal([]byte(text), &list) != nil {
+		t.Fatal(code, text)
+	}
 	server.stop()
 	out, exit = run(t, "restore", backup, "--sqlite", database)
 	if exit != 0 || !strings.Contains(out, "kept as "+database+".before-restore") {
@@ -204,6 +210,12 @@ func TestBackupWhileServing(t *testing.T) {
 	server = start(t, "--sqlite", database)
 	if !server.exists("team-a", "before") || server.exists("team-a", "after") {
 		t.Error("the server does not serve what the backup held")
+	}
+	// Who has watched up to the lost time is told to list again, and of nothing else: the watch ends by itself.
+	watch := fmt.Sprintf(reportsPath, "team-a") + "?watch=true&resourceVersion=" + list.Metadata.ResourceVersion
+	if code, text := server.do("admin-token", http.MethodGet, watch, ""); code != http.StatusOK || strings.Count(text, `"type":`) != 1 ||
+		!strings.Contains(text, `"type":"ERROR"`) || !strings.Contains(text, `"code":410`) {
+		t.Errorf("a watch from before: %d, %s", code, text)
 	}
 }
 
@@ -280,6 +292,39 @@ func TestWhatIsNotStored(t *testing.T) {
 		if !strings.Contains(counted, line+"\n") {
 			t.Errorf("/metrics lacks %s", line)
 		}
+	}
+}
+
+// What a filter says is a text, or a mistake with its position; never SQL.
+func TestHostileFilters(t *testing.T) {
+	t.Parallel()
+	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
+	server.create("team-a", "report")
+	ask := func(filter string) (int, string) {
+		spec, err := json.Marshal(map[string]string{"filter": filter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return server.do("admin-token", http.MethodPost, allPath, `{"apiVersion":"reports.scanyard.io/v1alpha1","kind":"ClusterFindingQuery","metadata":{},"spec":`+string(spec)+`}`)
+	}
+	for _, text := range []string{"%", "_", "CVE_1", "CVE%", "'' OR 1=1 --", "; DROP TABLE results", "\"", "\\\\", "日本"} {
+		for _, form := range []string{"policy == \"%s\"", "policy.startsWith(\"%s\")", "policy.contains(\"%s\") && cvss > 0", "report == \"%s\""} {
+			filter := fmt.Sprintf(form, strings.ReplaceAll(text, "\"", "\\\""))
+			if code, answer := ask(filter); code != http.StatusCreated || !strings.Contains(answer, `"total":0`) {
+				t.Errorf("%s: %d, %s", filter, code, answer)
+			}
+		}
+	}
+	for what, filter := range map[string]string{
+		"5 KiB": "policy == '" + strings.Repeat("x", 5<<10) + "'", "1,000 brackets": strings.Repeat("(", 1000) + "cvss > 1" + strings.Repeat(")", 1000),
+		"a comment": "cvss > 1 -- 2", "a quote": "policy == 'it's'", "a zero byte": "policy == 'a' \x00",
+	} {
+		if code, answer := ask(filter); code != http.StatusUnprocessableEntity || !strings.Contains(answer, `"field":"spec.filter"`) {
+			t.Errorf("%s: %d, %s", what, code, answer)
+		}
+	}
+	if code, answer := ask("policy == 'CVE-1'"); code != http.StatusCreated || !strings.Contains(answer, `"total":1`) {
+		t.Errorf("afterwards: %d, %s", code, answer)
 	}
 }
 
