@@ -5,10 +5,16 @@ package command
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"io"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -211,5 +217,58 @@ func TestFlagsThatAreRefused(t *testing.T) {
 				t.Errorf("%v, code %d; want %q", err, ExitCode(err), c.says)
 			}
 		})
+	}
+}
+
+// signed makes a certificate for a client, signed by a CA that is made with it.
+func signed(t *testing.T, name, group string) (authority []byte, client tls.Certificate) {
+	t.Helper()
+	newKey := func() *ecdsa.PrivateKey {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	caKey, key := newKey(), newKey()
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "clients"}, caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name, Organization: []string{group}},
+		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
+}
+
+func TestClientCertificates(t *testing.T) {
+	folder := t.TempDir()
+	authority, admin := signed(t, "admin", "system:masters")
+	_, foreign := signed(t, "admin", "system:masters")
+	file := filepath.Join(folder, "ca.crt")
+	if err := os.WriteFile(file, authority, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := startDoor(t, "--sqlite", filepath.Join(folder, "reports.db"), "--client-ca", file)
+	trusted := d.client.Transport.(*http.Transport).TLSClientConfig.RootCAs
+	for name, c := range map[string]struct {
+		shown []tls.Certificate
+		code  int
+	}{
+		"Known":   {[]tls.Certificate{admin}, http.StatusOK},
+		"Foreign": {[]tls.Certificate{foreign}, http.StatusUnauthorized},
+		"None":    {nil, http.StatusUnauthorized},
+	} {
+		d.client = &http.Client{Transport: &http.Transport{
+			ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trusted, Certificates: c.shown},
+		}}
+		if code, said := d.ask(t, http.MethodGet, reports, "", ""); code != c.code {
+			t.Errorf("%s: %d %s", name, code, said)
+		}
 	}
 }

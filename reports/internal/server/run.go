@@ -49,7 +49,10 @@ func Run(ctx context.Context, options Options) error {
 	if err := b.start(running); err != nil {
 		return errors.Join(fmt.Errorf("start the server: %w", err), options.Listener.Close())
 	}
-	return serve(ctx, running, b, &options)
+	err = serve(ctx, running, b, &options)
+	cancel(nil)
+	b.finish()
+	return err
 }
 
 // serve answers until ctx or running ends.

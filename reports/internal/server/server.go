@@ -33,6 +33,7 @@ const Name = "reports-apiserver"
 type built struct {
 	handler http.Handler
 	start   func(ctx context.Context) error
+	finish  func() // after the last request
 	tasks   []Task
 	health  *health
 }
@@ -76,8 +77,18 @@ func build(options *Options) (*built, error) {
 	return &built{
 		handler: generic.Handler, tasks: append(tasks, options.Tasks...), health: health,
 		start: func(ctx context.Context) error {
+			if generic.AuditBackend != nil {
+				if err := generic.AuditBackend.Run(ctx.Done()); err != nil {
+					return fmt.Errorf("begin the audit: %w", err)
+				}
+			}
 			_, _, err := prepared.NonBlockingRunWithContext(ctx, 0)
 			return err
+		},
+		finish: func() {
+			if generic.AuditBackend != nil {
+				generic.AuditBackend.Shutdown()
+			}
 		},
 	}, nil
 }
