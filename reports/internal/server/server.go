@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -131,9 +132,18 @@ func configure(config *genericapiserver.Config, scheme *runtime.Scheme, options 
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(reportsopenapi.Definitions, namer)
 	config.OpenAPIConfig.Info.Title = Name
 	config.OpenAPIConfig.GetDefinitionName = servedNames(namer)
+	config.OpenAPIConfig.PostProcessSpec = withoutDiscovery
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(reportsopenapi.Definitions, namer)
 	config.OpenAPIV3Config.Info.Title = Name
 	config.OpenAPIV3Config.GetDefinitionName = servedNames(namer)
+}
+
+// withoutDiscovery leaves the paths of groups and versions out of OpenAPI v2. kube-apiserver merges it with that of CRDs, and where
+// a path is there twice, keeps what begins with one of the other paths: a version's own path begins all paths of the version, so that
+// with a CRD of a served group the merge would fail, and with it OpenAPI v2 of the whole cluster.
+func withoutDiscovery(openAPI *spec.Swagger) (*spec.Swagger, error) {
+	maps.DeleteFunc(openAPI.Paths.Paths, func(path string, _ spec.PathItem) bool { return strings.HasSuffix(path, "/") })
+	return openAPI, nil
 }
 
 const gvkExtension = "x-kubernetes-group-version-kind"
