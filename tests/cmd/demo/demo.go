@@ -46,7 +46,7 @@ const (
 
 // demo runs everything and removes it again, however it ends.
 func demo(ctx context.Context, out io.Writer, s settings) (err error) {
-	fmt.Fprint(out, "Scanyard demo: five scans on a Kubernetes cluster made of this machine's processes.\nNo containers, no downloads, nothing outside this machine.\n\n")
+	fmt.Fprint(out, "Scanyard demo: six scans on a Kubernetes cluster made of this machine's processes.\nNo containers, no downloads, nothing outside this machine.\n\n")
 	c := &clock{began: time.Now(), out: out}
 	dir, cleanup, err := dataDir(s)
 	if err != nil {
@@ -85,7 +85,7 @@ func (st *stage) play(ctx context.Context, c *clock, kept bool) error {
 	if err := st.installAll(ctx, c.say, st.releases()); err != nil {
 		return err
 	}
-	c.say("the operator is ready\n")
+	c.say("the operator and the reports API server are ready\n")
 	steps := st.steps()
 	results := make([]result, len(steps))
 	var wait sync.WaitGroup
@@ -158,6 +158,7 @@ func (st *stage) releases() []install.Release {
 		{Chart: "nmap", Namespace: teamA},
 		{Chart: "gitleaks", Namespace: teamA},
 		{Chart: "generic-webhook", Namespace: teamA, Values: webhookTo("/team-a", nil)},
+		{Chart: "persistence-reports", Namespace: teamA},
 		{Chart: "generic-webhook", Namespace: teamB, Values: webhookTo("/team-b", nil)},
 		{Chart: "nmap", Namespace: teamC, Values: map[string]any{"scanner": misspelt}},
 		{Name: "nmap-cluster", Chart: "nmap", Namespace: security, Values: map[string]any{"clusterWide": true}},

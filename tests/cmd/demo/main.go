@@ -49,8 +49,8 @@ func newCommand() *cobra.Command {
 	var s settings
 	root := &cobra.Command{
 		Use:   "demo",
-		Short: "Five scans on a Kubernetes cluster of this machine's own processes",
-		Long: `Starts a local Kubernetes cluster, installs Scanyard with Helm, runs five scans
+		Short: "Six scans on a Kubernetes cluster of this machine's own processes",
+		Long: `Starts a local Kubernetes cluster, installs Scanyard with Helm, runs six scans
 and shows what becomes of them. Nothing outside this machine is contacted, and
 nothing is left behind.`,
 		Args:         cobra.NoArgs,
@@ -60,7 +60,7 @@ nothing is left behind.`,
 	}
 	flags := root.PersistentFlags()
 	usual := install.Default(repository())
-	flags.StringVar(&s.programs.Bin, "bin", usual.Bin, "folder of the binaries localcluster, operator, lurker, parser, hook and scanyard")
+	flags.StringVar(&s.programs.Bin, "bin", usual.Bin, "folder of the binaries localcluster, operator, lurker, parser, hook, scanyard and reports-apiserver")
 	flags.StringVar(&s.programs.Charts, "charts", usual.Charts, "folder of the charts")
 	flags.StringVar(&s.programs.Helm, "helm", usual.Helm, "Helm, by path or name")
 	flags.StringVar(&s.programs.Gitleaks, "gitleaks", usual.Gitleaks, "gitleaks, by path or name")

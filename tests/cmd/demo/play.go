@@ -22,6 +22,7 @@ func playReleases() []install.Release {
 		{Chart: "nmap", Namespace: teamA},
 		{Chart: "gitleaks", Namespace: teamA},
 		{Chart: "test-scan", Namespace: teamA},
+		{Chart: "persistence-reports", Namespace: teamA},
 		{Name: "nmap-cluster", Chart: "nmap", Namespace: install.Namespace, Values: map[string]any{"clusterWide": true}},
 	}
 }
@@ -47,7 +48,7 @@ func up(ctx context.Context, out io.Writer, s settings) (err error) {
 	if err != nil {
 		return errors.Join(err, y.remove())
 	}
-	c.say("the operator is ready\n")
+	c.say("the operator and the reports API server are ready\n")
 	api, err := url.Parse(y.config.Host)
 	if err != nil {
 		return fmt.Errorf("read the API server's address: %w", err)
@@ -70,10 +71,12 @@ Scan something; the cluster's own API server will do:
   scanyard scan nmap --wait -- -p %[3]s 127.0.0.1
   scanyard findings nmap
   scanyard describe nmap
+  scanyard reports get polr -o wide
+  scanyard reports query -A "severity >= 'info'"
   scanyard --help
 
-Installed for namespace %[4]s are nmap, gitleaks and test-scan; nmap is also there for
-all namespaces (--cluster-wide). When you are done: %[5]s down
+Installed for namespace %[4]s are nmap, gitleaks and test-scan, and a hook that keeps their
+findings as PolicyReports, in SQLite; nmap is also there for all namespaces (--cluster-wide). When you are done: %[5]s down
 `
 
 // down removes the cluster of up, also one that has died.

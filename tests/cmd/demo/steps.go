@@ -29,7 +29,7 @@ const (
 	seconds = 15 * time.Second
 )
 
-// step is one of the five things that the demo shows.
+// step is one of the things that the demo shows.
 type step struct {
 	title string
 	run   func(context.Context) (typed, error)
@@ -42,6 +42,7 @@ func (st *stage) steps() []step {
 		{"cluster admin's scan in another namespace, with the cluster's own hook", st.clusterWide},
 		{"a scan type that is not installed: the command says what to install", st.notInstalled},
 		{"an image that does not exist: it is said within seconds, and the scan cancelled", st.noImage},
+		{"reports outside etcd: a team's findings as PolicyReports, a question over all namespaces, a watch that ends at the namespace", st.reports},
 	}
 }
 

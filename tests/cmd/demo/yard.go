@@ -118,8 +118,8 @@ func removeFiles(dir string) error {
 	return errors.Join(errs...)
 }
 
-// installAll installs the operator, then the charts beside each other, and waits
-// until the operator is ready.
+// installAll installs the operator, then the reports API server and the charts beside each
+// other, and waits until the operator and the server are ready.
 func (y *yard) installAll(ctx context.Context, say func(string, ...any), releases []install.Release) error {
 	var err error
 	y.op, err = y.helm.InstallOperator(ctx, y.config, install.OperatorOptions{Store: y.cluster.ObjectStore})
@@ -127,6 +127,11 @@ func (y *yard) installAll(ctx context.Context, say func(string, ...any), release
 		return err
 	}
 	say("helm install scanyard               the operator, in namespace %s", install.Namespace)
+	reports, err := install.Reports(ctx)
+	if err != nil {
+		return err
+	}
+	releases = append([]install.Release{reports}, releases...)
 	results := make(chan error, len(releases)+1)
 	go func() { results <- y.op.Ready(ctx, operatorTimeout) }()
 	for _, r := range releases {
@@ -141,7 +146,7 @@ func (y *yard) installAll(ctx context.Context, say func(string, ...any), release
 	for _, r := range releases {
 		say("%s", describe(r))
 	}
-	return nil
+	return install.ReportsReady(ctx, y.admin, operatorTimeout)
 }
 
 // describe is a line about a release, in Helm's words.
