@@ -121,6 +121,9 @@ func (d *checkup) run(ctx context.Context, parameters []string) error {
 	d.report(checkOperator(ctx, c, d.operatorNamespace))
 	d.report(checkRights(ctx, clients, namespace))
 	d.report(checkPodSecurity(ctx, clients, namespace))
+	if v, installed := checkReports(ctx, c); installed {
+		d.report(v)
+	}
 	types, local, cluster := checkTypes(ctx, c, namespace)
 	d.report(types)
 	if !d.noScan {
