@@ -32,7 +32,7 @@ const (
 	// askAfter is how old may be what the database was asked for, and askFor how long asking may take.
 	askAfter = time.Minute
 	askFor   = 5 * time.Second
-	pingFor  = time.Second
+	pingFor  = 3 * time.Second
 )
 
 // Registry is where metrics are registered.
