@@ -36,6 +36,7 @@ type writer struct {
 
 	mu     sync.Mutex
 	have   map[string]written
+	gone   map[string]bool
 	writes int
 	failed error
 	more   chan struct{}
@@ -43,7 +44,7 @@ type writer struct {
 
 func (w *world) startWriter() *writer {
 	ctx, stop := context.WithCancel(w.t.Context())
-	r := &writer{w: w, stop: stop, done: make(chan struct{}), have: map[string]written{}, more: make(chan struct{})}
+	r := &writer{w: w, stop: stop, done: make(chan struct{}), have: map[string]written{}, gone: map[string]bool{}, more: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		for i := int64(0); ctx.Err() == nil && r.err() == nil; i++ {
@@ -106,6 +107,7 @@ func (r *writer) do(ctx context.Context, name string, write func() (*unstructure
 		switch {
 		case err == nil && u == nil:
 			delete(r.have, name)
+			r.gone[name] = true
 		case err == nil:
 			r.have[name] = written{string(u.GetUID()), u.GetLabels()["round"]}
 		case !refusedForNow(err):
@@ -143,15 +145,15 @@ func (r *writer) goesOn() {
 	}
 }
 
-// end stops the writer and returns what must be there.
-func (r *writer) end() map[string]written {
+// end stops the writer and returns what must be there, and what must not.
+func (r *writer) end() (have map[string]written, gone map[string]bool) {
 	r.w.t.Helper()
 	r.stop()
 	<-r.done
 	if r.failed != nil {
 		r.w.t.Fatal(r.failed)
 	}
-	return r.have
+	return r.have, r.gone
 }
 
 // reports is how many reports are moved beside those of the writer.
@@ -254,8 +256,9 @@ func TestMigration(t *testing.T) {
 		t.Fatalf("the last call: %+v", got)
 	}
 	writing.goesOn()
-	maps.Copy(want, writing.end())
-	w.compare(want)
+	have, gone := writing.end()
+	maps.Copy(want, have)
+	w.compare(want, gone)
 	w.until("the informer to have what the list has", func(context.Context) (bool, error) {
 		return len(informer.GetStore().ListKeys()) == len(w.list()), nil
 	})
@@ -281,7 +284,7 @@ func (w *world) list() map[string]written {
 	return have
 }
 
-func (w *world) compare(want map[string]written) {
+func (w *world) compare(want map[string]written, gone map[string]bool) {
 	w.t.Helper()
 	have := w.list()
 	for name, object := range want {
@@ -290,8 +293,8 @@ func (w *world) compare(want map[string]written) {
 		}
 	}
 	for name := range have {
-		if _, known := want[name]; !known && strings.HasPrefix(name, "written-") {
-			w.t.Logf("%s is there, and its writer does not know whether it should", name)
+		if gone[name] {
+			w.t.Errorf("%s was deleted, and is there again", name)
 		}
 	}
 }
