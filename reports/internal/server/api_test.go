@@ -397,7 +397,7 @@ func checkDiscovery(t *testing.T, d *door, _ string) {
 		}
 	}
 	aggregated := d.ask(t, request{path: "/apis", header: map[string]string{"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}}).is(http.StatusOK)
-	if aggregated.at("kind") != "APIGroupDiscoveryList" || len(aggregated.items()) != 4 {
+	if aggregated.at("kind") != "APIGroupDiscoveryList" || aggregated.names() != "wgpolicyk8s.io openreports.io reports.scanyard.io prext.demo" {
 		t.Errorf("aggregated: %.300s", aggregated.body)
 	}
 }

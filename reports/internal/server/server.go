@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -29,6 +30,9 @@ import (
 
 // Name is what the server is called in its own API and logs.
 const Name = "reports-apiserver"
+
+// firstPriority is that of the first group in discovery.
+const firstPriority = 100
 
 // built is a server that is not running yet.
 type built struct {
@@ -69,6 +73,10 @@ func build(options *Options) (*built, error) {
 	// In one call: server-side apply converts between the groups, so it must know the types of all.
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("install the groups: %w", err)
+	}
+	// Clients that are not told the group take the first that has the resource.
+	for i, gv := range options.Groups.versions() {
+		generic.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), firstPriority-i, 1)
 	}
 	if err := generic.AddReadyzChecks(health); err != nil {
 		return nil, fmt.Errorf("install the checks: %w", err)
