@@ -79,7 +79,9 @@ func everyChart() []string {
 	if err != nil {
 		panic(err) // there is no spec yet that could fail
 	}
-	return slices.DeleteFunc(all, func(name string) bool { return name == "scanyard" || name == "reports" || strings.HasPrefix(name, "auto-discovery") })
+	return slices.DeleteFunc(all, func(name string) bool {
+		return name == "scanyard" || name == "reports" || strings.HasPrefix(name, "auto-discovery")
+	})
 }
 
 // objects are those of one namespace, or of the cluster.
