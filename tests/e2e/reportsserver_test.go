@@ -336,7 +336,8 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 		pods, err := r.kube.CoreV1().Pods(reportsNamespace).List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(pods.Items).NotTo(BeEmpty())
-		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // what the server believes is asked, not whom the client trusts
+		// What the server believes is asked, not whom the client trusts.
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 		defer transport.CloseIdleConnections()
 		url := "https://" + net.JoinHostPort(pods.Items[0].Status.PodIP, fmt.Sprint(r.release.Values["port"])) + "/apis/wgpolicyk8s.io/v1alpha2/policyreports"
 		for name, value := range map[string]string{"X-Remote-User": "system:admin", "Impersonate-User": "system:admin"} {
