@@ -11,7 +11,7 @@ BIN   := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 
 # Modules of go.work, and the one that is not in it: tests links Kubernetes' servers.
-MODULES := apis cli discovery findings hooks operator parsers podkit reports scanners settings tests/testcluster
+MODULES := apis cli discovery findings forwarding hooks operator parsers podkit reports scanners settings tests/testcluster
 ALL     := $(MODULES) tests
 
 K8S_VERSION        := v1.37.2
@@ -23,6 +23,10 @@ GITLEAKS_VERSION   := v8.30.1
 FFUF_VERSION       := v2.2.1
 GOLANGCI_VERSION   := v2.15.0
 HELM_DOCS_VERSION  := v1.14.2
+BUF_VERSION        := v1.75.0
+PROTOC_GEN_GO      := v1.36.12
+PROTOC_GEN_GO_GRPC := v1.6.2
+PROTO_TOOLS        := $(TOOLS)/buf-$(BUF_VERSION) $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO) $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC)
 
 # Static binaries, and one set of compiler flags everywhere: the build cache is shared
 # by builds, tests and linters.
@@ -108,6 +112,15 @@ $(TOOLS)/gitleaks-$(GITLEAKS_VERSION):
 $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION):
 	@hack/tool.sh helm-docs $(HELM_DOCS_VERSION) github.com/norwoodj/helm-docs/cmd/helm-docs
 
+$(TOOLS)/buf-$(BUF_VERSION):
+	@hack/tool.sh buf $(BUF_VERSION) github.com/bufbuild/buf/cmd/buf github.com/bufbuild/buf
+
+$(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO):
+	@hack/tool.sh protoc-gen-go $(PROTOC_GEN_GO) google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/protobuf
+
+$(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC):
+	@hack/tool.sh protoc-gen-go-grpc $(PROTOC_GEN_GO_GRPC) google.golang.org/grpc/cmd/protoc-gen-go-grpc google.golang.org/grpc/cmd/protoc-gen-go-grpc
+
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 	@hack/tool.sh golangci-lint $(GOLANGCI_VERSION) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
@@ -139,7 +152,8 @@ new-scanner: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/helm-docs-$(HELM_DOCS_VERSIO
 	@echo 'Go on with docs/add-a-scanner.md.'
 
 .PHONY: generate
-generate: $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION) ## Regenerate deep copies, CRDs, the references and the READMEs of charts
+generate: $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION) $(PROTO_TOOLS) ## Regenerate deep copies, CRDs, the code of the wire API, the references and the READMEs of charts
+	@PATH=$(TOOLS):$$PATH hack/proto.sh generate
 	@hack/generate.sh "$(CONTROLLER_GEN)" "$(CRD_REF_DOCS)"
 	@$(MAKE) -C charts docs HELM_DOCS=$(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
 
@@ -153,8 +167,12 @@ lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) $(TOOLS)/helm-$(HELM_VERSION) #
 	@$(MAKE) -C charts lint HELM=$(TOOLS)/helm-$(HELM_VERSION)
 
 .PHONY: verify
-verify: generate ## Fail where generated files or go.mod files are not current, or a module does not build alone
+verify: generate verify-proto ## Fail where generated files or go.mod files are not current, or a module does not build alone
 	@hack/verify.sh $(ALL)
+
+.PHONY: verify-proto
+verify-proto: $(PROTO_TOOLS) ## Fail where the wire API would no longer speak with the one of the last release
+	@PATH=$(TOOLS):$$PATH hack/proto.sh verify
 
 .PHONY: e2e
 e2e: build tools test-tools ## Run the end-to-end suites, or those of SUITES='e2e fault scoped cli'; LABELS='smoke && !slow', FOCUS='regexp' and PROCS=n choose specs
@@ -168,7 +186,7 @@ race: build ## Run the tests of what works concurrently with the race detector; 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (30s), and what else reads foreign text for 10s
 	@hack/fuzz.sh $${FUZZTIME:-30s} '^parsers/'
-	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|cli|discovery|findings|hooks|operator|podkit|reports|scanners|settings)/'
+	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|cli|discovery|findings|forwarding|hooks|operator|podkit|reports|scanners|settings)/'
 
 .PHONY: clean
 clean: ## Remove what was built
