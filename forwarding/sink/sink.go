@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sink
+
+import (
+	"context"
+	"time"
+
+	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+)
+
+// Sink takes batches. Calls of one Sink may overlap when its Order allows more than one batch in flight.
+type Sink interface {
+	// Deliver hands over one batch. With a nil error the far end has all records but those that Outcome names as rejected.
+	// Any other answer is an *Error, and then the far end may hold some, all or none of the batch.
+	Deliver(ctx context.Context, batch Batch) (Outcome, error)
+	// Probe asks whether the far end would take records, without giving it one.
+	Probe(ctx context.Context) error
+	// Close ends connections. No call follows it.
+	Close() error
+}
+
+// Prover is a Sink that can say afterwards what the far end holds of a stream.
+type Prover interface {
+	Proof(ctx context.Context, stream *forwardingv1.StreamId) (Verdict, error)
+}
+
+// Batch holds records of one stream in rising sequence.
+type Batch struct {
+	Stream  *forwardingv1.StreamId
+	Records []Record
+}
+
+// Record is one record on its way. Of a decision Line is the line of JSON as the producer wrote it, without its newline;
+// of all others Line is nil. Message is the record as the protocol knows it; of a decision it may be nil, and is made from Line.
+type Record struct {
+	EventID    string
+	Sequence   uint64
+	ObservedAt time.Time
+	Line       []byte
+	Message    *forwardingv1.Record
+}
+
+// Outcome is what a far end answered to a batch.
+type Outcome struct {
+	// Duplicates counts the records that the far end already had.
+	Duplicates int
+	// Rejected names the records that the far end refuses for ever.
+	Rejected []Rejection
+	// Streams are the states of streams that the far end told, in the protocol's words. Only receivers tell them.
+	Streams []*forwardingv1.StreamState
+}
+
+// Rejection is one record that a far end refuses.
+type Rejection struct {
+	EventID string
+	Reason  string // such as TooLarge, Conflict, Malformed
+	Message string // the far end's words: at most 256 printable characters
+}
+
+// Verdict is what a far end holds of a stream.
+type Verdict struct {
+	// Proved is true where the far end keeps what it acknowledges and told count and chain.
+	Proved          bool
+	Completeness    forwardingv1.Completeness
+	Records         uint64
+	Missing         uint64
+	Gaps            []*forwardingv1.SequenceRange
+	Chain           []byte
+	HighestSequence uint64
+}
