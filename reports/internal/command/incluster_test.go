@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
 	"github.com/scanyard/scanyard/reports/internal/kinds"
@@ -67,6 +68,18 @@ func TestWhatACertManagerMakesIsNotKept(t *testing.T) {
 		t.Cleanup(kept.events.Shutdown)
 		if len(kept.tasks()) != want.tasks || len(kept.metrics()) != want.metrics || (kept.certificate != nil) != (secret != "") {
 			t.Errorf("Secret %q: %d tasks, %d metrics", secret, len(kept.tasks()), len(kept.metrics()))
+		}
+		described := make(chan *prometheus.Desc, want.metrics)
+		for _, metric := range kept.metrics() {
+			metric.Describe(described)
+		}
+		close(described)
+		var names []string
+		for metric := range described {
+			names = append(names, metric.String())
+		}
+		if strings.Contains(strings.Join(names, "\n"), `"scanyard_reports_certificate_expiry_seconds"`) != (secret != "") {
+			t.Errorf("Secret %q: metrics %s", secret, names)
 		}
 	}
 }

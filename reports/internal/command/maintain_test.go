@@ -295,6 +295,41 @@ func TestWhatIsNotStored(t *testing.T) {
 	}
 }
 
+// A running server has all metrics that the specification names; that of the certificate is there in a cluster only.
+func TestNamesOfMetrics(t *testing.T) {
+	t.Parallel()
+	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
+	server.create("team-a", "report")
+	large := fmt.Sprintf(`{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"large"},"results":[{"policy":"a","message":%q}]}`, strings.Repeat("long ", 2000))
+	if code, text := server.do("admin-token", http.MethodPost, fmt.Sprintf(reportsPath, "team-a"), large); code != http.StatusCreated {
+		t.Fatal(code, text)
+	}
+	query := `{"apiVersion":"reports.scanyard.io/v1alpha1","kind":"ClusterFindingQuery","metadata":{},"spec":{"filter":"cvss > 0"}}`
+	if code, text := server.do("admin-token", http.MethodPost, allPath, query); code != http.StatusCreated {
+		t.Fatal(code, text)
+	}
+	_, text := server.do("admin-token", http.MethodGet, "/metrics", "")
+	found := map[string]bool{}
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		found[name] = true
+		name, labels, _ := strings.Cut(name, "{")
+		label, _, _ := strings.Cut(labels, "=")
+		found[name+"{"+label] = true
+	}
+	for _, name := range []string{
+		"objects{kind", "results", `bytes{what="heads"}`, `bytes{what="blobs"}`, `bytes{what="changes"}`, "blob_dedup_ratio", "changes_total{type",
+		"resource_version", "compacted_version", "commit_seconds_count", "commit_batch_count", "write_queue", "conflicts_total",
+		`rejected_total{reason="inflight"}`, `rejected_total{reason="queue"}`, `rejected_total{reason="bytes"}`, `rejected_total{reason="watches"}`,
+		"watchers{kind", "watch_expired_total", "tail_lag_seconds", "db_up", "db_connections{state", "db_errors_total{class", "query_seconds_count{plan",
+		"query_rejected_total", "migration_state", "damaged_payloads",
+	} {
+		if !found["scanyard_reports_"+name] {
+			t.Errorf("/metrics lacks scanyard_reports_%s", name)
+		}
+	}
+}
+
 // What a filter says is a text, or a mistake with its position; never SQL.
 func TestHostileFilters(t *testing.T) {
 	t.Parallel()

@@ -111,7 +111,7 @@ func New(registry Registry) (*Metrics, error) {
 	if err := registry.CustomRegister(&m.scrape); err != nil {
 		return nil, err
 	}
-	for _, reason := range []string{"queue", "bytes", "watches"} {
+	for _, reason := range []string{"inflight", "queue", "bytes", "watches"} {
 		m.rejected.WithLabelValues(reason)
 	}
 	for _, class := range []sqldb.Class{sqldb.ClassAway, sqldb.ClassBusy, sqldb.ClassFull, sqldb.ClassOther} {
@@ -184,6 +184,7 @@ var (
 	descCompacted   = desc("compacted_version", "The change up to which history has been dropped.")
 	descQueue       = desc("write_queue", "Changes that wait for the writer of this replica.")
 	descTailLag     = desc("tail_lag_seconds", "How long ago this replica has last seen all changes of the others.")
+	descMigration   = desc("migration_state", "1 while reports are being moved here from CRDs and the switch has not been made, else 0.")
 	descUp          = desc("db_up", "Whether the database answers.")
 	descConnections = desc("db_connections", "Connections of readers of this replica.", "state")
 )
@@ -202,7 +203,7 @@ type collector struct {
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{descObjects, descResults, descBytes, descDedup, descRevision, descCompacted, descQueue, descTailLag, descUp, descConnections} {
+	for _, d := range []*metrics.Desc{descObjects, descResults, descBytes, descDedup, descRevision, descCompacted, descQueue, descTailLag, descMigration, descUp, descConnections} {
 		ch <- d
 	}
 }
@@ -233,6 +234,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 		gauge(descObjects, float64(found.objects[number]), name)
 	}
 	gauge(descResults, float64(found.results))
+	gauge(descMigration, float64(found.moving))
 	for what, bytes := range found.bytes {
 		gauge(descBytes, float64(bytes), what)
 	}
@@ -263,6 +265,7 @@ func (c *collector) ask() (up float64, found *held) {
 type held struct {
 	objects     map[int64]int64
 	results     int64
+	moving      int64
 	bytes       map[string]int64
 	named, kept int64 // bytes of payloads as objects name them, and as they are kept
 }
@@ -301,5 +304,8 @@ func readHeld(ctx context.Context, store *mvcc.Store) (*held, error) {
 		}
 		return tx.QueryRow(ctx, `SELECT COALESCE(SUM(raw_size * refs), 0), COALESCE(SUM(raw_size), 0) FROM blobs WHERE refs > 0`).Scan(&h.named, &h.kept)
 	})
+	if err == nil {
+		h.moving, err = store.MigrationState(ctx)
+	}
 	return h, err
 }

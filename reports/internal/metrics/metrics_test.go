@@ -93,11 +93,18 @@ func TestScrape(t *testing.T) {
 		expect("write_queue", "0")
 		expect("query_seconds", "counts 1")
 		expect("query_rejected_total", "1")
-		expect("rejected_total", "bytes 0", "queue 0", "watches 0")
+		expect("rejected_total", "bytes 0", "inflight 0", "queue 0", "watches 0")
+		expect("migration_state", "0")
+		for _, moving := range []bool{true, true, false, true} {
+			if err := store.Moving(t.Context(), moving); err != nil {
+				t.Fatal(err)
+			}
+		}
 		write("c", 0)
 		expect("results", "4") // asked for once a minute
 		clock.SetTime(clock.Now().Add(time.Minute))
 		expect("results", "6")
+		expect("migration_state", "1")
 	})
 }
 

@@ -261,6 +261,37 @@ func (s *Store) Maintain(ctx context.Context, doing string, fn func(*sqldb.Tx) e
 	return s.classified(ctx, doing, s.db.Write(bounded, func(tx *sqldb.Tx, _ int64) error { return fn(tx) }))
 }
 
+// movingKey is 1 in the table of numbers while reports are moved here and nobody is sent to them yet.
+const movingKey = "moving"
+
+// Moving notes whether reports are being moved here. What is noted already is not written again.
+func (s *Store) Moving(ctx context.Context, moving bool) error {
+	var wanted int64
+	if moving {
+		wanted = 1
+	}
+	present, err := s.MigrationState(ctx)
+	if err != nil || present == wanted {
+		return err
+	}
+	return s.Maintain(ctx, "note the state of a migration", func(tx *sqldb.Tx) error {
+		found, err := tx.Exec(ctx, `UPDATE meta SET v = ? WHERE k = ?`, wanted, movingKey)
+		if err != nil || found > 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO meta (k, v) VALUES (?, ?)`, movingKey, wanted)
+		return err
+	})
+}
+
+// MigrationState is 1 while reports are being moved here and nobody is sent to them yet, else 0.
+func (s *Store) MigrationState(ctx context.Context) (state int64, err error) {
+	err = s.Query(ctx, func(tx *sqldb.Tx) error {
+		return tx.QueryRow(ctx, `SELECT COALESCE(MAX(v), 0) FROM meta WHERE k = ?`, movingKey).Scan(&state)
+	})
+	return state, err
+}
+
 // Current asks the database for the counter.
 func (s *Store) Current(ctx context.Context) (int64, error) {
 	var revision int64

@@ -59,6 +59,14 @@ type Config struct {
 	Counter     Counter
 	// FreeBytes tells how much space the database has left; nil, or false, where that is not known.
 	FreeBytes func() (int64, bool)
+	// Progress notes how far a move is. Nil: nobody wants to know.
+	Progress Progress
+}
+
+// Progress is told how far a move is, by whichever replica: it has to be noted where all see it.
+type Progress interface {
+	// Moving notes whether reports have been written that nobody is sent to yet: the switch follows.
+	Moving(ctx context.Context, moving bool) error
 }
 
 // Storage is the create-only kind of imports.
@@ -113,6 +121,9 @@ func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.
 		return nil, apierrors.NewInvalid(reportsv1.SchemeGroupVersion.WithKind("ReportImport").GroupKind(), wanted.Name, mistakes)
 	}
 	dry := options != nil && dryrun.IsDryRun(options.DryRun)
+	if err := s.noteProgress(ctx, &wanted.Spec, dry); err != nil {
+		return nil, err
+	}
 	status := reportsv1.ReportImportStatus{}
 	for i := range wanted.Spec.Objects {
 		result, err := s.importObject(ctx, wanted.Spec.Objects[i].Raw, dry)
@@ -160,6 +171,20 @@ func mistakesOfSpec(spec *reportsv1.ReportImportSpec) field.ErrorList {
 		mistakes = append(mistakes, field.Required(path.Child("objects"), "must be there unless removed or minResourceVersion is"))
 	}
 	return mistakes
+}
+
+// noteProgress notes that a move has begun, or is at its switch, before anything is done.
+func (s *Storage) noteProgress(ctx context.Context, spec *reportsv1.ReportImportSpec, dry bool) error {
+	if s.config.Progress == nil || dry {
+		return nil
+	}
+	switch {
+	case spec.MinResourceVersion != nil:
+		return s.config.Progress.Moving(ctx, false)
+	case len(spec.Objects) > 0:
+		return s.config.Progress.Moving(ctx, true)
+	}
+	return nil
 }
 
 // raise raises the counter, unless that was done before: each raise has all watchers list anew.

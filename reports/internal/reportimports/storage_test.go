@@ -69,7 +69,7 @@ func newImporter(t *testing.T, config sqldb.Config) *importer {
 		t.Fatal(err)
 	}
 	imports := reportimports.New(reportimports.Config{
-		Counter: store, FreeBytes: func() (int64, bool) { return 1 << 30, true },
+		Counter: store, Progress: store, FreeBytes: func() (int64, bool) { return 1 << 30, true },
 		Decoder: codecs.UniversalDecoder(internal),
 		Destination: func(kind schema.GroupVersionKind) (reportimports.Destination, bool) {
 			return reportimports.Destination{
@@ -253,11 +253,21 @@ func TestRemove(t *testing.T) {
 func TestRaise(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
 		i := newImporter(t, config)
+		moving := func(want int64) {
+			t.Helper()
+			if got, err := i.store.MigrationState(t.Context()); err != nil || got != want {
+				t.Errorf("the state of the move is %d, %v, want %d", got, err, want)
+			}
+		}
+		i.create(&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, report("a", "uid-a", 1, "first"))
+		moving(0)
 		i.create(nil, report("a", "uid-a", 1, "first"))
+		moving(1)
 		spec := reportsv1.ReportImportSpec{MinResourceVersion: new(int64(2_000_000))}
 		if status := i.send(&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, spec); status.ResourceVersion == "2000000" {
 			t.Error("a dry run has raised the counter")
 		}
+		moving(1)
 		for range 2 {
 			status := i.send(nil, spec)
 			if status.ResourceVersion != "2000000" || i.store.Compacted() != 2_000_000 {
@@ -266,6 +276,7 @@ func TestRaise(t *testing.T) {
 			if status.FreeBytes == nil || *status.FreeBytes != 1<<30 {
 				t.Errorf("free bytes: %v", status.FreeBytes)
 			}
+			moving(0)
 		}
 		if _, err := i.store.Range(t.Context(), mvcc.Range{Start: "/reports/", End: "/reports0", At: 1_999_999}); !errors.Is(err, mvcc.ErrCompacted) {
 			t.Errorf("a number of before: %v, want %v", err, mvcc.ErrCompacted)

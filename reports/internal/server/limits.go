@@ -3,10 +3,12 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"github.com/scanyard/scanyard/reports/internal/sqlstorage"
 )
@@ -80,6 +83,49 @@ func (b *bounds) give(size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bytes -= size
+}
+
+// passage knows whether a request has come past the library's bound of requests at once, which lies in the chain of handlers
+// before authorisation and tells nobody whom it refuses.
+type passage struct {
+	http.ResponseWriter
+
+	passed atomic.Bool // set by another goroutine where the time of a request is bounded
+	code   int
+}
+
+var _ responsewriter.UserProvidedDecorator = &passage{}
+
+type passageKey struct{}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (p *passage) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (p *passage) WriteHeader(code int) {
+	p.code = code
+	p.ResponseWriter.WriteHeader(code)
+}
+
+// countRefused counts requests that were refused because of too many others before they came to notePassed.
+func (b *bounds) countRefused(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		p := &passage{ResponseWriter: w}
+		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(p), req.WithContext(context.WithValue(req.Context(), passageKey{}, p)))
+		if p.code == http.StatusTooManyRequests && !p.passed.Load() {
+			b.observer.Refused("inflight")
+		}
+	})
+}
+
+// notePassed notes that a request has come past the bounds of the library.
+func notePassed(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if p, ok := req.Context().Value(passageKey{}).(*passage); ok {
+			p.passed.Store(true)
+		}
+		handler.ServeHTTP(w, req)
+	})
 }
 
 // withWatches bounds the watches of all users and of each.

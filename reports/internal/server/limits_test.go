@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -83,6 +84,79 @@ func TestBodiesAreBounded(t *testing.T) {
 		t.Errorf("the slow one: %d", code)
 	}
 	d.create(t, policyReports, "team-a", report("after"))
+}
+
+// refusals is an Observer that counts what is refused.
+type refusals struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (*refusals) Watching(string) func(int) { return func(int) {} }
+
+func (r *refusals) Refused(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count[reason]++
+}
+
+func (r *refusals) of(reason string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count[reason]
+}
+
+// More requests at once than are allowed are refused, and counted apart from those that are too many of other things.
+func TestRequestsAtOnceAreCounted(t *testing.T) {
+	counted := &refusals{count: map[string]int{}}
+	d := serve(t, dbtest.New(t, sqldb.SQLite), func(o *server.Options) {
+		o.Observer = counted
+		o.Limits = server.Limits{Reading: 1, Watches: 1, UserWatches: 1}
+	})
+	collection := path(policyReports, "team-a")
+	// A list of what is not there yet waits for it some seconds. Of two, one is let in.
+	ahead := request{path: collection + "?resourceVersion=999999", token: tenantToken}
+	deadline := time.After(patience)
+	for counted.of("inflight") == 0 {
+		select {
+		case <-deadline:
+			t.Fatal("never refused")
+		default:
+		}
+		var codes [2]int
+		var both sync.WaitGroup
+		for i := range codes {
+			both.Go(func() { codes[i] = d.ask(t, ahead).code })
+		}
+		both.Wait()
+		refused := 0
+		for _, code := range codes {
+			switch code {
+			case http.StatusTooManyRequests:
+				refused++
+			case http.StatusGatewayTimeout:
+			default:
+				t.Fatalf("a list ahead: %d", code)
+			}
+		}
+		if refused != counted.of("inflight") {
+			t.Errorf("%d refused, %d counted", refused, counted.of("inflight"))
+		}
+	}
+	watching, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+collection+"?watch=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching.Header.Set("Authorization", "Bearer "+tenantToken)
+	open, err := d.client.Do(watching)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Body.Close()
+	d.ask(t, request{path: collection + "?watch=true&timeoutSeconds=1", token: tenantToken}).is(http.StatusTooManyRequests)
+	if counted.of("inflight") > 1 || counted.of("watches") != 1 {
+		t.Errorf("a watch too many: %v", counted.count)
+	}
 }
 
 func TestLongListsAreRefused(t *testing.T) {

@@ -47,7 +47,7 @@ type Options struct {
 type Observer interface {
 	// Watching returns what is told of each watch of a kind that begins (1) and ends (-1).
 	Watching(kind string) func(delta int)
-	// Refused is called for a request that is refused because of too many others: of their bytes, or watches.
+	// Refused is called for a request that is refused because of too many others: inflight, bytes or watches.
 	Refused(reason string)
 }
 

@@ -132,7 +132,9 @@ func configure(config *genericapiserver.Config, scheme *runtime.Scheme, options 
 		handler = withHeadOnly(handler, config.Serializer)
 		handler = bounds.withWatches(handler, config.Serializer)
 		handler = bounds.withBodies(handler, config.Serializer)
+		handler = notePassed(handler)
 		handler = genericapiserver.DefaultBuildHandlerChain(handler, config)
+		handler = bounds.countRefused(handler)
 		handler = withoutImpersonation(handler, config.Serializer)
 		return health.refuseWhenStopping(handler, config.Serializer)
 	}
