@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Event types of other programs that have a meaning here. Any other name of the form [a-z][a-z0-9_]* is kept.
+const (
+	AuditViolation   = "audit_violation"
+	WebhookViolation = "webhook_violation"
+)
+
+// Bounds of a record.
+const (
+	maxID        = 128
+	maxEventType = 63
+)
+
+// Record is one decision. Message and EventType are required.
+type Record struct {
+	// TimeStamp is a time of RFC 3339; empty: the time of intake.
+	TimeStamp string
+	// DecisionID is 1 to 128 printable ASCII characters without space; empty: the exporter makes one.
+	DecisionID string
+	// Message is for people. It is never cut.
+	Message string
+	// EventType is such as audit_violation.
+	EventType string
+	// ConstraintKind, ConstraintName and ConstraintAction name the policy, and what it does: dryrun, deny, warn or other.
+	ConstraintKind, ConstraintName, ConstraintAction string
+	// ResourceKind, ResourceNamespace and ResourceName name what was decided about.
+	ResourceKind, ResourceNamespace, ResourceName string
+	// Input and Details are any JSON values, byte for byte; nil: absent.
+	Input, Details json.RawMessage
+	// Extra holds all other keys in their order.
+	Extra []Member
+}
+
+// Member is a key of a JSON object and its value, byte for byte.
+type Member struct {
+	Key   string
+	Value json.RawMessage
+}
+
+// MalformedError tells why a line is not a record: at a byte of the line, or by a key.
+type MalformedError struct {
+	Offset  int // from 0; only where Key is empty
+	Key     string
+	Message string
+}
+
+// Error names the key or the byte.
+func (e *MalformedError) Error() string {
+	if e.Key != "" {
+		return fmt.Sprintf("key %s: %s", e.Key, e.Message)
+	}
+	return fmt.Sprintf("byte %d: %s", e.Offset, e.Message)
+}
+
+// field gives the text of a known key; nil for input, details and keys that are not known.
+func (r *Record) field(key string) *string {
+	switch key {
+	case "timeStamp":
+		return &r.TimeStamp
+	case "decisionId":
+		return &r.DecisionID
+	case "message":
+		return &r.Message
+	case "eventType":
+		return &r.EventType
+	case "constraintKind":
+		return &r.ConstraintKind
+	case "constraintName":
+		return &r.ConstraintName
+	case "constraintAction":
+		return &r.ConstraintAction
+	case "resourceKind":
+		return &r.ResourceKind
+	case "resourceNamespace":
+		return &r.ResourceNamespace
+	case "resourceName":
+		return &r.ResourceName
+	}
+	return nil
+}
+
+// validate checks the rules of keys that are there.
+func (r *Record) validate() error {
+	switch {
+	case r.EventType == "":
+		return &MalformedError{Key: "eventType", Message: "is required, such as audit_violation"}
+	case !isEventType(r.EventType):
+		return &MalformedError{Key: "eventType", Message: fmt.Sprintf("must be lower-case letters, digits and _, a letter first, at most %d characters", maxEventType)}
+	}
+	if r.TimeStamp != "" {
+		if _, err := time.Parse(time.RFC3339, r.TimeStamp); err != nil {
+			return &MalformedError{Key: "timeStamp", Message: "must be a time of RFC 3339, such as 2026-01-02T15:04:05Z"}
+		}
+	}
+	if r.DecisionID != "" && !isID(r.DecisionID) {
+		return &MalformedError{Key: "decisionId", Message: fmt.Sprintf("must be 1 to %d printable ASCII characters without space", maxID)}
+	}
+	return nil
+}
+
+func isEventType(s string) bool {
+	if len(s) > maxEventType || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func isID(s string) bool {
+	if len(s) > maxID {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Append appends the record as one line of JSON without its newline, or tells what is wrong with the record.
+// Values keep their bytes, but for line breaks between their parts, which become spaces.
+func Append(dst []byte, r *Record) ([]byte, error) {
+	if err := r.validate(); err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	dst = append(dst, '{')
+	text := func(key, value string, required bool) {
+		if value != "" || required {
+			dst = appendKey(dst, start, key)
+			dst = appendString(dst, value)
+		}
+	}
+	text("timeStamp", r.TimeStamp, false)
+	text("decisionId", r.DecisionID, false)
+	text("eventType", r.EventType, true)
+	text("message", r.Message, true)
+	text("constraintKind", r.ConstraintKind, false)
+	text("constraintName", r.ConstraintName, false)
+	text("constraintAction", r.ConstraintAction, false)
+	text("resourceKind", r.ResourceKind, false)
+	text("resourceNamespace", r.ResourceNamespace, false)
+	text("resourceName", r.ResourceName, false)
+	var err error
+	if dst, err = appendValue(dst, start, "input", r.Input); err != nil {
+		return dst[:start], err
+	}
+	if dst, err = appendValue(dst, start, "details", r.Details); err != nil {
+		return dst[:start], err
+	}
+	var known Record
+	for _, m := range r.Extra {
+		if m.Key == "input" || m.Key == "details" || known.field(m.Key) != nil {
+			return dst[:start], &MalformedError{Key: m.Key, Message: "has a field of its own and must not be in Extra"}
+		}
+		if m.Value == nil {
+			return dst[:start], &MalformedError{Key: m.Key, Message: "has no value"}
+		}
+		if dst, err = appendValue(dst, start, m.Key, m.Value); err != nil {
+			return dst[:start], err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+func appendKey(dst []byte, start int, key string) []byte {
+	if len(dst) > start+1 {
+		dst = append(dst, ',')
+	}
+	return append(appendString(dst, key), ':')
+}
+
+func appendValue(dst []byte, start int, key string, value json.RawMessage) ([]byte, error) {
+	if value == nil {
+		return dst, nil
+	}
+	if !utf8.Valid(value) || !json.Valid(value) {
+		return dst, &MalformedError{Key: key, Message: "must be a JSON value"}
+	}
+	dst = appendKey(dst, start, key)
+	at := len(dst)
+	dst = append(dst, value...)
+	if bytes.ContainsAny(value, "\r\n") { // between parts only: texts hold them escaped
+		for i := at; i < len(dst); i++ {
+			if dst[i] == '\n' || dst[i] == '\r' {
+				dst[i] = ' '
+			}
+		}
+	}
+	return dst, nil
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString appends a JSON text. Bytes that are not UTF-8 become U+FFFD.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			dst = utf8.AppendRune(dst, r)
+			i += size
+			continue
+		}
+		i++
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c >= ' ':
+			dst = append(dst, c)
+		case c == '\n':
+			dst = append(dst, '\\', 'n')
+		case c == '\r':
+			dst = append(dst, '\\', 'r')
+		case c == '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return append(dst, '"')
+}
