@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/tests/localcluster"
 )
 
@@ -18,8 +19,13 @@ const (
 	inFlight = 40
 )
 
-// maxAPIRestarts bounds how often the API server is restarted.
-const maxAPIRestarts = 4
+const (
+	// maxAPIRestarts bounds how often the API server is restarted.
+	maxAPIRestarts = 4
+	// scansPerKill bounds how often the operator is killed by what it has done meanwhile. A busy machine would otherwise
+	// spend its time on starts of operators that are killed before they do anything.
+	scansPerKill = 3
+)
 
 var _ = Describe("Every Scan is Done, with each phase run once and nothing left in storage,", Label("fault", "slow"), func() {
 	// Kill -9 at random points, while Scans run and while they are deleted.
@@ -27,20 +33,28 @@ var _ = Describe("Every Scan is Done, with each phase run once and nothing left 
 		r := newRig(ctx)
 		n := int(number("FAULT_SCANS", defaultScans))
 		kills := 0
-		kill := func(ctx context.Context) error {
-			// From before its caches are filled to long after.
-			if err := r.pause(ctx, 300*time.Millisecond, 4*time.Second); err != nil {
-				return err
+		// perKill lets a kill wait until more is done.
+		perKill := func(done func([]*executionv1.Scan) int) func(context.Context) error {
+			before := kills
+			return func(ctx context.Context) error {
+				_, err := r.scans.UntilAll(ctx, func(have []*executionv1.Scan) bool { return (kills-before)*scansPerKill < done(have)+inFlight })
+				if err != nil {
+					return err
+				}
+				// From before its caches are filled to long after.
+				if err := r.pause(ctx, 300*time.Millisecond, 4*time.Second); err != nil {
+					return err
+				}
+				kills++
+				return r.operator.Kill()
 			}
-			kills++
-			return r.operator.Kill()
 		}
-		stop := r.during(kill)
+		stop := r.during(perKill(settled))
 		r.run(n, inFlight)
 		stop()
 		r.check(n)
 		GinkgoWriter.Printf("killed %d times while %d Scans ran\n", kills, n)
-		stop = r.during(kill)
+		stop = r.during(perKill(func(have []*executionv1.Scan) int { return n - len(have) }))
 		r.deleteAll()
 		stop()
 		GinkgoWriter.Printf("killed %d times in all\n", kills)
