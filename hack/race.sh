@@ -23,6 +23,6 @@ race . ./reports/internal/mvcc ./operator/internal/queue ./operator/internal/que
   ./cli/podlogs ./cli/progress ./cli/session \
   ./hooks/sdk ./hooks/sdk/delivery ./hooks/persistencedefectdojo ./parsers/sdk ./parsers/sdk/cli ./parsers/sdk/container
 race '^(TestQueue|TestLineage|TestScansWaitForTheirTurn|TestScanFromStartToDone|TestLargeScan|TestForg|TestCancelInEveryPhase)' ./operator/internal/scan
-race '^(TestDecide|TestManySchedules|TestDefect36|TestTheScanOfARun)' ./operator/internal/schedule
+race '^(TestDecide|TestManySchedules|TestDefect36|TestTheScanOfARun)' ./operator/internal/schedule ./operator/internal/schedule/plan
 echo "race: took ${SECONDS}s"
 exit "$failed"

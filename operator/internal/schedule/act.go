@@ -21,32 +21,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/schedule/plan"
 )
 
 // act does what was decided. Everything it does may be done twice.
-func (r *Reconciler) act(ctx context.Context, o *observation, d *decision) error {
-	for _, c := range d.replace {
+func (r *Reconciler) act(ctx context.Context, o *plan.Observation, d *plan.Decision) error {
+	for _, c := range d.Replace {
 		if err := r.deleteChild(ctx, o, c); err != nil {
 			return err
 		}
-		r.tell(o, notice{reason: executionv1.EventScanReplaced, message: fmt.Sprintf(
-			"Scan %s has not ended and is deleted for the next run, since spec.concurrencyPolicy is Replace.", c.name)})
+		r.tell(o, plan.Notice{Reason: executionv1.EventScanReplaced, Message: fmt.Sprintf(
+			"Scan %s has not ended and is deleted for the next run, since spec.concurrencyPolicy is Replace.", c.Name)})
 	}
-	if d.start != nil {
-		if err := r.start(ctx, d); err != nil {
+	if d.Start != nil {
+		if err := r.start(ctx, o, d); err != nil {
 			return err
 		}
 	}
-	if d.status != nil {
-		if err := r.writeStatus(ctx, o, d.status); err != nil {
+	if d.Status != nil {
+		if err := r.writeStatus(ctx, o, d.Status); err != nil {
 			return err
 		}
 	}
-	for _, n := range d.notices {
+	for _, n := range d.Notices {
 		r.tell(o, n)
 	}
 	// Only now: what is deleted before its findings and its run are recorded is lost.
-	for _, c := range d.prune {
+	for _, c := range d.Prune {
 		if err := r.deleteChild(ctx, o, c); err != nil {
 			return err
 		}
@@ -55,22 +56,22 @@ func (r *Reconciler) act(ctx context.Context, o *observation, d *decision) error
 }
 
 // tell tells the user by an Event.
-func (r *Reconciler) tell(o *observation, n notice) {
+func (r *Reconciler) tell(o *plan.Observation, n plan.Notice) {
 	kind := corev1.EventTypeNormal
-	if n.warning {
+	if n.Warning {
 		kind = corev1.EventTypeWarning
 	}
-	r.events.Eventf(o.scheduled, nil, kind, n.reason, "Schedule", "%s", n.message)
+	r.events.Eventf(o.Scheduled, nil, kind, n.Reason, "Schedule", "%s", n.Message)
 }
 
 // start creates the Scan of the run that is due. Where it exists already the run is
 // recorded as what it was; a refusal replaces the decision.
-func (r *Reconciler) start(ctx context.Context, d *decision) error {
-	v := d.start
-	for _, name := range v.names() {
-		existing, err := r.create(ctx, v, name)
+func (r *Reconciler) start(ctx context.Context, o *plan.Observation, d *plan.Decision) error {
+	run := d.Start
+	for _, name := range run.Names {
+		existing, err := r.create(ctx, run.Scan(name))
 		if message, refused := refusal(err); refused {
-			*d = decideRejected(v, message)
+			*d = run.Rejected(message)
 			return nil
 		}
 		if err != nil {
@@ -78,23 +79,21 @@ func (r *Reconciler) start(ctx context.Context, d *decision) error {
 		}
 		switch {
 		case existing == nil:
-			r.metrics.runStarted(v.why, v.now.Sub(v.next.at))
-			log.FromContext(ctx).Info("Started a run", "scan", name, "trigger", v.why, "planned", v.next.planned)
+			r.metrics.runStarted(run.Trigger, run.Late)
+			log.FromContext(ctx).Info("Started a run", "scan", name, "trigger", run.Trigger, "planned", run.Planned)
 			return nil
-		case metav1.IsControlledBy(existing, v.scheduled):
-			again := decision{step: d.step}
-			again.finish(v, startedStatus(v, &again, existing.CreationTimestamp.Time))
-			*d = again
+		case metav1.IsControlledBy(existing, o.Scheduled):
+			*d = run.Exists(d.Step, existing.CreationTimestamp.Time)
 			return nil
 		}
 	}
-	*d = decideRejected(v, fmt.Sprintf("Scans %s exist and do not belong to this ScheduledScan; delete the latter", strings.Join(v.names(), " and ")))
+	*d = run.Rejected(fmt.Sprintf("Scans %s exist and do not belong to this ScheduledScan; delete the latter", strings.Join(run.Names, " and ")))
 	return nil
 }
 
 // create creates the Scan of a run. It returns the Scan that has its name already.
-func (r *Reconciler) create(ctx context.Context, v *view, name string) (*executionv1.Scan, error) {
-	o, err := encodable(newChild(v.scheduled, name, v.next.planned))
+func (r *Reconciler) create(ctx context.Context, s *executionv1.Scan) (*executionv1.Scan, error) {
+	o, err := encodable(s)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +102,7 @@ func (r *Reconciler) create(ctx context.Context, v *view, name string) (*executi
 		return nil, err
 	}
 	existing := &executionv1.Scan{}
-	if err := r.live.Get(ctx, types.NamespacedName{Namespace: v.scheduled.Namespace, Name: name}, existing); err != nil {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s), existing); err != nil {
 		return nil, err
 	}
 	return existing, nil
@@ -143,28 +142,28 @@ func refusal(err error) (string, bool) {
 }
 
 // deleteChild deletes a Scan that is not needed any more. One that is gone is fine.
-func (r *Reconciler) deleteChild(ctx context.Context, o *observation, c child) error {
-	s := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: o.scheduled.Namespace, Name: c.name}}
-	err := r.client.Delete(ctx, s, client.Preconditions{UID: &c.uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+func (r *Reconciler) deleteChild(ctx context.Context, o *plan.Observation, c plan.Child) error {
+	s := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: o.Scheduled.Namespace, Name: c.Name}}
+	err := r.client.Delete(ctx, s, client.Preconditions{UID: &c.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // a conflict is another Scan of that name
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("delete Scan %s: %w", c.name, err)
+		return fmt.Errorf("delete Scan %s: %w", c.Name, err)
 	}
-	log.FromContext(ctx).V(1).Info("Deleted Scan", "scan", c.name, "state", c.state)
+	log.FromContext(ctx).V(1).Info("Deleted Scan", "scan", c.Name, "state", c.State)
 	return nil
 }
 
 // writeStatus writes the status if it differs from what was read. The resource version
 // makes sure that nothing newer is overwritten, such as a time that a client has set.
-func (r *Reconciler) writeStatus(ctx context.Context, o *observation, want *executionv1.ScheduledScanStatus) error {
-	changed := o.scheduled.DeepCopy()
+func (r *Reconciler) writeStatus(ctx context.Context, o *plan.Observation, want *executionv1.ScheduledScanStatus) error {
+	changed := o.Scheduled.DeepCopy()
 	changed.Status = *want
-	if equality.Semantic.DeepEqual(o.scheduled.Status, changed.Status) {
+	if equality.Semantic.DeepEqual(o.Scheduled.Status, changed.Status) {
 		return nil
 	}
-	patch, err := statusPatch(o.scheduled, changed)
+	patch, err := statusPatch(o.Scheduled, changed)
 	if err != nil {
 		return err
 	}

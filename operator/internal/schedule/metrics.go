@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scanyard/scanyard/operator/internal/schedule/plan"
 )
 
 // Metrics counts the runs of ScheduledScans. Labels never name an object.
@@ -30,9 +32,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) runStarted(why trigger, late time.Duration) {
+func (m *Metrics) runStarted(why plan.Trigger, late time.Duration) {
 	m.started.WithLabelValues(string(why)).Inc()
-	if why == bySchedule {
+	if why == plan.BySchedule {
 		m.delay.Observe(max(0, late.Seconds()))
 	}
 }

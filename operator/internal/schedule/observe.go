@@ -16,19 +16,20 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/catalog"
+	"github.com/scanyard/scanyard/operator/internal/schedule/plan"
 )
 
 // cacheLag is how far the cache of Scans may be behind at the most.
 const cacheLag = 30 * time.Second
 
-// observe reads what decide looks at; nil where the ScheduledScan is gone.
-func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
+// observe reads what is decided about; nil where the ScheduledScan is gone.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*plan.Observation, error) {
 	s := &executionv1.ScheduledScan{}
 	// This read waits until the cache has seen our own last write of the object.
 	if err := r.client.Get(ctx, key, s); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	o := &observation{now: r.clock.Now(), scheduled: s}
+	o := &plan.Observation{Now: r.clock.Now(), Scheduled: s}
 	if !s.DeletionTimestamp.IsZero() {
 		return o, nil
 	}
@@ -42,11 +43,10 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err != nil {
 		return nil, err
 	}
-	o.bounds = effective.Schedules
-	if o.timetable, o.problem = readSpec(&s.Spec, string(s.UID), r.zones.find); o.problem != nil {
+	o.Bounds = effective.Schedules
+	if !o.ReadSpec(r.zones.find) {
 		return o, nil
 	}
-	o.timetable.atLeast(o.bounds.MinInterval)
 	if err := r.observeScanType(ctx, o); err != nil {
 		return nil, err
 	}
@@ -55,65 +55,61 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 
 // observeLatest reads the children once more where a run is due so soon after another
 // one that the cache may not show that yet, and it matters.
-func (r *Reconciler) observeLatest(ctx context.Context, o *observation) error {
-	if p := o.scheduled.Spec.ConcurrencyPolicy; p != executionv1.ForbidConcurrent && p != executionv1.ReplaceConcurrent {
-		return nil
-	}
-	v := newView(o)
-	if !v.hasNext || !isDue(v) || isSuspended(v) || v.last.IsZero() || o.now.Sub(v.last) > cacheLag {
+func (r *Reconciler) observeLatest(ctx context.Context, o *plan.Observation) error {
+	if !o.DependsOnChildren(cacheLag) {
 		return nil
 	}
 	return r.observeChildren(ctx, o) // waits until the cache has seen our own writes
 }
 
 // observeChildren reads the Scans that the ScheduledScan controls, by its UID.
-func (r *Reconciler) observeChildren(ctx context.Context, o *observation, options ...client.ListOption) error {
+func (r *Reconciler) observeChildren(ctx context.Context, o *plan.Observation, options ...client.ListOption) error {
 	var list executionv1.ScanList
-	options = append(options, client.InNamespace(o.scheduled.Namespace),
-		client.MatchingFields{indexOwner: string(o.scheduled.UID)}, client.UnsafeDisableDeepCopy)
+	options = append(options, client.InNamespace(o.Scheduled.Namespace),
+		client.MatchingFields{indexOwner: string(o.Scheduled.UID)}, client.UnsafeDisableDeepCopy)
 	if err := r.client.List(ctx, &list, options...); err != nil {
 		return fmt.Errorf("list Scans of the ScheduledScan: %w", err)
 	}
-	o.children = nil
+	o.Children = nil
 	for i := range list.Items {
 		s := &list.Items[i]
-		c := child{name: s.Name, uid: s.UID, state: s.Status.State, created: s.CreationTimestamp.Time}
+		c := plan.Child{Name: s.Name, UID: s.UID, State: s.Status.State, Created: s.CreationTimestamp.Time}
 		if s.DeletionTimestamp != nil {
-			c.deleted = s.DeletionTimestamp.Time
+			c.Deleted = s.DeletionTimestamp.Time
 		}
-		o.children = append(o.children, c)
+		o.Children = append(o.Children, c)
 	}
-	sortChildren(o.children)
+	plan.SortChildren(o.Children)
 	return nil
 }
 
 // observeFindings reads the findings of the newest Done Scan, once: the cache does not
 // keep those of Scans that have ended.
-func (r *Reconciler) observeFindings(ctx context.Context, o *observation) error {
-	done, ok := o.newestDone()
-	if !ok || o.scheduled.Status.FindingsFrom == done.name {
+func (r *Reconciler) observeFindings(ctx context.Context, o *plan.Observation) error {
+	done, ok := o.NewestDone()
+	if !ok || o.Scheduled.Status.FindingsFrom == done.Name {
 		return nil
 	}
 	var s executionv1.Scan
-	err := r.live.Get(ctx, types.NamespacedName{Namespace: o.scheduled.Namespace, Name: done.name}, &s)
-	if apierrors.IsNotFound(err) || err == nil && s.UID != done.uid {
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: o.Scheduled.Namespace, Name: done.Name}, &s)
+	if apierrors.IsNotFound(err) || err == nil && s.UID != done.UID {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("get Scan %s: %w", done.name, err)
+		return fmt.Errorf("get Scan %s: %w", done.Name, err)
 	}
-	o.findings = &s.Status.Findings
+	o.Findings = &s.Status.Findings
 	return nil
 }
 
 // observeScanType reads what the Scans will run, of the family that they use.
-func (r *Reconciler) observeScanType(ctx context.Context, o *observation) error {
-	s := o.scheduled
+func (r *Reconciler) observeScanType(ctx context.Context, o *plan.Observation) error {
+	s := o.Scheduled
 	name := s.Spec.ScanSpec.ScanType
 	var err error
 	var meta *metav1.ObjectMeta
 	var spec *executionv1.ScanTypeSpec
-	if isClusterWide(s) {
+	if plan.IsClusterWide(s) {
 		var t executionv1.ClusterScanType
 		err = r.client.Get(ctx, types.NamespacedName{Name: name}, &t, client.UnsafeDisableDeepCopy)
 		meta, spec = &t.ObjectMeta, &t.Spec
@@ -126,24 +122,24 @@ func (r *Reconciler) observeScanType(ctx context.Context, o *observation) error 
 		return r.observeMissing(ctx, o)
 	}
 	if err != nil {
-		return fmt.Errorf("get %s: %w", scanTypeKind(s), err)
+		return fmt.Errorf("get %s: %w", plan.ScanTypeKind(s), err)
 	}
-	o.digest, err = r.digests.of(scanTypeKind(s), meta, spec)
+	o.Digest, err = r.digests.of(plan.ScanTypeKind(s), meta, spec)
 	return err
 }
 
 // observeMissing asks the catalog what to install.
-func (r *Reconciler) observeMissing(ctx context.Context, o *observation) error {
-	s := o.scheduled
+func (r *Reconciler) observeMissing(ctx context.Context, o *plan.Observation) error {
+	s := o.Scheduled
 	_, err := r.catalog.ScanType(ctx, &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace}, Spec: *s.Spec.ScanSpec})
 	if m, ok := errors.AsType[*catalog.NotFoundError](err); ok {
-		o.missing = "spec.scanSpec.scanType: " + m.Error() + ". Until then the Scans that are started end Errored."
+		o.Missing = "spec.scanSpec.scanType: " + m.Error() + ". Until then the Scans that are started end Errored."
 		return nil
 	}
 	if err == nil {
 		err = errors.New("it has just come")
 	}
-	return fmt.Errorf("find %s: %w", scanTypeKind(s), err)
+	return fmt.Errorf("find %s: %w", plan.ScanTypeKind(s), err)
 }
 
 // digests remembers digests of ScanTypes: every ScheduledScan of a ScanType asks for the
@@ -164,7 +160,7 @@ func (d *digests) of(kind string, meta *metav1.ObjectMeta, spec *executionv1.Sca
 	if v, ok := d.known[meta.UID]; ok && v.version == meta.ResourceVersion && meta.ResourceVersion != "" {
 		return v.digest, nil
 	}
-	digest, err := digestOf(kind, meta, spec)
+	digest, err := plan.DigestOf(kind, meta, spec)
 	if err != nil {
 		return "", err
 	}
@@ -173,6 +169,12 @@ func (d *digests) of(kind string, meta *metav1.ObjectMeta, spec *executionv1.Sca
 	}
 	d.known[meta.UID] = versionDigest{meta.ResourceVersion, digest}
 	return digest, nil
+}
+
+// Check says what keeps a spec from ever starting a Scan, for whoever wants to know before it is stored; "" if nothing does.
+func Check(spec *executionv1.ScheduledScanSpec) string {
+	z := zones{local: time.UTC}
+	return plan.Check(spec, z.find)
 }
 
 // zones remembers the time zones that were loaded. There are some hundred.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/scanyard/scanyard/operator/internal/catalog"
+	"github.com/scanyard/scanyard/operator/internal/schedule/plan"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
 )
 
@@ -62,19 +63,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if o == nil || err != nil {
 		return reconcile.Result{}, err
 	}
-	d := decide(o)
-	log.FromContext(ctx).V(1).Info("Decided", "step", d.step)
+	d := plan.Decide(o)
+	log.FromContext(ctx).V(1).Info("Decided", "step", d.Step)
 	err = r.act(ctx, o, &d)
 	switch {
 	case err == nil:
-		return reconcile.Result{RequeueAfter: d.requeueAfter}, nil
+		return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// Nothing can be created any more, and the ScheduledScan is about to be deleted.
 		return reconcile.Result{}, nil
 	case apierrors.IsConflict(err):
 		// Somebody else has written it; its new version comes by watch, and the queue
 		// brings us back in any case.
-		log.FromContext(ctx).V(1).Info("The ScheduledScan has changed meanwhile", "step", d.step)
+		log.FromContext(ctx).V(1).Info("The ScheduledScan has changed meanwhile", "step", d.Step)
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	default:
 		return reconcile.Result{}, err

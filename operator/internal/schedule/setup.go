@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/schedule/plan"
 )
 
 // Index names.
@@ -154,7 +155,7 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 			if !ok || s.Spec.ScanSpec == nil {
 				return nil
 			}
-			return []string{scanTypeKind(s) + "/" + s.Spec.ScanSpec.ScanType}
+			return []string{plan.ScanTypeKind(s) + "/" + s.Spec.ScanSpec.ScanType}
 		}),
 	)
 }

@@ -23,6 +23,7 @@ import (
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
 	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/tenancy/review"
 	"github.com/scanyard/scanyard/settings"
 )
 
@@ -92,8 +93,8 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, key types.NamespacedN
 	}
 	p := settings.ReviewCluster(s).AddUnmatched(s.Spec.JobPatches, known)
 	changed := s.DeepCopy()
-	verdict := reviewOf(p, s.Generation, s.Status.InForceGeneration)
-	changed.Status = verdict.clusterStatus(s, metav1.NewTime(r.clock.Now()))
+	verdict := review.Of(p, s.Generation, s.Status.InForceGeneration)
+	changed.Status = verdict.ClusterStatus(s, metav1.NewTime(r.clock.Now()))
 	if equality.Semantic.DeepEqual(s.Status, changed.Status) {
 		return nil
 	}
@@ -121,18 +122,18 @@ func (r *Reconciler) reconcileNamespace(ctx context.Context, key types.Namespace
 		return reconcile.Result{}, err
 	}
 	above := settings.ClusterInForce(cluster)
-	verdict := reviewOf(settings.Review(above, s).AddUnmatched(s.Spec.JobPatches, known), s.Generation, s.Status.InForceGeneration)
+	verdict := review.Of(settings.Review(above, s).AddUnmatched(s.Spec.JobPatches, known), s.Generation, s.Status.InForceGeneration)
 	result := reconcile.Result{}
-	if at := settings.Compute(settings.Input{Cluster: above, Setting: &s.Spec}).Storage; verdict.good && at != (settings.Storage{}) {
+	if at := settings.Compute(settings.Input{Cluster: above, Setting: &s.Spec}).Storage; verdict.Good && at != (settings.Storage{}) {
 		unusable := r.places.CheckPlace(ctx, s.Namespace, PlaceOf(at))
-		verdict = verdict.unusable(unusable)
+		verdict = verdict.Unusable(unusable)
 		result.RequeueAfter = storageCheck
 		if unusable != nil {
 			result.RequeueAfter = storageRetry
 		}
 	}
 	changed := s.DeepCopy()
-	changed.Status = verdict.status(s, metav1.NewTime(r.clock.Now()))
+	changed.Status = verdict.Status(s, metav1.NewTime(r.clock.Now()))
 	if equality.Semantic.DeepEqual(s.Status, changed.Status) {
 		return result, nil
 	}
@@ -144,12 +145,12 @@ func (r *Reconciler) reconcileNamespace(ctx context.Context, key types.Namespace
 }
 
 // tell sends an Event when there is something new and wrong.
-func (r *Reconciler) tell(o client.Object, before string, now review) {
+func (r *Reconciler) tell(o client.Object, before string, now review.Review) {
 	const longest = 1000 // what an Event's note may be long
-	if now.reason == settingsv1alpha1.ReasonAccepted || now.reason == before {
+	if now.Reason == settingsv1alpha1.ReasonAccepted || now.Reason == before {
 		return
 	}
-	r.events.Eventf(o, nil, corev1.EventTypeWarning, now.reason, "Review", "%s", text.CutRunes(now.message, longest))
+	r.events.Eventf(o, nil, corev1.EventTypeWarning, now.Reason, "Review", "%s", text.CutRunes(now.Message, longest))
 }
 
 // known lists what targets of patches may refer to, in one namespace and, for "", in all; nil

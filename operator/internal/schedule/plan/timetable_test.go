@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schedule
+package plan
 
 import (
 	"errors"
@@ -36,14 +36,21 @@ func closed(schedule, duration string) specOption {
 	}
 }
 
+// loadZone finds a zone as the operator does, in UTC.
+func loadZone(name string) (*time.Location, error) {
+	if name == "Local" {
+		return nil, errors.New("Local is not an IANA name")
+	}
+	return time.LoadLocation(name)
+}
+
 func newTestTimetable(t *testing.T, options ...specOption) *timetable {
 	t.Helper()
 	var spec executionv1.ScheduledScanSpec
 	for _, o := range options {
 		o(&spec)
 	}
-	z := zones{local: time.UTC}
-	table, p := newTimetable(&spec, "seed", z.find)
+	table, p := newTimetable(&spec, "seed", loadZone)
 	if p != nil {
 		t.Fatalf("%s: %s", p.reason, p.message)
 	}
@@ -183,8 +190,7 @@ func TestDefect39WhatIsWrongIsNamed(t *testing.T) {
 			for _, o := range c.spec {
 				o(&spec)
 			}
-			z := zones{local: time.UTC}
-			_, p := newTimetable(&spec, "", z.find)
+			_, p := newTimetable(&spec, "", loadZone)
 			if p == nil {
 				t.Fatal("nothing is wrong")
 			}
@@ -230,8 +236,7 @@ func TestScheduleArithmetic(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 20261121))
 	for i := range 300 {
 		spec := randomSpec(r)
-		z := zones{local: time.UTC}
-		table, p := newTimetable(&spec, strconv.Itoa(i), z.find)
+		table, p := newTimetable(&spec, strconv.Itoa(i), loadZone)
 		if p != nil {
 			t.Fatalf("%+v: %s", spec, p.message)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schedule
+package plan
 
 import (
 	"crypto/sha256"
@@ -70,10 +70,10 @@ func parseMark(text string) (mark, bool) {
 	return m, true
 }
 
-// digestOf is a digest of what a ScanType makes its Scans do: its spec, and the labels
+// DigestOf is a digest of what a ScanType makes its Scans do: its spec, and the labels
 // and annotations of the contract. It does not depend on how the types of Kubernetes
 // grow: fields that are absent, null or empty are all the same.
-func digestOf(kind string, meta *metav1.ObjectMeta, spec *executionv1.ScanTypeSpec) (string, error) {
+func DigestOf(kind string, meta *metav1.ObjectMeta, spec *executionv1.ScanTypeSpec) (string, error) {
 	raw, err := json.Marshal(map[string]any{
 		"kind": kind, "name": meta.Name, "namespace": meta.Namespace, "spec": spec,
 		"labels": ofContract(meta.Labels), "annotations": ofContract(meta.Annotations),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schedule
+package plan
 
 import (
 	"crypto/sha256"
@@ -92,10 +92,9 @@ func newTimetable(spec *executionv1.ScheduledScanSpec, seed string, zones func(s
 	return t, nil
 }
 
-// Check says what keeps a spec from ever starting a Scan, for whoever wants to know before it is stored; "" if nothing does.
-func Check(spec *executionv1.ScheduledScanSpec) string {
-	z := zones{local: time.UTC}
-	if _, p := readSpec(spec, "", z.find); p != nil {
+// Check says what keeps a spec from ever starting a Scan; "" if nothing does.
+func Check(spec *executionv1.ScheduledScanSpec, zones func(string) (*time.Location, error)) string {
+	if _, p := readSpec(spec, "", zones); p != nil {
 		return p.message
 	}
 	return ""

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schedule
+package plan
 
 import (
 	"fmt"
@@ -21,24 +21,24 @@ type status struct {
 // newStatus starts from what the status is. What other clients have removed comes back
 // here, and what other operators have written is adopted: that starts nothing.
 func newStatus(v *view) *status {
-	s := &status{v.scheduled.Status.DeepCopy()}
-	s.ObservedGeneration = v.scheduled.Generation
+	s := &status{v.Scheduled.Status.DeepCopy()}
+	s.ObservedGeneration = v.Scheduled.Generation
 	s.NextScheduleTime = nil
-	if c, ok := v.childNamed(s.FindingsFrom); ok && c.state != executionv1.ScanStateDone {
+	if c, ok := v.childNamed(s.FindingsFrom); ok && c.State != executionv1.ScanStateDone {
 		s.FindingsFrom = "" // it is run again: its findings are read anew when it is Done
 	}
-	if done, ok := v.newestDone(); ok && v.findings != nil {
-		s.Findings, s.FindingsFrom = *v.findings.DeepCopy(), done.name
+	if done, ok := v.NewestDone(); ok && v.Findings != nil {
+		s.Findings, s.FindingsFrom = *v.Findings.DeepCopy(), done.Name
 	}
 	s.Findings.FindingSeverities = withoutZeros(s.Findings.FindingSeverities)
 	if !v.asked && v.last.IsZero() {
 		// A time that comes to stand beside this is a client's wish, also of one that knows no other field.
-		s.ScanTypeHash = mark{never: true, lastRun: v.scheduled.CreationTimestamp.Time}.String()
+		s.ScanTypeHash = mark{never: true, lastRun: v.Scheduled.CreationTimestamp.Time}.String()
 	}
 	if v.asked || v.last.IsZero() {
 		return s
 	}
-	digest := v.digest
+	digest := v.Digest
 	if v.known {
 		digest = v.lastDigest
 	}
@@ -67,19 +67,19 @@ func withoutZeros(f executionv1.FindingSeverities) executionv1.FindingSeverities
 	return f
 }
 
-func (s *status) suspended(v *view, d *decision) {
+func (s *status) suspended(v *view, d *Decision) {
 	s.ready(v, d, metav1.ConditionUnknown, problem{executionv1.ReasonSuspended, "No run is started while spec.suspend is true."})
 }
 
 // inOrder says that runs are started as planned, and what there is to say about it.
-func (s *status) inOrder(v *view, d *decision) {
-	if v.missing != "" {
-		s.ready(v, d, metav1.ConditionFalse, problem{executionv1.ReasonScanTypeNotFound, v.missing})
+func (s *status) inOrder(v *view, d *Decision) {
+	if v.Missing != "" {
+		s.ready(v, d, metav1.ConditionFalse, problem{executionv1.ReasonScanTypeNotFound, v.Missing})
 		return
 	}
 	message := "Runs are started as planned."
 	if v.timetable.cron != nil {
-		if interval, err := parseDuration(v.scheduled.Spec.Interval); err == nil && interval > 0 {
+		if interval, err := parseDuration(v.Scheduled.Spec.Interval); err == nil && interval > 0 {
 			message += " spec.interval is not used, since spec.schedule is set."
 		}
 	}
@@ -91,15 +91,15 @@ func (s *status) inOrder(v *view, d *decision) {
 func (v *view) clamped() string {
 	var message strings.Builder
 	if asked := v.timetable.asked; asked > 0 {
-		fmt.Fprintf(&message, " Runs are planned at least %s apart, as schedules.minIntervalSeconds of the ClusterScanSetting says, and not %s.", v.bounds.MinInterval, asked)
+		fmt.Fprintf(&message, " Runs are planned at least %s apart, as schedules.minIntervalSeconds of the ClusterScanSetting says, and not %s.", v.Bounds.MinInterval, asked)
 	}
-	spec := &v.scheduled.Spec
+	spec := &v.Scheduled.Spec
 	for _, limit := range []struct {
 		field string
 		value *int32
 	}{{"successfulJobsHistoryLimit", spec.SuccessfulJobsHistoryLimit}, {"failedJobsHistoryLimit", spec.FailedJobsHistoryLimit}} {
-		if limit.value != nil && *limit.value > v.bounds.MaxHistory {
-			fmt.Fprintf(&message, " At most %d Scans are kept, as schedules.maxHistory of the ClusterScanSetting says, and not the %d of spec.%s.", v.bounds.MaxHistory, *limit.value, limit.field)
+		if limit.value != nil && *limit.value > v.Bounds.MaxHistory {
+			fmt.Fprintf(&message, " At most %d Scans are kept, as schedules.maxHistory of the ClusterScanSetting says, and not the %d of spec.%s.", v.Bounds.MaxHistory, *limit.value, limit.field)
 		}
 	}
 	return message.String()
@@ -110,15 +110,15 @@ const maxMessage = 32768
 
 // ready sets the condition, and tells of a new reason by an Event where something waits
 // or is wrong.
-func (s *status) ready(v *view, d *decision, value metav1.ConditionStatus, p problem) {
+func (s *status) ready(v *view, d *Decision, value metav1.ConditionStatus, p problem) {
 	p.message = strings.ToValidUTF8(p.message[:min(len(p.message), maxMessage)], "")
 	before := meta.FindStatusCondition(s.Conditions, executionv1.ConditionReady)
 	isNew := before == nil || before.Reason != p.reason
 	if isNew && value != metav1.ConditionTrue && p.reason != executionv1.ReasonSuspended {
-		d.notices = append(d.notices, notice{warning: value == metav1.ConditionFalse, reason: p.reason, message: p.message})
+		d.Notices = append(d.Notices, Notice{Warning: value == metav1.ConditionFalse, Reason: p.reason, Message: p.message})
 	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
 		Type: executionv1.ConditionReady, Status: value, Reason: p.reason, Message: p.message,
-		ObservedGeneration: v.scheduled.Generation, LastTransitionTime: metav1.Time{Time: v.now.Truncate(time.Second)},
+		ObservedGeneration: v.Scheduled.Generation, LastTransitionTime: metav1.Time{Time: v.Now.Truncate(time.Second)},
 	})
 }

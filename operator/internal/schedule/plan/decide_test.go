@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schedule
+package plan
 
 import (
 	"math/rand/v2"
@@ -26,10 +26,10 @@ var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 const digest = "0123456789abcdef"
 
 // scene is what decide is shown.
-type scene func(*observation)
+type scene func(*Observation)
 
 // show builds an observation: an hourly ScheduledScan whose last run was at 11:30.
-func show(scenes ...scene) *observation {
+func show(scenes ...scene) *Observation {
 	s := &executionv1.ScheduledScan{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "nightly", Namespace: "team-a", UID: "uid", Generation: 2, CreationTimestamp: metav1.Time{Time: noon.AddDate(0, 0, -2)},
@@ -38,44 +38,41 @@ func show(scenes ...scene) *observation {
 			Interval: "1h", ScanSpec: &executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{"example.com"}},
 		},
 	}
-	o := &observation{now: noon, scheduled: s, digest: digest, bounds: settings.Compute(settings.Input{}).Schedules}
+	o := &Observation{Now: noon, Scheduled: s, Digest: digest, Bounds: settings.Compute(settings.Input{}).Schedules}
 	ran(noon.Add(-30 * time.Minute))(o)
 	for _, sc := range scenes {
 		sc(o)
 	}
-	sortChildren(o.children)
-	z := zones{local: time.UTC}
-	if o.timetable, o.problem = newTimetable(&s.Spec, string(s.UID), z.find); o.problem == nil {
-		o.timetable.atLeast(o.bounds.MinInterval)
-	}
+	SortChildren(o.Children)
+	o.ReadSpec(loadZone)
 	return o
 }
 
 // ran sets the last run, as this operator records it.
 func ran(last time.Time) scene {
-	return func(o *observation) {
-		o.scheduled.Status.LastScheduleTime = &metav1.Time{Time: last}
-		o.scheduled.Status.ScanTypeHash = mark{digest: digest, lastRun: last}.String()
+	return func(o *Observation) {
+		o.Scheduled.Status.LastScheduleTime = &metav1.Time{Time: last}
+		o.Scheduled.Status.ScanTypeHash = mark{digest: digest, lastRun: last}.String()
 	}
 }
 
-func neverRan(o *observation) {
-	o.scheduled.Status = executionv1.ScheduledScanStatus{}
+func neverRan(o *Observation) {
+	o.Scheduled.Status = executionv1.ScheduledScanStatus{}
 }
 
 // setTo is a client that writes lastScheduleTime.
 func setTo(last time.Time) scene {
-	return func(o *observation) { o.scheduled.Status.LastScheduleTime = &metav1.Time{Time: last} }
+	return func(o *Observation) { o.Scheduled.Status.LastScheduleTime = &metav1.Time{Time: last} }
 }
 
 func hashIs(text string) scene {
-	return func(o *observation) { o.scheduled.Status.ScanTypeHash = text }
+	return func(o *Observation) { o.Scheduled.Status.ScanTypeHash = text }
 }
 
 func spec(options ...specOption) scene {
-	return func(o *observation) {
+	return func(o *Observation) {
 		for _, option := range options {
-			option(&o.scheduled.Spec)
+			option(&o.Scheduled.Spec)
 		}
 	}
 }
@@ -84,27 +81,27 @@ func policy(p executionv1.ConcurrencyPolicy) scene {
 	return spec(func(s *executionv1.ScheduledScanSpec) { s.ConcurrencyPolicy = p })
 }
 
-func suspended(o *observation) { o.scheduled.Spec.Suspend = new(true) }
+func suspended(o *Observation) { o.Scheduled.Spec.Suspend = new(true) }
 
-func retrigger(o *observation) { o.scheduled.Spec.RetriggerOnScanTypeChange = true }
+func retrigger(o *Observation) { o.Scheduled.Spec.RetriggerOnScanTypeChange = true }
 
-func scanType(digest string) scene { return func(o *observation) { o.digest = digest } }
+func scanType(digest string) scene { return func(o *Observation) { o.Digest = digest } }
 
-func noScanType(o *observation) {
-	o.digest, o.missing = "", "spec.scanSpec.scanType: there is no ScanType \"nmap\""
+func noScanType(o *Observation) {
+	o.Digest, o.Missing = "", "spec.scanSpec.scanType: there is no ScanType \"nmap\""
 }
 
 func has(name string, state executionv1.ScanState, age time.Duration) scene {
-	return func(o *observation) {
-		o.children = append(o.children, child{name: name, uid: types.UID("uid-" + name), state: state, created: o.now.Add(-age)})
+	return func(o *Observation) {
+		o.Children = append(o.Children, Child{Name: name, UID: types.UID("uid-" + name), State: state, Created: o.Now.Add(-age)})
 	}
 }
 
 func deletedFor(d time.Duration) scene {
-	return func(o *observation) { o.children[len(o.children)-1].deleted = o.now.Add(-d) }
+	return func(o *Observation) { o.Children[len(o.Children)-1].Deleted = o.Now.Add(-d) }
 }
 
-func clockAt(t time.Time) scene { return func(o *observation) { o.now = t } }
+func clockAt(t time.Time) scene { return func(o *Observation) { o.Now = t } }
 
 const (
 	running = executionv1.ScanStateScanning
@@ -113,7 +110,7 @@ const (
 )
 
 // hourly is a schedule whose last run was 11:00, so that 12:00 is due at noon.
-func hourly(o *observation) {
+func hourly(o *Observation) {
 	spec(cronOf("0 * * * *"))(o)
 	ran(noon.Add(-time.Hour).Add(2 * time.Second))(o)
 }
@@ -163,7 +160,7 @@ func TestDecide(t *testing.T) {
 
 		"ClientSetsItBack":        {[]scene{setTo(noon.Add(-25 * time.Hour))}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
 		"ClientSetsItBackALittle": {[]scene{setTo(noon.Add(-31 * time.Minute))}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
-		"ClientRemovesIt":         {[]scene{func(o *observation) { o.scheduled.Status.LastScheduleTime = nil }}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
+		"ClientRemovesIt":         {[]scene{func(o *Observation) { o.Scheduled.Status.LastScheduleTime = nil }}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
 		"ClientSetsItForward":     {[]scene{setTo(noon.Add(5 * time.Hour))}, "Wait", "", "Scheduled", "18:00:00", "17:00:00", 10 * time.Minute},
 
 		"ScanTypeChanged":           {[]scene{retrigger, scanType("other")}, "Start", "nightly-1767612601", "Scheduled", "13:00:00", "12:00:00", 10 * time.Minute},
@@ -185,12 +182,12 @@ func TestDecide(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := show(c.scenes...)
-			before := o.scheduled.DeepCopy()
-			d := decide(o)
-			if diff := cmp.Diff(before, o.scheduled); diff != "" {
+			before := o.Scheduled.DeepCopy()
+			d := Decide(o)
+			if diff := cmp.Diff(before, o.Scheduled); diff != "" {
 				t.Errorf("decide has changed what it was shown:\n%s", diff)
 			}
-			got := []string{d.step, starts(d), readyReason(d), clockOf(d.status.NextScheduleTime), clockOf(d.status.LastScheduleTime), d.requeueAfter.String()}
+			got := []string{d.Step, starts(d), readyReason(d), clockOf(d.Status.NextScheduleTime), clockOf(d.Status.LastScheduleTime), d.RequeueAfter.String()}
 			want := []string{c.step, c.starts, c.reason, c.next, c.last, c.requeue.String()}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("step, starts, reason, next, last, requeue (-want +got):\n%s", diff)
@@ -199,15 +196,15 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func starts(d decision) string {
-	if d.start == nil {
+func starts(d Decision) string {
+	if d.Start == nil {
 		return ""
 	}
-	return d.start.names()[0]
+	return d.Start.Names[0]
 }
 
-func readyReason(d decision) string {
-	if c := meta.FindStatusCondition(d.status.Conditions, executionv1.ConditionReady); c != nil {
+func readyReason(d Decision) string {
+	if c := meta.FindStatusCondition(d.Status.Conditions, executionv1.ConditionReady); c != nil {
 		return c.Reason
 	}
 	return ""
@@ -222,8 +219,8 @@ func clockOf(t *metav1.Time) string {
 
 // TestDefect34AScheduledScanBeingDeletedStartsNothing, whatever is due.
 func TestDefect34AScheduledScanBeingDeletedStartsNothing(t *testing.T) {
-	o := show(neverRan, func(o *observation) { o.scheduled.DeletionTimestamp = &metav1.Time{Time: noon} })
-	if diff := cmp.Diff(decision{step: "Deleted"}, decide(o), cmp.AllowUnexported(decision{})); diff != "" {
+	o := show(neverRan, func(o *Observation) { o.Scheduled.DeletionTimestamp = &metav1.Time{Time: noon} })
+	if diff := cmp.Diff(Decision{Step: "Deleted"}, Decide(o), cmp.AllowUnexported(Start{})); diff != "" {
 		t.Errorf("decision (-want +got):\n%s", diff)
 	}
 }
@@ -233,11 +230,11 @@ func TestDefect34AScheduledScanBeingDeletedStartsNothing(t *testing.T) {
 func TestDefect35ADueTimeIsNeverMissed(t *testing.T) {
 	for offset := -2 * time.Second; offset <= 2*time.Second; offset += 100 * time.Millisecond {
 		now := noon.Add(offset)
-		d := decide(show(hourly, clockAt(now)))
-		if d.start == nil && (d.requeueAfter <= 0 || now.Add(d.requeueAfter).After(noon)) {
-			t.Errorf("at %v: step %s, back after %s", now, d.step, d.requeueAfter)
+		d := Decide(show(hourly, clockAt(now)))
+		if d.Start == nil && (d.RequeueAfter <= 0 || now.Add(d.RequeueAfter).After(noon)) {
+			t.Errorf("at %v: step %s, back after %s", now, d.Step, d.RequeueAfter)
 		}
-		if d.start != nil && now.Before(noon) {
+		if d.Start != nil && now.Before(noon) {
 			t.Errorf("at %v it starts too early", now)
 		}
 	}
@@ -252,8 +249,8 @@ func TestDefect38HistoryLimits(t *testing.T) {
 		has("gone", done, 9*time.Minute), deletedFor(time.Second), has("r1", running, time.Hour), has("r2", executionv1.ScanStateNew, time.Hour),
 	}
 	limits := func(success, failed int32) scene {
-		return func(o *observation) {
-			o.scheduled.Spec.SuccessfulJobsHistoryLimit, o.scheduled.Spec.FailedJobsHistoryLimit = &success, &failed
+		return func(o *Observation) {
+			o.Scheduled.Spec.SuccessfulJobsHistoryLimit, o.Scheduled.Spec.FailedJobsHistoryLimit = &success, &failed
 		}
 	}
 	for name, c := range map[string]struct {
@@ -268,8 +265,8 @@ func TestDefect38HistoryLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, p := range decide(show(append(slices.Clone(children), c.scenes...)...)).prune {
-				got = append(got, p.name)
+			for _, p := range Decide(show(append(slices.Clone(children), c.scenes...)...)).Prune {
+				got = append(got, p.Name)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("pruned (-want +got):\n%s", diff)
@@ -286,7 +283,7 @@ func TestScheduleFlood(t *testing.T) {
 		}
 	}
 	bounds := func(least time.Duration, most int32) scene {
-		return func(o *observation) { o.bounds = settings.Schedules{MinInterval: least, MaxHistory: most} }
+		return func(o *Observation) { o.Bounds = settings.Schedules{MinInterval: least, MaxHistory: most} }
 	}
 	for name, tc := range map[string]struct {
 		scene  []scene
@@ -304,16 +301,16 @@ func TestScheduleFlood(t *testing.T) {
 		"History":    {[]scene{spec(limits(2000, 3)), bounds(time.Second, 1), has("a", done, 3*time.Hour), has("b", done, 2*time.Hour)}, time.Hour, "At most 1 Scans are kept, as schedules.maxHistory of the ClusterScanSetting says, and not the 2000 of spec.successfulJobsHistoryLimit.", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := decide(show(append([]scene{ran(noon), clockAt(noon)}, tc.scene...)...))
-			if got := d.status.NextScheduleTime.Sub(noon); got != tc.next {
+			d := Decide(show(append([]scene{ran(noon), clockAt(noon)}, tc.scene...)...))
+			if got := d.Status.NextScheduleTime.Sub(noon); got != tc.next {
 				t.Errorf("the next run is after %s, want %s", got, tc.next)
 			}
-			message := d.status.Conditions[0].Message
+			message := d.Status.Conditions[0].Message
 			if !strings.Contains(message, tc.says) || (tc.says == "") != (message == "Runs are started as planned.") {
 				t.Errorf("it says %q", message)
 			}
-			if len(d.prune) != tc.pruned {
-				t.Errorf("%d Scans are removed, want %d", len(d.prune), tc.pruned)
+			if len(d.Prune) != tc.pruned {
+				t.Errorf("%d Scans are removed, want %d", len(d.Prune), tc.pruned)
 			}
 		})
 	}
@@ -325,17 +322,17 @@ func TestDefect41APendingRetriggerWritesNothing(t *testing.T) {
 	for name, hold := range map[string]scene{"Suspended": suspended, "Forbid": policy("Forbid"), "Blackout": spec(closed("0 8 * * *", "10h"))} {
 		t.Run(name, func(t *testing.T) {
 			scenes := []scene{retrigger, scanType("other"), has("a", running, time.Minute), hold}
-			first := decide(show(scenes...))
-			if first.start != nil {
-				t.Fatalf("it is started: step %s", first.step)
+			first := Decide(show(scenes...))
+			if first.Start != nil {
+				t.Fatalf("it is started: step %s", first.Step)
 			}
-			o := show(append(scenes, clockAt(noon.Add(3*time.Second)), func(o *observation) { o.scheduled.Status = *first.status })...)
-			second := decide(o)
-			if diff := cmp.Diff(first.status, second.status); diff != "" {
+			o := show(append(scenes, clockAt(noon.Add(3*time.Second)), func(o *Observation) { o.Scheduled.Status = *first.Status })...)
+			second := Decide(o)
+			if diff := cmp.Diff(first.Status, second.Status); diff != "" {
 				t.Errorf("the status changes with every look:\n%s", diff)
 			}
-			if len(second.notices) > 0 {
-				t.Errorf("Events come again: %v", second.notices)
+			if len(second.Notices) > 0 {
+				t.Errorf("Events come again: %v", second.Notices)
 			}
 		})
 	}
@@ -346,9 +343,9 @@ func TestDefect42RareSchedulesCanBeTriggered(t *testing.T) {
 	for _, expression := range []string{"0 3 * * 1", "0 3 1 * *", "@yearly"} {
 		// secureCodeBox's clients subtract interval + 24 h; a cron schedule has no interval.
 		o := show(spec(cronOf(expression), every("")), ran(noon.Add(-time.Hour)), setTo(noon.Add(-24*time.Hour)))
-		d := decide(o)
-		if d.start == nil || d.start.why != byClient {
-			t.Errorf("%s: step %s", expression, d.step)
+		d := Decide(o)
+		if d.Start == nil || d.Start.Trigger != ByClient {
+			t.Errorf("%s: step %s", expression, d.Step)
 		}
 	}
 }
@@ -358,11 +355,11 @@ func TestDefect42RareSchedulesCanBeTriggered(t *testing.T) {
 func TestDefect42TheFirstRunCanBeAskedFor(t *testing.T) {
 	created := noon.AddDate(0, 0, -2)
 	monthly := spec(cronOf("0 3 1 * *"), every(""))
-	looked := decide(show(monthly, neverRan))
-	if looked.status == nil || looked.start != nil {
-		t.Fatalf("step %s, status %v", looked.step, looked.status)
+	looked := Decide(show(monthly, neverRan))
+	if looked.Status == nil || looked.Start != nil {
+		t.Fatalf("step %s, status %v", looked.Step, looked.Status)
 	}
-	seen := hashIs(looked.status.ScanTypeHash)
+	seen := hashIs(looked.Status.ScanTypeHash)
 	for name, tc := range map[string]struct {
 		scenes []scene
 		starts bool
@@ -375,38 +372,38 @@ func TestDefect42TheFirstRunCanBeAskedFor(t *testing.T) {
 		"Nothing":           {[]scene{neverRan, seen}, false},
 		"AfterARun":         {[]scene{neverRan, seen, setTo(noon.Add(-24 * time.Hour)), has("a", executionv1.ScanStateDone, time.Hour)}, false},
 	} {
-		d := decide(show(append([]scene{monthly}, tc.scenes...)...))
-		if started := d.start != nil && d.start.why == byClient; started != tc.starts {
-			t.Errorf("%s: step %s, started %v", name, d.step, started)
+		d := Decide(show(append([]scene{monthly}, tc.scenes...)...))
+		if started := d.Start != nil && d.Start.Trigger == ByClient; started != tc.starts {
+			t.Errorf("%s: step %s, started %v", name, d.Step, started)
 		}
 	}
 }
 
 // TestDefect42AnOldClientThatDropsNewFields still asks for a run: what it keeps tells.
 func TestDefect42AnOldClientThatDropsNewFields(t *testing.T) {
-	o := show(spec(cronOf("@yearly"), every("")), ran(noon.Add(-time.Hour)), func(o *observation) {
-		old := o.scheduled.Status
-		o.scheduled.Status = executionv1.ScheduledScanStatus{ScanTypeHash: old.ScanTypeHash}
+	o := show(spec(cronOf("@yearly"), every("")), ran(noon.Add(-time.Hour)), func(o *Observation) {
+		old := o.Scheduled.Status
+		o.Scheduled.Status = executionv1.ScheduledScanStatus{ScanTypeHash: old.ScanTypeHash}
 	}, setTo(noon.Add(-24*time.Hour)))
-	if d := decide(o); d.start == nil {
-		t.Errorf("step %s", d.step)
+	if d := Decide(o); d.Start == nil {
+		t.Errorf("step %s", d.Step)
 	}
 }
 
 // TestDefect43AForeignHashIsAdopted without starting anything, and a change of the
 // ScanType after that counts.
 func TestDefect43AForeignHashIsAdopted(t *testing.T) {
-	first := decide(show(retrigger, hashIs("12345678901234567890")))
-	if first.start != nil {
+	first := Decide(show(retrigger, hashIs("12345678901234567890")))
+	if first.Start != nil {
 		t.Fatal("a run is started")
 	}
-	m, ok := parseMark(first.status.ScanTypeHash)
+	m, ok := parseMark(first.Status.ScanTypeHash)
 	if !ok || m.digest != digest || !m.lastRun.Equal(noon.Add(-30*time.Minute)) {
-		t.Fatalf("the hash is %q", first.status.ScanTypeHash)
+		t.Fatalf("the hash is %q", first.Status.ScanTypeHash)
 	}
-	next := decide(show(retrigger, scanType("other"), func(o *observation) { o.scheduled.Status = *first.status }))
-	if next.start == nil || next.start.why != byScanType {
-		t.Errorf("step %s", next.step)
+	next := Decide(show(retrigger, scanType("other"), func(o *Observation) { o.Scheduled.Status = *first.Status }))
+	if next.Start == nil || next.Start.Trigger != ByScanType {
+		t.Errorf("step %s", next.Step)
 	}
 }
 
@@ -422,13 +419,13 @@ func TestNoticesComeOnce(t *testing.T) {
 		"Type":   {[]scene{noScanType}, executionv1.ReasonScanTypeNotFound, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := decide(show(c.scenes...))
-			if len(first.notices) != 1 || first.notices[0].reason != c.reason || first.notices[0].warning != c.warning {
-				t.Errorf("notices are %+v", first.notices)
+			first := Decide(show(c.scenes...))
+			if len(first.Notices) != 1 || first.Notices[0].Reason != c.reason || first.Notices[0].Warning != c.warning {
+				t.Errorf("notices are %+v", first.Notices)
 			}
-			again := decide(show(append(c.scenes, func(o *observation) { o.scheduled.Status = *first.status })...))
-			if len(again.notices) > 0 {
-				t.Errorf("again %+v", again.notices)
+			again := Decide(show(append(c.scenes, func(o *Observation) { o.Scheduled.Status = *first.Status })...))
+			if len(again.Notices) > 0 {
+				t.Errorf("again %+v", again.Notices)
 			}
 		})
 	}
@@ -436,13 +433,13 @@ func TestNoticesComeOnce(t *testing.T) {
 
 func TestFindingsOfTheNewestDone(t *testing.T) {
 	counts := &executionv1.FindingStats{Count: ptr.To[int64](3), FindingSeverities: executionv1.FindingSeverities{High: ptr.To[int64](3), Low: ptr.To[int64](0)}}
-	d := decide(show(has("old", done, time.Hour), has("new", done, time.Minute), has("failed", errored, time.Second), func(o *observation) { o.findings = counts }))
+	d := Decide(show(has("old", done, time.Hour), has("new", done, time.Minute), has("failed", errored, time.Second), func(o *Observation) { o.Findings = counts }))
 	want := executionv1.FindingStats{Count: ptr.To[int64](3), FindingSeverities: executionv1.FindingSeverities{High: ptr.To[int64](3)}}
-	if diff := cmp.Diff(want, d.status.Findings); diff != "" {
+	if diff := cmp.Diff(want, d.Status.Findings); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
-	if d.status.FindingsFrom != "new" {
-		t.Errorf("findings are from %q", d.status.FindingsFrom)
+	if d.Status.FindingsFrom != "new" {
+		t.Errorf("findings are from %q", d.Status.FindingsFrom)
 	}
 }
 
@@ -454,28 +451,28 @@ func TestEveryRunOnce(t *testing.T) {
 	for range 200 {
 		table := randomSpec(r)
 		table.Windows, table.StartingDeadlineSeconds = nil, nil
-		o := show(neverRan, retrigger, func(o *observation) {
-			scan := o.scheduled.Spec.ScanSpec
-			o.scheduled.Spec = table
-			o.scheduled.Spec.ScanSpec, o.scheduled.Spec.RetriggerOnScanTypeChange = scan, true
+		o := show(neverRan, retrigger, func(o *Observation) {
+			scan := o.Scheduled.Spec.ScanSpec
+			o.Scheduled.Spec = table
+			o.Scheduled.Spec.ScanSpec, o.Scheduled.Spec.RetriggerOnScanTypeChange = scan, true
 		})
 		if o.problem != nil {
 			t.Fatal(o.problem.message)
 		}
 		created := map[string]int{}
 		for range 200 {
-			o.now = o.now.Add(time.Duration(r.Int64N(int64(3 * time.Hour))))
+			o.Now = o.Now.Add(time.Duration(r.Int64N(int64(3 * time.Hour))))
 			switch r.IntN(10) {
 			case 0:
-				setTo(o.now.AddDate(0, 0, -r.IntN(9)))(o)
+				setTo(o.Now.AddDate(0, 0, -r.IntN(9)))(o)
 			case 1:
-				o.digest = string(rune('a' + r.IntN(26)))
+				o.Digest = string(rune('a' + r.IntN(26)))
 			case 2:
-				o.now = o.now.Add(-time.Hour) // the clock is set back
+				o.Now = o.Now.Add(-time.Hour) // the clock is set back
 			}
-			d := decide(o)
-			if d.start == nil {
-				o.scheduled.Status = *d.status
+			d := Decide(o)
+			if d.Start == nil {
+				o.Scheduled.Status = *d.Status
 				continue
 			}
 			name := starts(d)
@@ -484,12 +481,12 @@ func TestEveryRunOnce(t *testing.T) {
 				t.Fatalf("%+v: %s is started again", table, name)
 			}
 			for range r.IntN(3) { // status writes that fail
-				o.now = o.now.Add(time.Duration(r.Int64N(int64(time.Minute))))
-				if again := decide(o); again.start == nil || starts(again) != name {
+				o.Now = o.Now.Add(time.Duration(r.Int64N(int64(time.Minute))))
+				if again := Decide(o); again.Start == nil || starts(again) != name {
 					t.Fatalf("the next pass means %s, not %s", starts(again), name)
 				}
 			}
-			o.scheduled.Status = *d.status
+			o.Scheduled.Status = *d.Status
 		}
 	}
 }
@@ -539,7 +536,7 @@ func TestDefect43DigestsChangeWithTheScanTypeOnly(t *testing.T) {
 	of := func(change func(*metav1.ObjectMeta, *executionv1.ScanTypeSpec)) string {
 		m, s := base()
 		change(m, s)
-		d, err := digestOf("ScanType", m, s)
+		d, err := DigestOf("ScanType", m, s)
 		if err != nil {
 			t.Fatal(err)
 		}

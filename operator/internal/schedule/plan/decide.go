@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schedule
+package plan
 
 import (
 	"fmt"
@@ -30,18 +30,18 @@ const (
 
 // view is what was observed with what follows from it.
 type view struct {
-	*observation
+	*Observation
 	history
 
 	// next is the run that is due or comes next, why what for. Without hasNext there is
 	// none.
 	next    run
-	why     trigger
+	why     Trigger
 	hasNext bool
 }
 
-func newView(o *observation) *view {
-	v := &view{observation: o, history: historyOf(o)}
+func newView(o *Observation) *view {
+	v := &view{Observation: o, history: historyOf(o)}
 	if o.timetable != nil {
 		v.next, v.why, v.hasNext = o.nextRun()
 	}
@@ -52,7 +52,7 @@ func newView(o *observation) *view {
 type transition struct {
 	name string
 	when func(*view) bool
-	then func(*view, *decision)
+	then func(*view, *Decision)
 }
 
 // transitions are looked through in this order; the first row that applies is taken.
@@ -70,41 +70,41 @@ var transitions = []transition{
 	{"Start", always, start},
 }
 
-// decide says what to do about what was observed. It is a pure function.
-func decide(o *observation) decision {
+// Decide says what to do about what was observed. It is a pure function.
+func Decide(o *Observation) Decision {
 	v := newView(o)
 	for _, s := range transitions {
 		if !s.when(v) {
 			continue
 		}
-		d := decision{step: s.name}
+		d := Decision{Step: s.name}
 		s.then(v, &d)
 		return d
 	}
-	return decision{step: "None"}
+	return Decision{Step: "None"}
 }
 
 func always(*view) bool { return true }
 
 func not(f func(*view) bool) func(*view) bool { return func(v *view) bool { return !f(v) } }
 
-func isDeleted(v *view) bool { return !v.scheduled.DeletionTimestamp.IsZero() }
+func isDeleted(v *view) bool { return !v.Scheduled.DeletionTimestamp.IsZero() }
 
 func isInvalid(v *view) bool { return v.problem != nil }
 
-func isSuspended(v *view) bool { return v.scheduled.Suspended() }
+func isSuspended(v *view) bool { return v.Scheduled.Suspended() }
 
 func hasNext(v *view) bool { return v.hasNext }
 
-func isDue(v *view) bool { return !v.next.at.After(v.now) }
+func isDue(v *view) bool { return !v.next.at.After(v.Now) }
 
 // isHeldByWindow holds where a run would start now, were it not for a window.
-func isHeldByWindow(v *view) bool { return !isDue(v) && !v.next.due.After(v.now) }
+func isHeldByWindow(v *view) bool { return !isDue(v) && !v.next.due.After(v.Now) }
 
 // clockWasWrong holds where the operator itself has recorded a run of a far future.
 func clockWasWrong(v *view) bool {
-	m, ok := parseMark(v.scheduled.Status.ScanTypeHash)
-	return ok && !m.never && !v.asked && m.lastRun.Unix() == v.last.Unix() && v.last.Sub(v.now) > clockSlack
+	m, ok := parseMark(v.Scheduled.Status.ScanTypeHash)
+	return ok && !m.never && !v.asked && m.lastRun.Unix() == v.last.Unix() && v.last.Sub(v.Now) > clockSlack
 }
 
 // isStarted holds where the Scan of the next run exists and only the record lacks.
@@ -113,69 +113,69 @@ func isStarted(v *view) bool {
 	return ok
 }
 
-func (v *view) startedChild() (child, bool) {
+func (v *view) startedChild() (Child, bool) {
 	if !v.hasNext {
-		return child{}, false
+		return Child{}, false
 	}
 	for _, name := range v.names() {
 		if c, ok := v.childNamed(name); ok {
 			return c, true
 		}
 	}
-	return child{}, false
+	return Child{}, false
 }
 
 // names are those that the Scan of the next run may have, the usual one first.
 func (v *view) names() []string {
-	s := v.scheduled
+	s := v.Scheduled
 	return []string{childName(s.Name, v.next.planned), childNameOf(s.Name, s.UID, v.next.planned)}
 }
 
 // policyIs holds where a policy has something to say about earlier Scans.
 func policyIs(p executionv1.ConcurrencyPolicy) func(*view) bool {
-	return func(v *view) bool { return v.scheduled.Spec.ConcurrencyPolicy == p && len(v.unfinished()) > 0 }
+	return func(v *view) bool { return v.Scheduled.Spec.ConcurrencyPolicy == p && len(v.unfinished()) > 0 }
 }
 
 // --- rows ---
 
-func nothing(*view, *decision) {}
+func nothing(*view, *Decision) {}
 
-func showProblem(v *view, d *decision) {
+func showProblem(v *view, d *Decision) {
 	s := newStatus(v)
 	s.ready(v, d, metav1.ConditionFalse, *v.problem)
 	d.finish(v, s)
 }
 
-func showNever(v *view, d *decision) {
+func showNever(v *view, d *Decision) {
 	s := newStatus(v)
 	p := problem{executionv1.ReasonScheduleNeverFires, "spec.windows leave no time in which a run may start; shorten them"}
-	if v.timetable.cron != nil && v.timetable.cron.next(v.now).IsZero() {
-		p.message = fmt.Sprintf("spec.schedule %q names a date that does not exist; correct day of month and month", v.scheduled.Spec.Schedule)
+	if v.timetable.cron != nil && v.timetable.cron.next(v.Now).IsZero() {
+		p.message = fmt.Sprintf("spec.schedule %q names a date that does not exist; correct day of month and month", v.Scheduled.Spec.Schedule)
 	}
 	s.ready(v, d, metav1.ConditionFalse, p)
 	d.finish(v, s)
 }
 
 // rebase forgets that the last run was in the future.
-func rebase(v *view, d *decision) {
+func rebase(v *view, d *Decision) {
 	s := newStatus(v)
-	s.recordRun(v.now.Truncate(time.Second), v.digest)
+	s.recordRun(v.Now.Truncate(time.Second), v.Digest)
 	d.finish(v, s)
-	d.requeueAfter = atOnce
+	d.RequeueAfter = atOnce
 }
 
-func record(v *view, d *decision) {
+func record(v *view, d *Decision) {
 	c, _ := v.startedChild()
-	d.finish(v, startedStatus(v, d, c.created))
+	d.finish(v, startedStatus(v, d, c.Created))
 }
 
-func suspend(v *view, d *decision) {
+func suspend(v *view, d *Decision) {
 	s := newStatus(v)
 	s.suspended(v, d)
 	d.finish(v, s)
 }
 
-func await(v *view, d *decision) {
+func await(v *view, d *Decision) {
 	s := newStatus(v)
 	s.scheduledAt(v.next.at)
 	s.inOrder(v, d)
@@ -183,7 +183,7 @@ func await(v *view, d *decision) {
 	d.until(v, v.next.at)
 }
 
-func awaitWindow(v *view, d *decision) {
+func awaitWindow(v *view, d *Decision) {
 	s := newStatus(v)
 	s.scheduledAt(v.next.at)
 	s.ready(v, d, metav1.ConditionUnknown, problem{executionv1.ReasonInBlackoutWindow, "A run is due and starts when the window of spec.windows ends."})
@@ -191,7 +191,7 @@ func awaitWindow(v *view, d *decision) {
 	d.until(v, v.next.at)
 }
 
-func awaitEnd(v *view, d *decision) {
+func awaitEnd(v *view, d *Decision) {
 	s := newStatus(v)
 	s.scheduledAt(v.next.at)
 	s.ready(v, d, metav1.ConditionUnknown, problem{
@@ -202,7 +202,7 @@ func awaitEnd(v *view, d *decision) {
 	d.awaitOthers(v)
 }
 
-func replace(v *view, d *decision) {
+func replace(v *view, d *Decision) {
 	s := newStatus(v)
 	s.scheduledAt(v.next.at)
 	s.ready(v, d, metav1.ConditionUnknown, problem{
@@ -210,79 +210,69 @@ func replace(v *view, d *decision) {
 		"A run is due and starts when the earlier one is deleted, since spec.concurrencyPolicy is Replace: " + scanList(v.unfinished()),
 	})
 	for _, c := range v.unfinished() {
-		if c.deleted.IsZero() {
-			d.replace = append(d.replace, c)
+		if c.Deleted.IsZero() {
+			d.Replace = append(d.Replace, c)
 		}
 	}
 	d.finish(v, s)
 	d.awaitOthers(v)
 }
 
-func start(v *view, d *decision) {
-	d.finish(v, startedStatus(v, d, v.now))
-	d.start = v
+func start(v *view, d *Decision) {
+	d.finish(v, startedStatus(v, d, v.Now))
+	d.Start = newStart(v)
 }
 
 // startedStatus is the status after the next run was started at a time.
-func startedStatus(v *view, d *decision, started time.Time) *status {
+func startedStatus(v *view, d *Decision, started time.Time) *status {
 	s := newStatus(v)
-	if v.why == byScanType {
-		d.notices = append(d.notices, notice{reason: executionv1.EventRetriggered, message: fmt.Sprintf(
-			"A run was started since %s %q has changed.", scanTypeKind(v.scheduled), v.scheduled.Spec.ScanSpec.ScanType)})
+	if v.why == ByScanType {
+		d.Notices = append(d.Notices, Notice{Reason: executionv1.EventRetriggered, Message: fmt.Sprintf(
+			"A run was started since %s %q has changed.", ScanTypeKind(v.Scheduled), v.Scheduled.Spec.ScanSpec.ScanType)})
 	}
 	last := later(started.Truncate(time.Second), v.next.planned)
-	s.recordRun(last, v.digest)
-	if v.scheduled.Suspended() {
+	s.recordRun(last, v.Digest)
+	if v.Scheduled.Suspended() {
 		s.suspended(v, d)
 		return s
 	}
-	after := series{timetable: v.timetable, last: last, created: v.scheduled.CreationTimestamp.Time}
+	after := series{timetable: v.timetable, last: last, created: v.Scheduled.CreationTimestamp.Time}
 	s.NextScheduleTime = nil
-	if next, ok := after.upcoming(v.now); ok {
+	if next, ok := after.upcoming(v.Now); ok {
 		s.scheduledAt(next.at)
 		d.until(v, next.at)
 	} else {
-		d.requeueAfter = atOnce // tells that there is none
+		d.RequeueAfter = atOnce // tells that there is none
 	}
 	s.inOrder(v, d)
 	return s
 }
 
-// decideRejected says what to do when the API server refuses the Scan of a run. It
-// replaces the decision that asked for it.
-func decideRejected(v *view, message string) decision {
-	d := decision{step: "Rejected"}
-	s := newStatus(v)
-	s.scheduledAt(v.next.at)
-	s.ready(v, &d, metav1.ConditionFalse, problem{executionv1.ReasonScanRejected, "The Scan of a run that is due cannot be created: " + message})
-	d.finish(v, s)
-	d.requeueAfter = rejectedRetry
-	return d
-}
-
 // maxListed bounds how many names a message lists.
 const maxListed = 3
 
-func scanList(children []child) string {
+func scanList(children []Child) string {
 	var names []string
 	for _, c := range children {
 		if len(names) == maxListed {
 			names = append(names, fmt.Sprintf("and %d more", len(children)-maxListed))
 			break
 		}
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
 	return strings.Join(names, ", ") + "."
 }
 
-func scanTypeKind(s *executionv1.ScheduledScan) string {
-	if isClusterWide(s) {
+// ScanTypeKind is the kind that holds what the Scans run.
+func ScanTypeKind(s *executionv1.ScheduledScan) string {
+	if IsClusterWide(s) {
 		return "ClusterScanType"
 	}
 	return "ScanType"
 }
 
-func isClusterWide(s *executionv1.ScheduledScan) bool {
+// IsClusterWide says whether the Scans use what belongs to the cluster.
+func IsClusterWide(s *executionv1.ScheduledScan) bool {
 	mode := s.Spec.ScanSpec.ResourceMode
 	return mode != nil && *mode == executionv1.ClusterWide
 }
