@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -338,6 +339,89 @@ func TestWatcherThatWasAway(t *testing.T) {
 			t.Errorf("a watcher from before the compaction: %v, want %v", err, ErrCompacted)
 		}
 	})
+}
+
+// commits counts transactions.
+type commits struct {
+	nobody
+
+	n atomic.Int64
+}
+
+func (c *commits) Committed([]Event, time.Duration) { c.n.Add(1) }
+
+// Changes that take long do not share a transaction, which would take as long as all of them.
+func TestSlowChangesAreCommittedOneByOne(t *testing.T) {
+	t.Parallel()
+	clock := testingclock.NewFakeClock(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+	seen := &commits{}
+	s := open(t, dbtest.New(t, sqldb.SQLite), Options{Clock: clock, Observer: seen})
+	begun, release := make(chan struct{}), make(chan struct{})
+	slow := state("x")
+	slow.Index = func(context.Context, *sqldb.Tx, int64, time.Time) error {
+		clock.Step(2 * batchTime)
+		return nil
+	}
+	first := state("x")
+	first.Index = func(context.Context, *sqldb.Tx, int64, time.Time) error {
+		close(begun)
+		<-release
+		return nil
+	}
+	var done sync.WaitGroup
+	done.Go(func() { put(t, s, "/a/first", 0, first) })
+	<-begun
+	const waiting = 5
+	for i := range waiting { // these wait while the first is written, and are taken together
+		done.Go(func() { put(t, s, fmt.Sprintf("/a/%d", i), 0, slow) })
+	}
+	for len(s.queue) < waiting {
+		runtime.Gosched()
+	}
+	close(release)
+	done.Wait()
+	if n := seen.n.Load(); n != 1+waiting {
+		t.Errorf("%d transactions, want one for each of %d changes", n, 1+waiting)
+	}
+}
+
+// Of several replicas, one drops old changes and does the chores of the upkeep.
+func TestOneReplicaCompacts(t *testing.T) {
+	for _, driver := range servers {
+		t.Run(string(driver), func(t *testing.T) {
+			t.Parallel()
+			config := dbtest.New(t, driver)
+			clock := testingclock.NewFakeClock(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+			var chores atomic.Int64
+			var replicas []*Store
+			for range 3 {
+				s := open(t, config, Options{Clock: clock, KeepChanges: 1, History: time.Second})
+				s.options.CompactEvery = time.Minute // by hand, but with the lease of the default
+				s.AddChore(func(context.Context) { chores.Add(1) })
+				replicas = append(replicas, s)
+			}
+			for round := range int64(3) {
+				last := put(t, replicas[0], fmt.Sprintf("/a/%d", round), 0, state("x"))
+				put(t, replicas[1], fmt.Sprintf("/b/%d", round), 0, state("x"))
+				clock.SetTime(clock.Now().Add(time.Minute))
+				var done sync.WaitGroup
+				for _, s := range replicas {
+					done.Go(func() {
+						if err := s.CompactOnce(t.Context()); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				done.Wait()
+				if n := chores.Load(); n != round+1 {
+					t.Fatalf("chores were done %d times in %d rounds", n, round+1)
+				}
+				if n := number(t, replicas[2], `SELECT v FROM meta WHERE k = 'compacted'`); n < last-1 {
+					t.Errorf("compacted to %d, the last change is %d", n, last)
+				}
+			}
+		})
+	}
 }
 
 // Row 22: a full disk refuses writes, serves reads, and is forgotten when there is space again.

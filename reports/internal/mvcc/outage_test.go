@@ -195,7 +195,7 @@ func TestCloseWhileWriting(t *testing.T) {
 	}
 }
 
-// A database that is frozen ends no connection: reads find out by themselves that it is away, and go on once it is back.
+// A database that is frozen ends no connection: reads and writes find out by themselves that it is away, and go on once it is back.
 func TestFrozen(t *testing.T) {
 	for _, driver := range []sqldb.Driver{sqldb.PostgreSQL, sqldb.MySQL} {
 		t.Run(string(driver), func(t *testing.T) {
@@ -208,6 +208,9 @@ func TestFrozen(t *testing.T) {
 			for range 3 {
 				if _, _, err := s.Get(t.Context(), "/a/b"); !errors.Is(err, ErrUnavailable) {
 					t.Errorf("frozen: %v, want %v", err, ErrUnavailable)
+				}
+				if outcome, err := s.Write(t.Context(), Change{Key: "/a/c", To: state("x")}); !errors.Is(err, ErrUnavailable) {
+					t.Errorf("a write while frozen: %+v, %v, want %v", outcome, err, ErrUnavailable)
 				}
 			}
 			proxy.Thaw()

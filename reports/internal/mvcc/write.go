@@ -13,10 +13,15 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
-// Bounds of one transaction of the writer.
+// Bounds of one transaction of the writer. The writer takes no further change of a batch into a transaction that has taken
+// batchTime, since a change can have 50,000 rows. A single one may take transactionTimeout; whether the database is there at
+// all is asked meanwhile.
 const (
-	batchChanges = 128
-	batchBytes   = 8 << 20
+	batchChanges       = 128
+	batchBytes         = 8 << 20
+	batchTime          = time.Second
+	transactionTimeout = 30 * time.Second
+	// writeTimeout bounds transactions of a few rows.
 	writeTimeout = 5 * time.Second
 )
 
@@ -82,11 +87,12 @@ type storedState struct {
 	blob *blob
 }
 
+// bytes is the size before compression, which says how many rows there are.
 func (w *write) bytes() int {
-	if w.stored.blob == nil {
-		return len(w.stored.head)
+	if w.change.To == nil {
+		return 0
 	}
-	return len(w.stored.head) + len(w.stored.blob.data)
+	return len(w.change.To.Head) + len(w.change.To.Payload)
 }
 
 // Write makes a change. An error says that it is not known to have been made; ErrNotWritten in it, that it was not.
@@ -189,31 +195,40 @@ func (s *Store) commit(batch []*write) {
 	if len(waiting) == 0 {
 		return
 	}
-	err := s.transact(waiting)
-	if err != nil && len(waiting) > 1 && s.db.Classify(err) == sqldb.ClassOther {
-		for _, w := range waiting {
-			w.err = s.transact([]*write{w})
+	for len(waiting) > 0 {
+		n, err := s.transact(waiting)
+		if err != nil && len(waiting) > 1 && s.db.Classify(err) == sqldb.ClassOther {
+			for _, w := range waiting {
+				_, w.err = s.transact([]*write{w})
+				close(w.done)
+			}
+			return
+		}
+		for _, w := range waiting[:n] {
+			w.err = err
 			close(w.done)
 		}
-		return
-	}
-	for _, w := range waiting {
-		w.err = err
-		close(w.done)
+		waiting = waiting[n:]
 	}
 }
 
-// transact writes changes in one transaction and tells the hub.
-func (s *Store) transact(batch []*write) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), writeTimeout)
+// transact writes changes in one transaction and tells the hub. It returns how many of the batch it has dealt with: those
+// that were left when the time was over are for another transaction.
+func (s *Store) transact(batch []*write) (int, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), transactionTimeout)
 	defer cancel()
 	begun := s.clock.Now()
 	var events []Event
 	var probe changeRow
+	taken := len(batch)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx, revision int64) error {
 		events = events[:0]
 		first := revision
-		for _, w := range batch {
+		for i, w := range batch {
+			if i > 0 && s.clock.Since(begun) > batchTime {
+				taken = i
+				break
+			}
 			event, err := s.apply(ctx, tx, w, revision+1)
 			if err != nil {
 				return err
@@ -233,21 +248,29 @@ func (s *Store) transact(batch []*write) error {
 		}
 		return tx.Notify(ctx, revision)
 	})
-	var unknown *sqldb.CommitError
-	if errors.As(err, &unknown) && len(events) > 0 {
-		err = s.findOut(probe, err)
-	}
-	if err != nil {
-		for _, w := range batch {
+	if err = s.settle(err, events, probe); err != nil {
+		for _, w := range batch[:taken] {
 			w.outcome = Outcome{}
 		}
-		return s.classified(context.WithoutCancel(ctx), "write", err)
+		return taken, s.classified(context.WithoutCancel(ctx), "write", err)
 	}
 	s.observer.Committed(events, s.clock.Since(begun))
 	if !s.hub.offer(events) {
 		s.hub.wake()
 	}
-	return nil
+	return taken, nil
+}
+
+// settle tells what an error of a transaction means for its changes.
+func (s *Store) settle(err error, events []Event, probe changeRow) error {
+	var unknown *sqldb.CommitError
+	switch committing := errors.As(err, &unknown); {
+	case committing && len(events) > 0:
+		return s.findOut(probe, err)
+	case !committing && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w: the transaction takes more than %s", ErrBusy, ErrNotWritten, transactionTimeout)
+	}
+	return err
 }
 
 // findOut asks the database whether a transaction was committed whose commit failed. The counter's lock makes the

@@ -58,7 +58,7 @@ type Config struct {
 	Wait time.Duration
 	// MigrationWait is how long a process waits for another one that migrates. Default 2 minutes.
 	MigrationWait time.Duration
-	// Probe is after how long a read has the database asked whether it answers at all, and how long that may take.
+	// Probe is after how long a transaction has the database asked whether it answers at all, and how long that may take.
 	// Default 2 seconds, so that a request hears within 5 seconds that the database is away.
 	Probe time.Duration
 }

@@ -154,14 +154,14 @@ func (db *DB) GiveBackSpace(ctx context.Context) error {
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	guarded, done := db.guard(ctx)
 	defer done()
-	err := db.read(guarded, fn)
+	err := db.read(guarded, ctx, fn)
 	if err != nil && errors.Is(context.Cause(guarded), ErrAway) {
 		return ErrAway
 	}
 	return err
 }
 
-func (db *DB) read(ctx context.Context, fn func(*Tx) error) error {
+func (db *DB) read(ctx, asked context.Context, fn func(*Tx) error) error {
 	wait, cancelWait := context.WithTimeout(ctx, db.config.Wait)
 	conn, err := db.pools.readers.Conn(wait)
 	cancelWait()
@@ -183,18 +183,31 @@ func (db *DB) read(ctx context.Context, fn func(*Tx) error) error {
 		return fmt.Errorf("begin to read: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
-	return fn(&Tx{db: db, tx: tx})
+	return fn(&Tx{db: db, tx: tx, asked: asked, ctx: ctx})
 }
 
 // Write runs fn in a transaction that holds the counter; revision is the counter's present value. An error of fn undoes
-// everything. A *CommitError says that the outcome is not known.
+// everything. A *CommitError says that the outcome is not known, ErrAway that the database has stopped to answer.
 func (db *DB) Write(ctx context.Context, fn func(tx *Tx, revision int64) error) error {
+	guarded, done := db.guard(ctx)
+	defer done()
+	err := db.write(guarded, ctx, fn)
+	if err == nil || !errors.Is(context.Cause(guarded), ErrAway) {
+		return err
+	}
+	if _, ok := errors.AsType[*CommitError](err); ok {
+		return &CommitError{Err: ErrAway}
+	}
+	return ErrAway
+}
+
+func (db *DB) write(ctx, asked context.Context, fn func(tx *Tx, revision int64) error) error {
 	tx, err := db.pools.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin to write: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit there is nothing to undo
-	t := &Tx{db: db, tx: tx}
+	t := &Tx{db: db, tx: tx, asked: asked, ctx: ctx}
 	var revision int64
 	if err := t.QueryRow(ctx, db.dialect.lockCounter()).Scan(&revision); err != nil {
 		return fmt.Errorf("lock the counter: %w", err)
@@ -212,6 +225,16 @@ func (db *DB) Write(ctx context.Context, fn func(tx *Tx, revision int64) error) 
 type Tx struct {
 	db *DB
 	tx *sql.Tx
+	// asked is the context that the transaction was asked for with. Its statements are given the narrower ctx, which ends
+	// with the transaction and when the database has stopped to answer.
+	asked, ctx context.Context //nolint:containedctx // of the transaction
+}
+
+func (t *Tx) within(ctx context.Context) context.Context {
+	if ctx == t.asked {
+		return t.ctx
+	}
+	return ctx
 }
 
 func (t *Tx) bind(query string) string {
@@ -225,7 +248,7 @@ func (t *Tx) bind(query string) string {
 
 // Exec runs a statement and returns how many rows it found.
 func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	result, err := t.tx.ExecContext(ctx, t.bind(query), args...)
+	result, err := t.tx.ExecContext(t.within(ctx), t.bind(query), args...)
 	if err != nil {
 		return 0, err
 	}
@@ -234,12 +257,12 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 
 // Query runs a query. The caller closes the rows.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return t.tx.QueryContext(ctx, t.bind(query), args...)
+	return t.tx.QueryContext(t.within(ctx), t.bind(query), args...)
 }
 
 // QueryRow runs a query of one row.
 func (t *Tx) QueryRow(ctx context.Context, query string, args ...any) *sql.Row {
-	return t.tx.QueryRowContext(ctx, t.bind(query), args...)
+	return t.tx.QueryRowContext(t.within(ctx), t.bind(query), args...)
 }
 
 // Notify wakes other replicas once the transaction has committed.
@@ -248,7 +271,7 @@ func (t *Tx) Notify(ctx context.Context, revision int64) error {
 	if statement == "" {
 		return nil
 	}
-	_, err := t.tx.ExecContext(ctx, statement, strconv.FormatInt(revision, 10))
+	_, err := t.tx.ExecContext(t.within(ctx), statement, strconv.FormatInt(revision, 10))
 	return err
 }
 

@@ -42,7 +42,7 @@ func (e *CommitError) Unwrap() error { return e.Err }
 // ErrBusy is returned by a read that got no connection in time.
 var ErrBusy = errors.New("no connection to the database is free")
 
-// ErrAway is returned by a read whose database has stopped to answer.
+// ErrAway is returned by a transaction whose database has stopped to answer.
 var ErrAway = errors.New("the database does not answer")
 
 // Class is what an error of the database means for a request.

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// guard watches over one read: a statement may take long, but not because the machine of the database is frozen, or the
-// network drops what is sent. Neither ends a connection by itself, so that the read would wait for its whole time.
+// guard watches over one transaction: a statement may take long, but not because the machine of the database is frozen, or the
+// network drops what is sent. Neither ends a connection by itself, so that the transaction would wait for its whole time.
 type guard struct {
 	db     *DB
-	ctx    context.Context //nolint:containedctx // of the read, which the guard ends
+	ctx    context.Context //nolint:containedctx // of the transaction, which the guard ends
 	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
-	timer *time.Timer // nil once the read has ended
+	timer *time.Timer // nil once the transaction has ended
 }
 
-// guard returns the context for a read. It ends with ErrAway as its cause when the database has stopped to answer.
+// guard returns the context for a transaction. It ends with ErrAway as its cause when the database has stopped to answer.
 func (db *DB) guard(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if db.pools.probe == nil {
@@ -46,7 +46,7 @@ func (g *guard) ask() {
 	defer cancel()
 	var one int
 	if err := g.db.pools.probe.QueryRowContext(ctx, `SELECT 1`).Scan(&one); err != nil {
-		g.cancel(ErrAway) // of a read that has ended, the cause is settled already
+		g.cancel(ErrAway) // of a transaction that has ended, the cause is settled already
 		return
 	}
 	g.mu.Lock()

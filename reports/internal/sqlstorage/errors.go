@@ -33,7 +33,7 @@ func StatusOf(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return storage.NewTimeoutError("", "request did not complete within requested timeout")
+		return apierrors.NewTimeoutError("the request did not complete in time", retryBusy)
 	case errors.Is(err, mvcc.ErrQueueFull):
 		return apierrors.NewTooManyRequests("too many writes are waiting for the database", retryBusy)
 	case errors.Is(err, mvcc.ErrNotWritten):
