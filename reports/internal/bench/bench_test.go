@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -49,6 +50,9 @@ const (
 	goal      = 100
 	tolerance = 1.15
 )
+
+// everywhere is who may ask about all namespaces.
+var everywhere = answer.Scope{Cluster: true}
 
 // questions are those of the contract, with the table that must answer. policy is one that some hundred results have.
 func questions(policy string) []question {
@@ -219,7 +223,7 @@ func (y *yard) measure(tb testing.TB, config sqldb.Config) {
 func (y *yard) ask(tb testing.TB, q *question) *reportsv1.FindingQueryStatus {
 	tb.Helper()
 	status, err := y.answerer.Answer(tb.Context(), &answer.Input{
-		Spec: reportsv1.ClusterFindingQuerySpec{FindingQuerySpec: q.spec}, Scope: answer.Scope{Cluster: true}, Now: y.clock.Now(),
+		Spec: reportsv1.ClusterFindingQuerySpec{FindingQuerySpec: q.spec}, Scope: everywhere, Now: y.clock.Now(),
 	})
 	if err != nil {
 		tb.Fatalf("%s: %v", q.name, err)
@@ -300,6 +304,53 @@ func TestQuestions(t *testing.T) {
 				if query.Rank(row.Severity) == 0 || !strings.HasPrefix(row.Message, row.Policy) {
 					t.Errorf("%s: %+v", asked[i].name, row)
 				}
+			}
+		}
+	})
+}
+
+// Row 37 of the fault list: a question that no index serves is refused, or ends after its time, and says by which term.
+// Whoever writes and reads meanwhile goes on.
+func TestUnindexedQuestions(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		reports, results := dbtest.Size(30, 1_000), dbtest.Size(20, 1_000)
+		y := fill(t, config, reports, results)
+		ask := func(a answer.Answerer, filter string) error {
+			_, err := a.Answer(t.Context(), &answer.Input{
+				Spec: reportsv1.ClusterFindingQuerySpec{FindingQuerySpec: reportsv1.FindingQuerySpec{Filter: filter}}, Scope: everywhere, Now: y.clock.Now(),
+			})
+			return err
+		}
+		searching := *y.answerer
+		searching.MaxSearched = int64(reports*results) - 1
+		if err := ask(searching, "rule.contains('age-1')"); err == nil || !strings.Contains(err.Error(), "needs policy, severity, cvss, namespace or since beside it") {
+			t.Errorf("a search of all rows: %v", err)
+		}
+		hurried := *y.answerer
+		hurried.Timeout = dbtest.Size(time.Nanosecond, 5*time.Millisecond)
+		timeout, ok := errors.AsType[*answer.TimeoutError](ask(hurried, "cvss > 1 && report.startsWith('nothing')"))
+		if !ok || len(timeout.Unindexed) != 1 || timeout.Unindexed[0] != "report.startsWith('nothing')" {
+			t.Errorf("a question that takes too long: %+v", timeout)
+		}
+
+		answered := make(chan error, 1)
+		go func() { answered <- ask(*y.answerer, "report.startsWith('nothing')") }()
+		for meanwhile, i := 0, reports; ; i++ {
+			if err := y.write(t.Context(), i, 1); err != nil {
+				t.Fatal(err)
+			}
+			if value, _, err := y.store.Get(t.Context(), fmt.Sprintf("/reports/team-%d/report-%d", i%namespaces, i)); err != nil || value == nil {
+				t.Fatal(value, err)
+			}
+			meanwhile++
+			select {
+			case err := <-answered:
+				if _, late := errors.AsType[*answer.TimeoutError](err); err != nil && !late {
+					t.Error(err)
+				}
+				t.Logf("%d writes and reads meanwhile", meanwhile)
+				return
+			default:
 			}
 		}
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/reports/internal/dbtest"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
@@ -30,7 +31,7 @@ const asProgram = "REPORTS_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
-		os.Exit(m.Run())
+		dbtest.Main(m)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -67,6 +68,7 @@ type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
 	url string
+	log bytes.Buffer
 }
 
 func start(t *testing.T, args ...string) *process {
@@ -76,8 +78,7 @@ func start(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: program(t, append([]string{"--standalone", "--http", "--token-file", tokens}, args...)...)}
-	var log bytes.Buffer
-	p.cmd.Stderr = &log
+	p.cmd.Stderr = &p.log
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func start(t *testing.T, args ...string) *process {
 	t.Cleanup(func() { p.stop() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the server did not start: %v\n%s", err, log.String())
+		t.Fatalf("the server did not start: %v\n%s", err, p.log.String())
 	}
 	var ready struct{ URL string }
 	if err := json.Unmarshal([]byte(line), &ready); err != nil {
@@ -101,14 +102,20 @@ func start(t *testing.T, args ...string) *process {
 // stop ends the server in order. It may be called again.
 func (p *process) stop() {
 	p.t.Helper()
+	p.end(syscall.SIGTERM)
+}
+
+// end ends the server by a signal.
+func (p *process) end(how os.Signal) {
+	p.t.Helper()
 	if p.cmd.ProcessState != nil {
 		return
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.cmd.Process.Signal(how); err != nil {
 		p.t.Error(err)
 	}
-	if err := p.cmd.Wait(); err != nil {
-		p.t.Errorf("the server ended with %v", err)
+	if err := p.cmd.Wait(); err != nil && how != syscall.SIGKILL {
+		p.t.Errorf("the server ended with %v\n%s", err, p.log.String())
 	}
 }
 

@@ -11,11 +11,13 @@
 //   - A test binary starts one server of each kind, when the first test asks for it, in a temporary folder, on a unix
 //     socket. It ends with the test binary, however that ends.
 //   - A server that is not installed fails the test, with what to install.
+//   - Tests of the fault list that take long have a short form; the flag -full asks for the long one (make long).
 package dbtest
 
 import (
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,6 +37,16 @@ import (
 
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
+
+var full = flag.Bool("full", false, "run tests of the fault list at their full size, which takes minutes")
+
+// Size is how much a test does: short, or as the fault list says with the flag -full.
+func Size[T any](short, long T) T {
+	if *full {
+		return long
+	}
+	return short
+}
 
 // Main runs the tests and stops the servers.
 func Main(m *testing.M) {

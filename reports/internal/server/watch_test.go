@@ -193,11 +193,11 @@ func TestInformers(t *testing.T) {
 	expect("update b")
 }
 
-// A server that is asked to stop ends its watches at once, and then itself.
+// Row 47: a server that is asked to stop ends its watches at once, and then itself.
 func TestStopEndsWatches(t *testing.T) {
 	d := serve(t, dbtest.New(t, sqldb.SQLite), nil)
 	var watches []watch.Interface
-	for range 50 {
+	for range 200 {
 		w, err := d.dynamic(t).Resource(policyReports).Namespace("team-a").Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

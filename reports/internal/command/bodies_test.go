@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Rows 19 and 20 of the fault list: of 50 bodies of 3 MiB at once, as many are in work as 64 MiB hold. The others are refused
+// before they are read, and the server's memory stays within 400 MiB. A body that is larger is refused by its length.
+func TestManyLargeBodies(t *testing.T) {
+	const (
+		bodies, size = 50, 3 << 20
+		fit          = (64 << 20) / size
+		mostKiB      = 400 << 10
+		collection   = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/team-a/policyreports"
+	)
+	t.Setenv("GOMEMLIMIT", "460MiB") // as the chart has it
+	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
+	if code, said := server.do("admin-token", http.MethodPost, collection, strings.Repeat(" ", size+1)); code != http.StatusRequestEntityTooLarge || !strings.Contains(said, strconv.Itoa(size)) {
+		t.Errorf("one byte more: %d %s", code, said)
+	}
+
+	answers := make(chan int, bodies)
+	release := make(chan struct{})
+	for i := range bodies {
+		go func() { answers <- server.post(t, collection, largeReport(fmt.Sprintf("report-%d", i), size), release) }()
+	}
+	count := map[int]int{}
+	for range bodies - fit { // these are answered while nobody has sent all of a body
+		count[<-answers]++
+	}
+	if count[http.StatusTooManyRequests] != bodies-fit {
+		t.Errorf("answers before a body was sent: %v, want %d times %d", count, bodies-fit, http.StatusTooManyRequests)
+	}
+	close(release)
+	clear(count)
+	for range fit {
+		count[<-answers]++
+	}
+	// A machine that does much else may need longer than a request may take.
+	if count[http.StatusCreated]+count[http.StatusGatewayTimeout] != fit || count[http.StatusCreated] == 0 {
+		t.Errorf("answers of those that were read: %v, want %d times %d", count, fit, http.StatusCreated)
+	}
+	if most := server.peak(); most > mostKiB {
+		t.Errorf("the server's memory was up to %d MiB, want %d at most", most>>10, mostKiB>>10)
+	} else {
+		t.Logf("the server's memory was up to %d MiB", most>>10)
+	}
+	if code, said := server.do("admin-token", http.MethodGet, collection+"?limit=1", ""); code != http.StatusOK {
+		t.Errorf("afterwards: %d %s", code, said[:min(len(said), 300)])
+	}
+}
+
+// largeReport is a report of so many bytes.
+func largeReport(name string, size int) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%q},"results":[`, name)
+	for i := 0; text.Len() < size-2000; i++ {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		fmt.Fprintf(&text, `{"policy":"CVE-2026-%d","result":"fail","severity":"high","resources":[{"kind":"Pod","name":"%s-%d"}],"message":"%01000d"}`, i%500, name, i, i)
+	}
+	text.WriteString("]}")
+	return text.String() + strings.Repeat(" ", size-text.Len())
+}
+
+// post sends the beginning of a body, and the rest when it may. It returns the answer's code, which may come before that.
+func (p *process) post(t *testing.T, path, body string, release <-chan struct{}) int {
+	reader, writer := io.Pipe()
+	go func() {
+		_, err := io.WriteString(writer, body[:1000])
+		if err == nil {
+			<-release
+			_, err = io.WriteString(writer, body[1000:])
+		}
+		writer.CloseWithError(err) // a server that refuses the body does not read it
+	}()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+path, reader)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	req.ContentLength = int64(len(body))
+	req.Header.Set("Authorization", "Bearer admin-token")
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Error(err)
+	}
+	return answer.StatusCode
+}
+
+// peak is the most memory that the server has had, in KiB.
+func (p *process) peak() int {
+	p.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.Atoi(strings.Fields(value)[0])
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return kib
+		}
+	}
+	p.t.Fatal("/proc/PID/status has no VmHWM")
+	return 0
+}
