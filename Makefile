@@ -178,6 +178,10 @@ verify-proto: $(PROTO_TOOLS) ## Fail where the wire API would no longer speak wi
 e2e: build tools test-tools ## Run the end-to-end suites, or those of SUITES='e2e fault scoped cli'; LABELS='smoke && !slow', FOCUS='regexp' and PROCS=n choose specs
 	@hack/test.sh e2e
 
+.PHONY: long
+long: build tools test-tools ## Run at their full size what "make test" runs in a short form: faults of the reports server, specs with the label long
+	@hack/long.sh
+
 .PHONY: race
 race: build ## Run the tests of what works concurrently with the race detector; needs a C compiler, and installs one (apt)
 	@hack/needs.sh cc

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs suites of Ginkgo, each with one cluster for all its processes (fault: one for each spec).
 # A spec that fails is run once more; one that passes then is told as "flaked" (ATTEMPTS=1: each failure is one).
+# Specs with the label long run only where LABELS names it.
 # Usage: [LABELS='smoke && !slow'] [FOCUS='regular expression'] [PROCS=n] suite.sh SUITE...
 # Reports for machines are written to bin/reports/SUITE.xml (JUnit).
 set -euo pipefail
@@ -19,12 +20,19 @@ procs_of() {
   esac
 }
 
+labels=${LABELS:-}
+case $labels in
+  *long*) ;;
+  '') labels='!long' ;;
+  *) labels="($labels) && !long" ;;
+esac
+
 failed=0
 for suite in "$@"; do
   rm -f "$SUITE_REPORTS/$suite".{xml,longest}
   go -C tests tool ginkgo run --procs="${PROCS:-$(procs_of "$suite")}" --timeout=40m --randomize-all --flake-attempts="${ATTEMPTS:-2}" --poll-progress-after=3m \
     --no-color --silence-skips --output-dir="$SUITE_REPORTS" --junit-report="$suite.xml" \
-    ${LABELS:+--label-filter="$LABELS"} ${FOCUS:+--focus="$FOCUS"} "./$suite" ${UPDATE:+-- -update} || failed=1
+    --label-filter="$labels" ${FOCUS:+--focus="$FOCUS"} "./$suite" ${UPDATE:+-- -update} || failed=1
   if [ -s "$SUITE_REPORTS/$suite.longest" ]; then
     printf 'The longest specs of %s:\n' "$suite"
     cat "$SUITE_REPORTS/$suite.longest"
