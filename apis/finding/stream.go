@@ -16,6 +16,9 @@ type Limits struct {
 	MaxElement int
 	// MaxDepth is how deep arrays and objects may be nested in an element. Default 512.
 	MaxDepth int
+	// PassOver makes ErrTooLarge concern its element alone: the element is read to its end without being kept, and
+	// counts; the following call goes on behind it. The syntax of its inside is not checked.
+	PassOver bool
 }
 
 // WithDefaults returns the limits with the defaults in place of zeros.
@@ -88,6 +91,7 @@ type Reader struct {
 	base   int64 // offset of buf[0] in the input
 	index  int
 	began  bool
+	passed bool // the element in hand was too large and is behind us
 	err    error
 }
 
@@ -98,7 +102,8 @@ func NewReader(r io.Reader, limits Limits) *Reader {
 
 // Next returns the next element as it stands in the input, its syntax checked. It is valid until the following
 // call. At the end of the array, when nothing follows it, the error is io.EOF. Any other error is a *ReadError or a
-// *NotArrayError, or one of these around the error of the underlying reader; after an error all calls return it.
+// *NotArrayError, or one of these around the error of the underlying reader; after an error all calls return it, but
+// after ErrTooLarge with Limits.PassOver.
 func (r *Reader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -108,6 +113,11 @@ func (r *Reader) Next() ([]byte, error) {
 		var notArray *NotArrayError
 		if !errors.Is(err, io.EOF) && !errors.As(err, &notArray) {
 			err = &ReadError{Index: r.index, Offset: r.offset(), Err: err}
+		}
+		if r.passed {
+			r.passed = false
+			r.index++
+			return nil, err
 		}
 		r.err = err
 		return nil, err
@@ -280,7 +290,7 @@ func (r *Reader) element() ([]byte, error) {
 		n, done := s.scan(r.buf[r.pos+length : r.end])
 		length += n
 		if length > r.limits.MaxElement {
-			return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, r.limits.MaxElement)
+			return nil, r.tooLarge(&s, length, done)
 		}
 		if s.depth > r.limits.MaxDepth {
 			return nil, fmt.Errorf("nested deeper than %d levels", r.limits.MaxDepth)
@@ -301,6 +311,26 @@ func (r *Reader) element() ([]byte, error) {
 		return nil, fmt.Errorf("%q where a value was expected", r.buf[r.pos])
 	}
 	return raw, nil
+}
+
+// tooLarge ends an element of which length bytes were scanned, and which is done or goes on.
+func (r *Reader) tooLarge(s *scanner, length int, done bool) error {
+	if !r.limits.PassOver {
+		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, r.limits.MaxElement)
+	}
+	total := int64(length)
+	r.pos += length
+	for !done {
+		if err := r.fill(); err != nil {
+			return truncated(err)
+		}
+		var n int
+		n, done = s.scan(r.buf[r.pos:r.end])
+		r.pos += n
+		total += int64(n)
+	}
+	r.passed = true
+	return fmt.Errorf("%w: %d bytes, at most %d are taken", ErrTooLarge, total, r.limits.MaxElement)
 }
 
 // scanner finds the end of one value across chunks.

@@ -193,3 +193,46 @@ func BenchmarkReader(b *testing.B) {
 		}
 	}
 }
+
+func TestReaderPassesOverLargeElements(t *testing.T) {
+	large := `{"a":"` + strings.Repeat("}]", 300_000) + `"}`
+	in := `[{"a":1},` + large + `,{"b":2} , ` + large + `]`
+	for name, wrap := range map[string]func(io.Reader) io.Reader{
+		"AtOnce": func(r io.Reader) io.Reader { return r }, "ByteByByte": iotest.OneByteReader, "DataErr": iotest.DataErrReader,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := NewReader(wrap(strings.NewReader(in)), Limits{MaxElement: 1000, PassOver: true})
+			var got []string
+			for {
+				raw, err := r.Next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if errors.Is(err, ErrTooLarge) {
+					if read, ok := errors.AsType[*ReadError](err); !ok || !strings.Contains(err.Error(), fmt.Sprintf("%d bytes, at most 1000 are taken", len(large))) {
+						t.Errorf("the error must tell index and sizes: %v", err)
+					} else {
+						got = append(got, fmt.Sprint("large ", read.Index))
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, string(raw))
+			}
+			if want := `[{"a":1} large 1 {"b":2} large 3]`; fmt.Sprint(got) != want || r.Count() != 4 {
+				t.Errorf("want %s, got %v of %d", want, got, r.Count())
+			}
+			if len(r.buf) > readerChunk+2000 {
+				t.Errorf("%d bytes are held for elements of at most 1000", len(r.buf))
+			}
+		})
+	}
+	r := NewReader(strings.NewReader(in[:5000]), Limits{MaxElement: 1000, PassOver: true})
+	for range 2 {
+		if _, err := r.Next(); err != nil && !errors.Is(err, ErrTruncated) {
+			t.Errorf("the end inside of a large element is no element that is too large: %v", err)
+		}
+	}
+}
