@@ -36,7 +36,6 @@ var foreign = map[string]bool{
 	"resources": true, "tolerations": true, "volumeMounts": true, "volumes": true,
 	"hookSelector": true, "matchExpressions": true, "conditions": true, "labelSelector": true, "namespaceSelector": true,
 	"securityContext": true, "podSecurityContext": true,
-	"inForce": true, // of settings: a copy of their spec
 }
 
 func main() {

@@ -7,8 +7,8 @@
 // "default". A field that is absent is inherited: from the ClusterScanSetting, else from
 // the flags of the operator. Every field is therefore optional, and none has a default.
 //
-// Both kinds are hubs for the conversion of later versions; see
-// docs/decisions/2026-11-21-settings-versions.md for how one is added.
+// The version is served and deprecated: v1alpha2 is the stored one, which has all that is here
+// and result forwarding. The parts that both have are described here.
 //
 // +kubebuilder:object:generate=true
 // +groupName=settings.scanyard.io

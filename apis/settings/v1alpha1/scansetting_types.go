@@ -9,12 +9,6 @@ import (
 // Name is the only name that objects of both kinds may have.
 const Name = "default"
 
-// Hub marks the version that others are converted to and from.
-func (*ScanSetting) Hub() {}
-
-// Hub marks the version that others are converted to and from.
-func (*ClusterScanSetting) Hub() {}
-
 // ScanSettingSpec says how the Scans of one namespace run. What is absent is inherited from
 // the ClusterScanSetting. Bounds may only be tightened: one that is wider than the cluster's
 // is refused.
@@ -149,8 +143,13 @@ type ScanSettingStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// inForce is the last spec without a mistake. It applies while spec has one.
+	// inForce is the last spec without a mistake. It applies while spec has one. It has the fields
+	// of spec, and no schema of its own: a copy of that would make the CRD too large for plain
+	// "kubectl apply".
 	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
 	InForce *ScanSettingSpec `json:"inForce,omitempty"`
 
 	// inForceGeneration is the metadata.generation that inForce was taken from.
@@ -170,8 +169,13 @@ type ClusterScanSettingStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// inForce is the last spec without a mistake. It applies while spec has one.
+	// inForce is the last spec without a mistake. It applies while spec has one. It has the fields
+	// of spec, and no schema of its own: a copy of that would make the CRD too large for plain
+	// "kubectl apply".
 	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
 	InForce *ClusterScanSettingSpec `json:"inForce,omitempty"`
 
 	// inForceGeneration is the metadata.generation that inForce was taken from.
@@ -183,7 +187,7 @@ type ClusterScanSettingStatus struct {
 // ClusterScanSetting sets. Its name is "default".
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:storageversion
+// +kubebuilder:deprecatedversion:warning="settings.scanyard.io/v1alpha1 cannot say resultForwarding: use v1alpha2"
 // +kubebuilder:resource:path=scansettings,singular=scansetting,scope=Namespaced
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.spec.limits.maxRunning`,description="How many Scans may run at a time"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the spec is in force"
@@ -215,7 +219,7 @@ type ScanSettingList struct {
 // inherit. Its name is "default". Cluster admins only write it.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:storageversion
+// +kubebuilder:deprecatedversion:warning="settings.scanyard.io/v1alpha1 cannot say resultForwarding: use v1alpha2"
 // +kubebuilder:resource:path=clusterscansettings,singular=clusterscansetting,scope=Cluster
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.spec.limits.maxRunning`,description="How many Scans may run at a time"
 // +kubebuilder:printcolumn:name="Per Namespace",type=integer,JSONPath=`.spec.limits.maxRunningPerNamespace`,description="How many Scans of one namespace may run at a time"
