@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // Allowed says what pods may use; nil is everything.
@@ -21,8 +21,8 @@ type Allowed struct {
 	hostPath bool
 }
 
-func allowed(cluster, own *settingsv1alpha1.Allowed) Allowed {
-	c, n := ptr.Deref(cluster, settingsv1alpha1.Allowed{}), ptr.Deref(own, settingsv1alpha1.Allowed{})
+func allowed(cluster, own *settingsv1alpha2.Allowed) Allowed {
+	c, n := ptr.Deref(cluster, settingsv1alpha2.Allowed{}), ptr.Deref(own, settingsv1alpha2.Allowed{})
 	return Allowed{
 		volumeTypes:     both(texts(c.VolumeTypes), texts(n.VolumeTypes)),
 		serviceAccounts: both(c.ServiceAccounts, n.ServiceAccounts),
@@ -30,7 +30,7 @@ func allowed(cluster, own *settingsv1alpha1.Allowed) Allowed {
 	}
 }
 
-func texts(types *[]settingsv1alpha1.VolumeType) *[]string {
+func texts(types *[]settingsv1alpha2.VolumeType) *[]string {
 	if types == nil {
 		return nil
 	}

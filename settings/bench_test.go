@@ -5,7 +5,7 @@ package settings
 import (
 	"testing"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 const tolerate = "spec: {template: {spec: {tolerations: [{key: scans, operator: Exists}]}}}"
@@ -14,7 +14,7 @@ const tolerate = "spec: {template: {spec: {tolerations: [{key: scans, operator: 
 func BenchmarkPatch(b *testing.B) {
 	e, job := effective(tolerate), scannerJob(b)
 	for b.Loop() {
-		if _, err := e.Patch(job, Traits{Phase: settingsv1alpha1.PhaseScanner}); err != nil {
+		if _, err := e.Patch(job, Traits{Phase: settingsv1alpha2.PhaseScanner}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -22,7 +22,7 @@ func BenchmarkPatch(b *testing.B) {
 
 // BenchmarkValidate is what admission pays for one patch for all phases.
 func BenchmarkValidate(b *testing.B) {
-	c := clusterSetting(clusterSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: tolerate}}})
+	c := clusterSetting(clusterSpec{JobPatches: []settingsv1alpha2.JobPatch{{Patch: tolerate}}})
 	for b.Loop() {
 		if errs := ValidateClusterScanSetting(c); len(errs) > 0 {
 			b.Fatal(errs)

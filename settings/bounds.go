@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // tooWide says that a namespace asks for more than the cluster allows.
@@ -22,7 +22,7 @@ func tooWide[T cmp.Ordered](path *field.Path, own, bound *T, by string) field.Er
 		fmt.Sprintf("is more than %s of the ClusterScanSetting, which is %v: set it to %v or less, or leave it out", by, *bound, *bound))}
 }
 
-func limitBounds(c settingsv1alpha1.ClusterLimits, own *settingsv1alpha1.Limits, path *field.Path) field.ErrorList {
+func limitBounds(c settingsv1alpha2.ClusterLimits, own *settingsv1alpha2.Limits, path *field.Path) field.ErrorList {
 	bound, by := c.MaxRunningPerNamespace, "spec.limits.maxRunningPerNamespace"
 	if bound == nil {
 		bound, by = c.MaxRunning, "spec.limits.maxRunning"
@@ -42,14 +42,14 @@ func limitBounds(c settingsv1alpha1.ClusterLimits, own *settingsv1alpha1.Limits,
 	return errs
 }
 
-func priorityBounds(cluster, own *settingsv1alpha1.Queue, path *field.Path) field.ErrorList {
+func priorityBounds(cluster, own *settingsv1alpha2.Queue, path *field.Path) field.ErrorList {
 	if cluster == nil || own == nil {
 		return nil
 	}
 	return tooWide(path.Child("maxPriority"), own.MaxPriority, cluster.MaxPriority, "spec.queue.maxPriority")
 }
 
-func ttlBounds(cluster, own *settingsv1alpha1.TTL, path *field.Path) field.ErrorList {
+func ttlBounds(cluster, own *settingsv1alpha2.TTL, path *field.Path) field.ErrorList {
 	if cluster == nil || own == nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func ttlBounds(cluster, own *settingsv1alpha1.TTL, path *field.Path) field.Error
 	)
 }
 
-func deadlineBounds(cluster, own *settingsv1alpha1.Deadlines, path *field.Path) field.ErrorList {
+func deadlineBounds(cluster, own *settingsv1alpha2.Deadlines, path *field.Path) field.ErrorList {
 	if cluster == nil || own == nil {
 		return nil
 	}
@@ -71,8 +71,8 @@ func deadlineBounds(cluster, own *settingsv1alpha1.Deadlines, path *field.Path) 
 	)
 }
 
-func allowedBounds(cluster, own *settingsv1alpha1.Allowed, path *field.Path) field.ErrorList {
-	c, n := ptr.Deref(cluster, settingsv1alpha1.Allowed{}), ptr.Deref(own, settingsv1alpha1.Allowed{})
+func allowedBounds(cluster, own *settingsv1alpha2.Allowed, path *field.Path) field.ErrorList {
+	c, n := ptr.Deref(cluster, settingsv1alpha2.Allowed{}), ptr.Deref(own, settingsv1alpha2.Allowed{})
 	beyond := func(name string, cluster, own *[]string) field.ErrorList {
 		var errs field.ErrorList
 		for i, v := range ptr.Deref(own, nil) {
@@ -89,14 +89,14 @@ func allowedBounds(cluster, own *settingsv1alpha1.Allowed, path *field.Path) fie
 }
 
 // privilegeBounds keeps a namespace from switching on for all its Jobs what its patches may not.
-func privilegeBounds(own *settingsv1alpha1.Phases, path *field.Path) field.ErrorList {
+func privilegeBounds(own *settingsv1alpha2.Phases, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if own == nil {
 		return nil
 	}
 	for _, p := range []struct {
 		name     string
-		defaults *settingsv1alpha1.PhaseDefaults
+		defaults *settingsv1alpha2.PhaseDefaults
 	}{{"scanner", own.Scanner}, {"parser", own.Parser}, {"hook", own.Hook}} {
 		if p.defaults != nil && p.defaults.SecurityContext != nil && ptr.Deref(p.defaults.SecurityContext.Privileged, false) {
 			errs = append(errs, field.Invalid(path.Child(p.name, "securityContext", "privileged"), true,
@@ -107,7 +107,7 @@ func privilegeBounds(own *settingsv1alpha1.Phases, path *field.Path) field.Error
 }
 
 // storageProblems says what of a namespace's storage the cluster does not allow.
-func storageProblems(c settingsv1alpha1.ClusterStorage, own settingsv1alpha1.Storage, path *field.Path) field.ErrorList {
+func storageProblems(c settingsv1alpha2.ClusterStorage, own settingsv1alpha2.Storage, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if own.LinksInStatus != nil && *own.LinksInStatus && !ptr.Deref(c.LinksInStatus, true) {
 		errs = append(errs, field.Invalid(path.Child("linksInStatus"), true,

@@ -11,9 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // Defaults are what the operator's flags say. They hold where no setting says otherwise.
@@ -27,17 +28,19 @@ type Defaults struct {
 // that are in force; nil where there is none.
 type Input struct {
 	Namespace string
-	// Labels are those of the Namespace, which weights may select by.
-	Labels   map[string]string
-	Cluster  *settingsv1alpha1.ClusterScanSettingSpec
-	Setting  *settingsv1alpha1.ScanSettingSpec
-	Defaults Defaults
+	// Labels are those of the Namespace, which weights and sinks may select by.
+	Labels  map[string]string
+	Cluster *settingsv1alpha2.ClusterScanSettingSpec
+	Setting *settingsv1alpha2.ScanSettingSpec
+	// ClusterUID and SettingUID are those of the objects: a setting that was made anew has other sinks.
+	ClusterUID, SettingUID types.UID
+	Defaults               Defaults
 }
 
 // Compute returns what holds for the Scans of a namespace. It is a pure function.
 func Compute(in Input) *Effective {
-	cluster := ptr.Deref(in.Cluster, settingsv1alpha1.ClusterScanSettingSpec{})
-	own := ptr.Deref(in.Setting, settingsv1alpha1.ScanSettingSpec{})
+	cluster := ptr.Deref(in.Cluster, settingsv1alpha2.ClusterScanSettingSpec{})
+	own := ptr.Deref(in.Setting, settingsv1alpha2.ScanSettingSpec{})
 	e := &Effective{
 		Weight:      weight(cluster.Weights, in.Namespace, in.Labels),
 		Deadlines:   deadlines(cluster.Deadlines, own.Deadlines, in.Defaults),
@@ -47,6 +50,7 @@ func Compute(in Input) *Effective {
 		Jobs:        additions(cluster.Jobs, own.Jobs),
 		Allowed:     allowed(cluster.Allowed, own.Allowed),
 		Patches:     patches(cluster.JobPatches, own.JobPatches),
+		Forwarding:  forwarding(in),
 	}
 	e.limit(cluster.Limits, own.Limits)
 	e.queue(cluster.Queue, own.Queue)
@@ -61,7 +65,7 @@ const (
 	defaultMaxHistory  = 1000
 )
 
-func schedules(cluster *settingsv1alpha1.Schedules) Schedules {
+func schedules(cluster *settingsv1alpha2.Schedules) Schedules {
 	s := Schedules{MinInterval: defaultMinInterval, MaxHistory: defaultMaxHistory}
 	if cluster == nil {
 		return s
@@ -73,7 +77,7 @@ func schedules(cluster *settingsv1alpha1.Schedules) Schedules {
 	return s
 }
 
-func (e *Effective) limit(cluster *settingsv1alpha1.ClusterLimits, own *settingsv1alpha1.Limits) {
+func (e *Effective) limit(cluster *settingsv1alpha2.ClusterLimits, own *settingsv1alpha2.Limits) {
 	if cluster != nil {
 		e.Cluster = Limits{cluster.MaxRunning, byScanType(cluster.ScanTypes), byTarget(cluster.Targets)}
 		e.Namespace.MaxRunning = cluster.MaxRunningPerNamespace
@@ -83,7 +87,7 @@ func (e *Effective) limit(cluster *settingsv1alpha1.ClusterLimits, own *settings
 	}
 }
 
-func byScanType(limits []settingsv1alpha1.ScanTypeLimit) map[string]int32 {
+func byScanType(limits []settingsv1alpha2.ScanTypeLimit) map[string]int32 {
 	all := map[string]int32{}
 	for _, l := range limits {
 		all[l.Name] = l.MaxRunning
@@ -91,7 +95,7 @@ func byScanType(limits []settingsv1alpha1.ScanTypeLimit) map[string]int32 {
 	return all
 }
 
-func byTarget(limits []settingsv1alpha1.TargetLimit) map[string]int32 {
+func byTarget(limits []settingsv1alpha2.TargetLimit) map[string]int32 {
 	all := map[string]int32{}
 	for _, l := range limits {
 		all[l.Label] = l.MaxRunning
@@ -100,7 +104,7 @@ func byTarget(limits []settingsv1alpha1.TargetLimit) map[string]int32 {
 }
 
 // weight is that of the first entry that fits.
-func weight(weights []settingsv1alpha1.Weight, namespace string, of map[string]string) int32 {
+func weight(weights []settingsv1alpha2.Weight, namespace string, of map[string]string) int32 {
 	for _, w := range weights {
 		fits := w.Namespace == namespace
 		if w.NamespaceSelector != nil {
@@ -114,19 +118,19 @@ func weight(weights []settingsv1alpha1.Weight, namespace string, of map[string]s
 	return 1
 }
 
-func (e *Effective) queue(cluster, own *settingsv1alpha1.Queue) {
-	c, n := ptr.Deref(cluster, settingsv1alpha1.Queue{}), ptr.Deref(own, settingsv1alpha1.Queue{})
-	e.Order = *cmp.Or(n.Order, c.Order, new(settingsv1alpha1.OrderFIFO))
+func (e *Effective) queue(cluster, own *settingsv1alpha2.Queue) {
+	c, n := ptr.Deref(cluster, settingsv1alpha2.Queue{}), ptr.Deref(own, settingsv1alpha2.Queue{})
+	e.Order = *cmp.Or(n.Order, c.Order, new(settingsv1alpha2.OrderFIFO))
 	e.MaxPriority = lower(c.MaxPriority, n.MaxPriority)
 }
 
-func (e *Effective) keep(cluster, own *settingsv1alpha1.TTL) {
-	c, n := ptr.Deref(cluster, settingsv1alpha1.TTL{}), ptr.Deref(own, settingsv1alpha1.TTL{})
+func (e *Effective) keep(cluster, own *settingsv1alpha2.TTL) {
+	c, n := ptr.Deref(cluster, settingsv1alpha2.TTL{}), ptr.Deref(own, settingsv1alpha2.TTL{})
 	e.TTL = TTL{Default: cmp.Or(n.DefaultSeconds, c.DefaultSeconds), Max: lower(c.MaxSeconds, n.MaxSeconds)}
 }
 
-func deadlines(cluster, own *settingsv1alpha1.Deadlines, d Defaults) Deadlines {
-	c, n := ptr.Deref(cluster, settingsv1alpha1.Deadlines{}), ptr.Deref(own, settingsv1alpha1.Deadlines{})
+func deadlines(cluster, own *settingsv1alpha2.Deadlines, d Defaults) Deadlines {
+	c, n := ptr.Deref(cluster, settingsv1alpha2.Deadlines{}), ptr.Deref(own, settingsv1alpha2.Deadlines{})
 	return Deadlines{
 		Start:   deadline(c.StartSeconds, n.StartSeconds, d.StartDeadline),
 		Scanner: deadline(c.ScannerSeconds, n.ScannerSeconds, d.ScannerDeadline),
@@ -144,8 +148,8 @@ func deadline(cluster, own *int64, fallback time.Duration) Deadline {
 	return Deadline{Default: d, Max: d}
 }
 
-func (e *Effective) store(cluster *settingsv1alpha1.ClusterStorage, own *settingsv1alpha1.Storage) {
-	c, n := ptr.Deref(cluster, settingsv1alpha1.ClusterStorage{}), ptr.Deref(own, settingsv1alpha1.Storage{})
+func (e *Effective) store(cluster *settingsv1alpha2.ClusterStorage, own *settingsv1alpha2.Storage) {
+	c, n := ptr.Deref(cluster, settingsv1alpha2.ClusterStorage{}), ptr.Deref(own, settingsv1alpha2.Storage{})
 	if c.LinksInStatus != nil {
 		e.StatusLinks = *c.LinksInStatus
 	}
@@ -156,25 +160,25 @@ func (e *Effective) store(cluster *settingsv1alpha1.ClusterStorage, own *setting
 	}
 }
 
-func phases(cluster, own *settingsv1alpha1.Phases) map[settingsv1alpha1.Phase]settingsv1alpha1.PhaseDefaults {
-	c, n := ptr.Deref(cluster, settingsv1alpha1.Phases{}), ptr.Deref(own, settingsv1alpha1.Phases{})
-	merge := func(c, n *settingsv1alpha1.PhaseDefaults) settingsv1alpha1.PhaseDefaults {
-		base, over := ptr.Deref(c, settingsv1alpha1.PhaseDefaults{}), ptr.Deref(n, settingsv1alpha1.PhaseDefaults{})
-		return settingsv1alpha1.PhaseDefaults{
+func phases(cluster, own *settingsv1alpha2.Phases) map[settingsv1alpha2.Phase]settingsv1alpha2.PhaseDefaults {
+	c, n := ptr.Deref(cluster, settingsv1alpha2.Phases{}), ptr.Deref(own, settingsv1alpha2.Phases{})
+	merge := func(c, n *settingsv1alpha2.PhaseDefaults) settingsv1alpha2.PhaseDefaults {
+		base, over := ptr.Deref(c, settingsv1alpha2.PhaseDefaults{}), ptr.Deref(n, settingsv1alpha2.PhaseDefaults{})
+		return settingsv1alpha2.PhaseDefaults{
 			Resources:          cmp.Or(over.Resources, base.Resources),
 			SecurityContext:    cmp.Or(over.SecurityContext, base.SecurityContext),
 			PodSecurityContext: cmp.Or(over.PodSecurityContext, base.PodSecurityContext),
 		}
 	}
-	return map[settingsv1alpha1.Phase]settingsv1alpha1.PhaseDefaults{
-		settingsv1alpha1.PhaseScanner: merge(c.Scanner, n.Scanner),
-		settingsv1alpha1.PhaseParser:  merge(c.Parser, n.Parser),
-		settingsv1alpha1.PhaseHook:    merge(c.Hook, n.Hook),
+	return map[settingsv1alpha2.Phase]settingsv1alpha2.PhaseDefaults{
+		settingsv1alpha2.PhaseScanner: merge(c.Scanner, n.Scanner),
+		settingsv1alpha2.PhaseParser:  merge(c.Parser, n.Parser),
+		settingsv1alpha2.PhaseHook:    merge(c.Hook, n.Hook),
 	}
 }
 
-func additions(cluster, own *settingsv1alpha1.Jobs) Additions {
-	c, n := ptr.Deref(cluster, settingsv1alpha1.Jobs{}), ptr.Deref(own, settingsv1alpha1.Jobs{})
+func additions(cluster, own *settingsv1alpha2.Jobs) Additions {
+	c, n := ptr.Deref(cluster, settingsv1alpha2.Jobs{}), ptr.Deref(own, settingsv1alpha2.Jobs{})
 	a := Additions{Proxy: cmp.Or(n.Proxy, c.Proxy), CACertificate: cmp.Or(n.CACertificate, c.CACertificate)}
 	for _, s := range slices.Concat(c.ImagePullSecrets, n.ImagePullSecrets) {
 		if !slices.Contains(a.PullSecrets, s.Name) {
@@ -190,13 +194,13 @@ func additions(cluster, own *settingsv1alpha1.Jobs) Additions {
 	return a
 }
 
-func patches(cluster, own []settingsv1alpha1.JobPatch) []Patch {
+func patches(cluster, own []settingsv1alpha2.JobPatch) []Patch {
 	var all []Patch
-	add := func(kind string, tenant bool, of []settingsv1alpha1.JobPatch) {
+	add := func(kind string, tenant bool, of []settingsv1alpha2.JobPatch) {
 		for i, p := range of {
 			all = append(all, Patch{
 				JobPatch: p, Tenant: tenant, selector: scanSelector(p.Target),
-				Origin: fmt.Sprintf("%s %s, spec.jobPatches[%d]", kind, settingsv1alpha1.Name, i),
+				Origin: fmt.Sprintf("%s %s, spec.jobPatches[%d]", kind, settingsv1alpha2.Name, i),
 			})
 		}
 	}
@@ -207,7 +211,7 @@ func patches(cluster, own []settingsv1alpha1.JobPatch) []Patch {
 
 // scanSelector is that of a target; one that cannot be read, which validation refuses, fits
 // nothing.
-func scanSelector(t *settingsv1alpha1.PatchTarget) labels.Selector {
+func scanSelector(t *settingsv1alpha2.PatchTarget) labels.Selector {
 	if t == nil || t.LabelSelector == nil {
 		return labels.Everything()
 	}

@@ -13,12 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 type (
-	clusterSpec = settingsv1alpha1.ClusterScanSettingSpec
-	ownSpec     = settingsv1alpha1.ScanSettingSpec
+	clusterSpec = settingsv1alpha2.ClusterScanSettingSpec
+	ownSpec     = settingsv1alpha2.ScanSettingSpec
 )
 
 var flags = Defaults{StartDeadline: time.Minute, ScannerDeadline: time.Hour, ParserDeadline: time.Hour, HookDeadline: time.Hour, StatusLinks: true}
@@ -26,10 +26,10 @@ var flags = Defaults{StartDeadline: time.Minute, ScannerDeadline: time.Hour, Par
 // plain is what holds where there are no settings.
 func plain(change ...func(*Effective)) *Effective {
 	e := &Effective{
-		Weight: 1, Order: settingsv1alpha1.OrderFIFO, StatusLinks: true, Schedules: Schedules{MinInterval: 10 * time.Second, MaxHistory: 1000},
+		Weight: 1, Order: settingsv1alpha2.OrderFIFO, StatusLinks: true, Schedules: Schedules{MinInterval: 10 * time.Second, MaxHistory: 1000},
 		Deadlines: Deadlines{Start: Deadline{Default: time.Minute}, Scanner: Deadline{Default: time.Hour}, Parser: Deadline{Default: time.Hour}, Hook: Deadline{Default: time.Hour}},
-		Phases: map[settingsv1alpha1.Phase]settingsv1alpha1.PhaseDefaults{
-			settingsv1alpha1.PhaseScanner: {}, settingsv1alpha1.PhaseParser: {}, settingsv1alpha1.PhaseHook: {},
+		Phases: map[settingsv1alpha2.Phase]settingsv1alpha2.PhaseDefaults{
+			settingsv1alpha2.PhaseScanner: {}, settingsv1alpha2.PhaseParser: {}, settingsv1alpha2.PhaseHook: {},
 		},
 	}
 	for _, c := range change {
@@ -38,17 +38,17 @@ func plain(change ...func(*Effective)) *Effective {
 	return e
 }
 
-func secret(name string) []settingsv1alpha1.PullSecret {
-	return []settingsv1alpha1.PullSecret{{Name: name}}
+func secret(name string) []settingsv1alpha2.PullSecret {
+	return []settingsv1alpha2.PullSecret{{Name: name}}
 }
 
 func TestCompute(t *testing.T) {
 	red, blue := map[string]string{"team": "red"}, map[string]string{"team": "blue"}
-	limits := func(m *resource.Quantity) *settingsv1alpha1.PhaseDefaults {
-		return &settingsv1alpha1.PhaseDefaults{Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: *m}}}
+	limits := func(m *resource.Quantity) *settingsv1alpha2.PhaseDefaults {
+		return &settingsv1alpha2.PhaseDefaults{Resources: &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: *m}}}
 	}
 	one, two := resource.MustParse("1Gi"), resource.MustParse("2Gi")
-	weights := []settingsv1alpha1.Weight{
+	weights := []settingsv1alpha2.Weight{
 		{Namespace: "team-a", Weight: 5},
 		{NamespaceSelector: &metav1.LabelSelector{MatchLabels: red}, Weight: 3},
 	}
@@ -62,7 +62,7 @@ func TestCompute(t *testing.T) {
 		"Nothing": {reason: "the operator's flags hold", want: plain()},
 		"LimitsAreInherited": {
 			reason:  "a namespace without settings has the cluster's default",
-			cluster: &clusterSpec{Limits: &settingsv1alpha1.ClusterLimits{MaxRunning: new(int32(50)), MaxRunningPerNamespace: new(int32(10)), ScanTypes: []settingsv1alpha1.ScanTypeLimit{{Name: "nmap", MaxRunning: 2}}}},
+			cluster: &clusterSpec{Limits: &settingsv1alpha2.ClusterLimits{MaxRunning: new(int32(50)), MaxRunningPerNamespace: new(int32(10)), ScanTypes: []settingsv1alpha2.ScanTypeLimit{{Name: "nmap", MaxRunning: 2}}}},
 			want: plain(func(e *Effective) {
 				e.Cluster = Limits{MaxRunning: new(int32(50)), ScanTypes: map[string]int32{"nmap": 2}}
 				e.Namespace.MaxRunning = new(int32(10))
@@ -70,21 +70,21 @@ func TestCompute(t *testing.T) {
 		},
 		"Schedules": {
 			reason:  "the cluster bounds what ScheduledScans ask for",
-			cluster: &clusterSpec{Schedules: &settingsv1alpha1.Schedules{MinIntervalSeconds: new(int32(60))}},
+			cluster: &clusterSpec{Schedules: &settingsv1alpha2.Schedules{MinIntervalSeconds: new(int32(60))}},
 			want:    plain(func(e *Effective) { e.Schedules.MinInterval = time.Minute }),
 		},
 		"LimitsAreTightened": {
 			reason:  "the tighter bound holds",
-			cluster: &clusterSpec{Limits: &settingsv1alpha1.ClusterLimits{MaxRunningPerNamespace: new(int32(10))}},
-			own:     &ownSpec{Limits: &settingsv1alpha1.Limits{MaxRunning: new(int32(3)), Targets: []settingsv1alpha1.TargetLimit{{Label: "host", MaxRunning: 1}}}},
+			cluster: &clusterSpec{Limits: &settingsv1alpha2.ClusterLimits{MaxRunningPerNamespace: new(int32(10))}},
+			own:     &ownSpec{Limits: &settingsv1alpha2.Limits{MaxRunning: new(int32(3)), Targets: []settingsv1alpha2.TargetLimit{{Label: "host", MaxRunning: 1}}}},
 			want: plain(func(e *Effective) {
 				e.Namespace = Limits{MaxRunning: new(int32(3)), Targets: map[string]int32{"host": 1}}
 			}),
 		},
 		"LimitsAreNeverWidened": {
 			reason:  "whatever is stored, the cluster's bound is not passed",
-			cluster: &clusterSpec{Limits: &settingsv1alpha1.ClusterLimits{MaxRunningPerNamespace: new(int32(10))}},
-			own:     &ownSpec{Limits: &settingsv1alpha1.Limits{MaxRunning: new(int32(99))}},
+			cluster: &clusterSpec{Limits: &settingsv1alpha2.ClusterLimits{MaxRunningPerNamespace: new(int32(10))}},
+			own:     &ownSpec{Limits: &settingsv1alpha2.Limits{MaxRunning: new(int32(99))}},
 			want:    plain(func(e *Effective) { e.Namespace.MaxRunning = new(int32(10)) }),
 		},
 		"WeightByName":     {reason: "the first entry that fits counts", cluster: &clusterSpec{Weights: weights}, labels: red, want: plain(func(e *Effective) { e.Weight = 5 })},
@@ -92,22 +92,22 @@ func TestCompute(t *testing.T) {
 		"WeightOfOthers":   {reason: "without an entry the weight is 1", cluster: &clusterSpec{Weights: weights[1:]}, labels: blue, want: plain()},
 		"Queue": {
 			reason:  "a namespace chooses its order and may lower what counts",
-			cluster: &clusterSpec{Queue: &settingsv1alpha1.Queue{MaxPriority: new(int32(100))}},
-			own:     &ownSpec{Queue: &settingsv1alpha1.Queue{Order: new(settingsv1alpha1.OrderPriority), MaxPriority: new(int32(10))}},
+			cluster: &clusterSpec{Queue: &settingsv1alpha2.Queue{MaxPriority: new(int32(100))}},
+			own:     &ownSpec{Queue: &settingsv1alpha2.Queue{Order: new(settingsv1alpha2.OrderPriority), MaxPriority: new(int32(10))}},
 			want: plain(func(e *Effective) {
-				e.Order, e.MaxPriority = settingsv1alpha1.OrderPriority, new(int32(10))
+				e.Order, e.MaxPriority = settingsv1alpha2.OrderPriority, new(int32(10))
 			}),
 		},
 		"TTL": {
 			reason:  "the default is the namespace's, the maximum the lower one",
-			cluster: &clusterSpec{TTL: &settingsv1alpha1.TTL{DefaultSeconds: new(int32(60)), MaxSeconds: new(int32(600))}},
-			own:     &ownSpec{TTL: &settingsv1alpha1.TTL{DefaultSeconds: new(int32(120)), MaxSeconds: new(int32(6000))}},
+			cluster: &clusterSpec{TTL: &settingsv1alpha2.TTL{DefaultSeconds: new(int32(60)), MaxSeconds: new(int32(600))}},
+			own:     &ownSpec{TTL: &settingsv1alpha2.TTL{DefaultSeconds: new(int32(120)), MaxSeconds: new(int32(6000))}},
 			want:    plain(func(e *Effective) { e.TTL = TTL{Default: new(int32(120)), Max: new(int32(600))} }),
 		},
 		"Deadlines": {
 			reason:  "a bound is the default as well; what is not set is as the flags say",
-			cluster: &clusterSpec{Deadlines: &settingsv1alpha1.Deadlines{ScannerSeconds: new(int64(7200)), ParserSeconds: new(int64(60))}},
-			own:     &ownSpec{Deadlines: &settingsv1alpha1.Deadlines{ParserSeconds: new(int64(30)), HookSeconds: new(int64(90))}},
+			cluster: &clusterSpec{Deadlines: &settingsv1alpha2.Deadlines{ScannerSeconds: new(int64(7200)), ParserSeconds: new(int64(60))}},
+			own:     &ownSpec{Deadlines: &settingsv1alpha2.Deadlines{ParserSeconds: new(int64(30)), HookSeconds: new(int64(90))}},
 			want: plain(func(e *Effective) {
 				e.Deadlines.Scanner = Deadline{2 * time.Hour, 2 * time.Hour}
 				e.Deadlines.Parser = Deadline{30 * time.Second, 30 * time.Second}
@@ -116,63 +116,63 @@ func TestCompute(t *testing.T) {
 		},
 		"LinksOff": {
 			reason:  "a namespace cannot switch on what the cluster has off",
-			cluster: &clusterSpec{Storage: &settingsv1alpha1.ClusterStorage{LinksInStatus: new(false)}},
-			own:     &ownSpec{Storage: &settingsv1alpha1.Storage{LinksInStatus: new(true)}},
+			cluster: &clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{LinksInStatus: new(false)}},
+			own:     &ownSpec{Storage: &settingsv1alpha2.Storage{LinksInStatus: new(true)}},
 			want:    plain(func(e *Effective) { e.StatusLinks = false }),
 		},
 		"LinksOffInNamespace": {
-			reason: "it can switch them off", own: &ownSpec{Storage: &settingsv1alpha1.Storage{LinksInStatus: new(false)}},
+			reason: "it can switch them off", own: &ownSpec{Storage: &settingsv1alpha2.Storage{LinksInStatus: new(false)}},
 			want: plain(func(e *Effective) { e.StatusLinks = false }),
 		},
 		"StorageNotAllowed": {
 			reason: "without allowNamespaces results lie where the operator says",
-			own:    &ownSpec{Storage: &settingsv1alpha1.Storage{Bucket: "mine", CredentialsSecret: "s3"}}, want: plain(),
+			own:    &ownSpec{Storage: &settingsv1alpha2.Storage{Bucket: "mine", CredentialsSecret: "s3"}}, want: plain(),
 		},
 		"StorageAllowed": {
 			reason:  "with credentials of its own a namespace may use any bucket",
-			cluster: &clusterSpec{Storage: &settingsv1alpha1.ClusterStorage{AllowNamespaces: new(true)}},
-			own:     &ownSpec{Storage: &settingsv1alpha1.Storage{Bucket: "mine", CredentialsSecret: "s3", Prefix: "a/b"}},
+			cluster: &clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}},
+			own:     &ownSpec{Storage: &settingsv1alpha2.Storage{Bucket: "mine", CredentialsSecret: "s3", Prefix: "a/b"}},
 			want:    plain(func(e *Effective) { e.ChoosesPlace, e.Storage = true, Storage{"mine", "a/b", "s3"} }),
 		},
 		"BucketNotListed": {
 			reason:  "with the operator's credentials only listed buckets are reached",
-			cluster: &clusterSpec{Storage: &settingsv1alpha1.ClusterStorage{AllowNamespaces: new(true), Buckets: []string{"team-a"}}},
-			own:     &ownSpec{Storage: &settingsv1alpha1.Storage{Bucket: "team-b"}},
+			cluster: &clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true), Buckets: []string{"team-a"}}},
+			own:     &ownSpec{Storage: &settingsv1alpha2.Storage{Bucket: "team-b"}},
 			want:    plain(func(e *Effective) { e.ChoosesPlace, e.Buckets = true, []string{"team-a"} }),
 		},
 		"Phases": {
 			reason:  "a field of the namespace takes the place of the cluster's",
-			cluster: &clusterSpec{Phases: &settingsv1alpha1.Phases{Scanner: limits(&one), Parser: limits(&one)}},
-			own:     &ownSpec{Phases: &settingsv1alpha1.Phases{Scanner: limits(&two)}},
+			cluster: &clusterSpec{Phases: &settingsv1alpha2.Phases{Scanner: limits(&one), Parser: limits(&one)}},
+			own:     &ownSpec{Phases: &settingsv1alpha2.Phases{Scanner: limits(&two)}},
 			want: plain(func(e *Effective) {
-				e.Phases[settingsv1alpha1.PhaseScanner], e.Phases[settingsv1alpha1.PhaseParser] = *limits(&two), *limits(&one)
+				e.Phases[settingsv1alpha2.PhaseScanner], e.Phases[settingsv1alpha2.PhaseParser] = *limits(&two), *limits(&one)
 			}),
 		},
 		"Jobs": {
 			reason: "pull secrets add up, variables of one name are the namespace's",
-			cluster: &clusterSpec{Jobs: &settingsv1alpha1.Jobs{
-				ImagePullSecrets: secret("all"), Env: []corev1.EnvVar{{Name: "A", Value: "cluster"}, {Name: "B", Value: "cluster"}}, Proxy: &settingsv1alpha1.Proxy{HTTP: "http://p"},
+			cluster: &clusterSpec{Jobs: &settingsv1alpha2.Jobs{
+				ImagePullSecrets: secret("all"), Env: []corev1.EnvVar{{Name: "A", Value: "cluster"}, {Name: "B", Value: "cluster"}}, Proxy: &settingsv1alpha2.Proxy{HTTP: "http://p"},
 			}},
-			own: &ownSpec{Jobs: &settingsv1alpha1.Jobs{ImagePullSecrets: append(secret("all"), secret("own")...), Env: []corev1.EnvVar{{Name: "A", Value: "own"}}}},
+			own: &ownSpec{Jobs: &settingsv1alpha2.Jobs{ImagePullSecrets: append(secret("all"), secret("own")...), Env: []corev1.EnvVar{{Name: "A", Value: "own"}}}},
 			want: plain(func(e *Effective) {
-				e.Jobs = Additions{PullSecrets: []string{"all", "own"}, Env: []corev1.EnvVar{{Name: "B", Value: "cluster"}, {Name: "A", Value: "own"}}, Proxy: &settingsv1alpha1.Proxy{HTTP: "http://p"}}
+				e.Jobs = Additions{PullSecrets: []string{"all", "own"}, Env: []corev1.EnvVar{{Name: "B", Value: "cluster"}, {Name: "A", Value: "own"}}, Proxy: &settingsv1alpha2.Proxy{HTTP: "http://p"}}
 			}),
 		},
 		"Allowed": {
 			reason:  "what both allow is allowed",
-			cluster: &clusterSpec{Allowed: &settingsv1alpha1.Allowed{VolumeTypes: &[]settingsv1alpha1.VolumeType{"emptyDir", "secret"}}},
-			own:     &ownSpec{Allowed: &settingsv1alpha1.Allowed{VolumeTypes: &[]settingsv1alpha1.VolumeType{"secret", "hostPath"}, ServiceAccounts: &[]string{}}},
+			cluster: &clusterSpec{Allowed: &settingsv1alpha2.Allowed{VolumeTypes: &[]settingsv1alpha2.VolumeType{"emptyDir", "secret"}}},
+			own:     &ownSpec{Allowed: &settingsv1alpha2.Allowed{VolumeTypes: &[]settingsv1alpha2.VolumeType{"secret", "hostPath"}, ServiceAccounts: &[]string{}}},
 			want: plain(func(e *Effective) {
 				e.Allowed = Allowed{volumeTypes: &[]string{"secret"}, serviceAccounts: &[]string{}}
 			}),
 		},
 		"Patches": {
 			reason:  "the cluster's come first",
-			cluster: &clusterSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: "c"}}}, own: &ownSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: "n"}}},
+			cluster: &clusterSpec{JobPatches: []settingsv1alpha2.JobPatch{{Patch: "c"}}}, own: &ownSpec{JobPatches: []settingsv1alpha2.JobPatch{{Patch: "n"}}},
 			want: plain(func(e *Effective) {
 				e.Patches = []Patch{
-					{JobPatch: settingsv1alpha1.JobPatch{Patch: "c"}, Origin: "ClusterScanSetting default, spec.jobPatches[0]"},
-					{JobPatch: settingsv1alpha1.JobPatch{Patch: "n"}, Origin: "ScanSetting default, spec.jobPatches[0]", Tenant: true},
+					{JobPatch: settingsv1alpha2.JobPatch{Patch: "c"}, Origin: "ClusterScanSetting default, spec.jobPatches[0]"},
+					{JobPatch: settingsv1alpha2.JobPatch{Patch: "n"}, Origin: "ScanSetting default, spec.jobPatches[0]", Tenant: true},
 				}
 			}),
 		},

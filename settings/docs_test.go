@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // example reads the first YAML block of a page.
@@ -31,7 +31,7 @@ func example(t *testing.T, page string, into any) {
 
 // TestExamplesOfTheDocumentationAreAccepted, the one under the other.
 func TestExamplesOfTheDocumentationAreAccepted(t *testing.T) {
-	cluster, own := &settingsv1alpha1.ClusterScanSetting{}, &settingsv1alpha1.ScanSetting{}
+	cluster, own := &settingsv1alpha2.ClusterScanSetting{}, &settingsv1alpha2.ScanSetting{}
 	example(t, "clusterscansetting.md", cluster)
 	example(t, "scansetting.md", own)
 	for _, e := range ValidateClusterScanSetting(cluster) {

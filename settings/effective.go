@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // Effective is what holds for the Scans of one namespace: its own settings inside of the
@@ -19,7 +19,7 @@ type Effective struct {
 	// Weight is the share of the namespace, 1 or more.
 	Weight int32
 	// Order is how the waiting Scans of the namespace are ordered.
-	Order settingsv1alpha1.QueueOrder
+	Order settingsv1alpha2.QueueOrder
 	// MaxPriority is the highest spec.priority that counts; nil for no bound.
 	MaxPriority *int32
 
@@ -35,10 +35,12 @@ type Effective struct {
 	// Buckets are those that may be used with the operator's credentials, beside its own.
 	Buckets []string
 
-	Phases  map[settingsv1alpha1.Phase]settingsv1alpha1.PhaseDefaults
+	Phases  map[settingsv1alpha2.Phase]settingsv1alpha2.PhaseDefaults
 	Jobs    Additions
 	Allowed Allowed
 	Patches []Patch
+	// Forwarding says where results go, beside the cluster.
+	Forwarding Forwarding
 }
 
 // Limits bound how many Scans run at a time.
@@ -105,13 +107,13 @@ type Storage struct{ Bucket, Prefix, CredentialsSecret string }
 type Additions struct {
 	PullSecrets   []string
 	Env           []corev1.EnvVar
-	Proxy         *settingsv1alpha1.Proxy
-	CACertificate *settingsv1alpha1.CACertificate
+	Proxy         *settingsv1alpha2.Proxy
+	CACertificate *settingsv1alpha2.CACertificate
 }
 
 // Patch is one entry of jobPatches.
 type Patch struct {
-	settingsv1alpha1.JobPatch
+	settingsv1alpha2.JobPatch
 
 	// Origin names the entry, as ClusterScanSetting spec.jobPatches[0].
 	Origin string

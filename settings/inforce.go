@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // ClusterInForce returns what is in force of the settings of the cluster: the spec, or, where it
 // has a mistake, the last one that had none. Nil where there is neither.
-func ClusterInForce(s *settingsv1alpha1.ClusterScanSetting) *settingsv1alpha1.ClusterScanSettingSpec {
+func ClusterInForce(s *settingsv1alpha2.ClusterScanSetting) *settingsv1alpha2.ClusterScanSettingSpec {
 	switch {
 	case s == nil:
 		return nil
@@ -29,7 +29,7 @@ func ClusterInForce(s *settingsv1alpha1.ClusterScanSetting) *settingsv1alpha1.Cl
 
 // InForce returns what is in force of the settings of a namespace, under what is in force for
 // the cluster.
-func InForce(cluster *settingsv1alpha1.ClusterScanSettingSpec, s *settingsv1alpha1.ScanSetting) *settingsv1alpha1.ScanSettingSpec {
+func InForce(cluster *settingsv1alpha2.ClusterScanSettingSpec, s *settingsv1alpha2.ScanSetting) *settingsv1alpha2.ScanSettingSpec {
 	switch {
 	case s == nil:
 		return nil
@@ -42,9 +42,9 @@ func InForce(cluster *settingsv1alpha1.ClusterScanSettingSpec, s *settingsv1alph
 // isHeldBack says whether the controller has found a mistake in this very spec that cannot be
 // seen in it: a patch for a ScanType or hook that is not installed.
 func isHeldBack(generation, observed int64, conditions []metav1.Condition) bool {
-	c := meta.FindStatusCondition(conditions, settingsv1alpha1.ConditionReady)
+	c := meta.FindStatusCondition(conditions, settingsv1alpha2.ConditionReady)
 	return c != nil && observed == generation && c.ObservedGeneration == generation &&
-		c.Status == metav1.ConditionFalse && c.Reason == settingsv1alpha1.ReasonPatchMatchesNothing
+		c.Status == metav1.ConditionFalse && c.Reason == settingsv1alpha2.ReasonPatchMatchesNothing
 }
 
 // Verdict is what the controller has found of a setting, as the reason of its condition; "" for
@@ -52,12 +52,12 @@ func isHeldBack(generation, observed int64, conditions []metav1.Condition) bool 
 func Verdict(o runtime.Object) string {
 	var conditions []metav1.Condition
 	switch s := o.(type) {
-	case *settingsv1alpha1.ScanSetting:
+	case *settingsv1alpha2.ScanSetting:
 		conditions = s.Status.Conditions
-	case *settingsv1alpha1.ClusterScanSetting:
+	case *settingsv1alpha2.ClusterScanSetting:
 		conditions = s.Status.Conditions
 	}
-	if c := meta.FindStatusCondition(conditions, settingsv1alpha1.ConditionReady); c != nil {
+	if c := meta.FindStatusCondition(conditions, settingsv1alpha2.ConditionReady); c != nil {
 		return c.Reason
 	}
 	return ""
@@ -68,7 +68,7 @@ type Known struct{ ScanTypes, Hooks []string }
 
 // UnmatchedPatches returns the targets that name only what is not installed, so that their patch
 // is for no Job at all. Path is that of jobPatches.
-func UnmatchedPatches(patches []settingsv1alpha1.JobPatch, known *Known, path *field.Path) field.ErrorList {
+func UnmatchedPatches(patches []settingsv1alpha2.JobPatch, known *Known, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if known == nil {
 		return nil
@@ -90,7 +90,7 @@ func UnmatchedPatches(patches []settingsv1alpha1.JobPatch, known *Known, path *f
 }
 
 // AddUnmatched adds the patches whose targets name only what is not installed.
-func (p *Problems) AddUnmatched(patches []settingsv1alpha1.JobPatch, known *Known) *Problems {
+func (p *Problems) AddUnmatched(patches []settingsv1alpha2.JobPatch, known *Known) *Problems {
 	p.matches = append(p.matches, UnmatchedPatches(patches, known, field.NewPath("spec", "jobPatches"))...)
 	return p
 }

@@ -18,13 +18,13 @@ import (
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/apis/strictyaml"
 )
 
 // Traits say of a Job what targets of patches select by.
 type Traits struct {
-	Phase settingsv1alpha1.Phase
+	Phase settingsv1alpha2.Phase
 	// ScanType is spec.scanType of the Scan, Hook the name of the hook of a hook Job.
 	ScanType, Hook string
 	// Labels are those of the Scan.

@@ -18,7 +18,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // rounds is how many patches each property is tried with.
@@ -85,7 +85,7 @@ func TestPropertyPatchesAreIdempotent(t *testing.T) {
 func TestPropertyValidPatchesApply(t *testing.T) {
 	forAll(t, func(t *testing.T, g *generator, job *batchv1.Job, traits Traits, text string) {
 		p := &Problems{}
-		p.patches([]settingsv1alpha1.JobPatch{{Patch: text, Target: &settingsv1alpha1.PatchTarget{Phases: []settingsv1alpha1.Phase{traits.Phase}}}}, nil, rules{tenant: g.tenant})
+		p.patches([]settingsv1alpha2.JobPatch{{Patch: text, Target: &settingsv1alpha2.PatchTarget{Phases: []settingsv1alpha2.Phase{traits.Phase}}}}, nil, rules{tenant: g.tenant})
 		if len(p.All()) > 0 {
 			return
 		}
@@ -96,7 +96,7 @@ func TestPropertyValidPatchesApply(t *testing.T) {
 }
 
 func effectiveFor(tenant bool, text string) *Effective {
-	p := []settingsv1alpha1.JobPatch{{Patch: text}}
+	p := []settingsv1alpha2.JobPatch{{Patch: text}}
 	if tenant {
 		return Compute(Input{Setting: &ownSpec{JobPatches: p}})
 	}

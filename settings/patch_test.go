@@ -11,16 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // scannerJob is a Job as a Scan of type nmap has it.
 func scannerJob(t testing.TB) *batchv1.Job {
 	t.Helper()
-	return samples(t, settingsv1alpha1.PhaseScanner, "nmap")[0]
+	return samples(t, settingsv1alpha2.PhaseScanner, "nmap")[0]
 }
 
-func samples(t testing.TB, phase settingsv1alpha1.Phase, containers ...string) []*batchv1.Job {
+func samples(t testing.TB, phase settingsv1alpha2.Phase, containers ...string) []*batchv1.Job {
 	t.Helper()
 	jobs, err := Samples(phase, containers)
 	if err != nil {
@@ -30,9 +30,9 @@ func samples(t testing.TB, phase settingsv1alpha1.Phase, containers ...string) [
 }
 
 func effective(patches ...string) *Effective {
-	var all []settingsv1alpha1.JobPatch
+	var all []settingsv1alpha2.JobPatch
 	for _, p := range patches {
-		all = append(all, settingsv1alpha1.JobPatch{Patch: p})
+		all = append(all, settingsv1alpha2.JobPatch{Patch: p})
 	}
 	return Compute(Input{Cluster: &clusterSpec{JobPatches: all}})
 }
@@ -99,7 +99,7 @@ func TestPatchChangesTheJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, want := scannerJob(t), scannerJob(t)
 			tc.want(want)
-			got, err := effective(tc.patch).Patch(before, Traits{Phase: settingsv1alpha1.PhaseScanner})
+			got, err := effective(tc.patch).Patch(before, Traits{Phase: settingsv1alpha2.PhaseScanner})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,29 +115,29 @@ func TestPatchChangesTheJob(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	const mark = "metadata: {annotations: {patched: 'yes'}}"
-	nmap := Traits{Phase: settingsv1alpha1.PhaseScanner, ScanType: "nmap", Labels: map[string]string{"team": "red"}}
-	hook := Traits{Phase: settingsv1alpha1.PhaseHook, ScanType: "nmap", Hook: "slack"}
+	nmap := Traits{Phase: settingsv1alpha2.PhaseScanner, ScanType: "nmap", Labels: map[string]string{"team": "red"}}
+	hook := Traits{Phase: settingsv1alpha2.PhaseHook, ScanType: "nmap", Hook: "slack"}
 	cases := map[string]struct {
 		reason string
-		target *settingsv1alpha1.PatchTarget
+		target *settingsv1alpha2.PatchTarget
 		traits Traits
 		want   bool
 	}{
 		"All":          {"no target is for all", nil, nmap, true},
-		"Empty":        {"an empty target is for all", &settingsv1alpha1.PatchTarget{}, hook, true},
-		"Phase":        {"the phase fits", &settingsv1alpha1.PatchTarget{Phases: []settingsv1alpha1.Phase{settingsv1alpha1.PhaseScanner}}, nmap, true},
-		"OtherPhase":   {"the phase does not fit", &settingsv1alpha1.PatchTarget{Phases: []settingsv1alpha1.Phase{settingsv1alpha1.PhaseScanner}}, hook, false},
-		"ScanType":     {"also hooks of the type's Scans", &settingsv1alpha1.PatchTarget{ScanTypes: []string{"zap", "nmap"}}, hook, true},
-		"OtherType":    {"the type does not fit", &settingsv1alpha1.PatchTarget{ScanTypes: []string{"zap"}}, nmap, false},
-		"Hook":         {"the hook fits", &settingsv1alpha1.PatchTarget{Hooks: []string{"slack"}}, hook, true},
-		"NoHook":       {"scanners have no hook", &settingsv1alpha1.PatchTarget{Hooks: []string{"slack"}}, nmap, false},
+		"Empty":        {"an empty target is for all", &settingsv1alpha2.PatchTarget{}, hook, true},
+		"Phase":        {"the phase fits", &settingsv1alpha2.PatchTarget{Phases: []settingsv1alpha2.Phase{settingsv1alpha2.PhaseScanner}}, nmap, true},
+		"OtherPhase":   {"the phase does not fit", &settingsv1alpha2.PatchTarget{Phases: []settingsv1alpha2.Phase{settingsv1alpha2.PhaseScanner}}, hook, false},
+		"ScanType":     {"also hooks of the type's Scans", &settingsv1alpha2.PatchTarget{ScanTypes: []string{"zap", "nmap"}}, hook, true},
+		"OtherType":    {"the type does not fit", &settingsv1alpha2.PatchTarget{ScanTypes: []string{"zap"}}, nmap, false},
+		"Hook":         {"the hook fits", &settingsv1alpha2.PatchTarget{Hooks: []string{"slack"}}, hook, true},
+		"NoHook":       {"scanners have no hook", &settingsv1alpha2.PatchTarget{Hooks: []string{"slack"}}, nmap, false},
 		"Labels":       {"labels of the Scan", selecting("team", "red"), nmap, true},
 		"OtherLabels":  {"labels of another", selecting("team", "blue"), nmap, false},
-		"AllMustMatch": {"each part has to hold", &settingsv1alpha1.PatchTarget{Hooks: []string{"slack"}, ScanTypes: []string{"zap"}}, hook, false},
+		"AllMustMatch": {"each part has to hold", &settingsv1alpha2.PatchTarget{Hooks: []string{"slack"}, ScanTypes: []string{"zap"}}, hook, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			e := Compute(Input{Setting: &ownSpec{JobPatches: []settingsv1alpha1.JobPatch{{Target: tc.target, Patch: mark}}}})
+			e := Compute(Input{Setting: &ownSpec{JobPatches: []settingsv1alpha2.JobPatch{{Target: tc.target, Patch: mark}}}})
 			got, err := e.Patch(scannerJob(t), tc.traits)
 			if err != nil {
 				t.Fatal(err)
@@ -205,17 +205,17 @@ var badPatches = map[string]struct {
 func TestBadPatchesAreRefusedWithTheirLine(t *testing.T) {
 	for name, tc := range badPatches {
 		t.Run(name, func(t *testing.T) {
-			p := settingsv1alpha1.JobPatch{Patch: tc.patch}
+			p := settingsv1alpha2.JobPatch{Patch: tc.patch}
 			var got string
 			if tc.tenant {
-				cluster := &settingsv1alpha1.ClusterScanSetting{Spec: clusterSpec{Allowed: &settingsv1alpha1.Allowed{VolumeTypes: &[]settingsv1alpha1.VolumeType{"emptyDir"}}}}
-				cluster.Name = settingsv1alpha1.Name
-				own := &settingsv1alpha1.ScanSetting{Spec: ownSpec{JobPatches: []settingsv1alpha1.JobPatch{p}}}
-				own.Name = settingsv1alpha1.Name
+				cluster := &settingsv1alpha2.ClusterScanSetting{Spec: clusterSpec{Allowed: &settingsv1alpha2.Allowed{VolumeTypes: &[]settingsv1alpha2.VolumeType{"emptyDir"}}}}
+				cluster.Name = settingsv1alpha2.Name
+				own := &settingsv1alpha2.ScanSetting{Spec: ownSpec{JobPatches: []settingsv1alpha2.JobPatch{p}}}
+				own.Name = settingsv1alpha2.Name
 				got = ValidateScanSetting(cluster, own).ToAggregate().Error()
 			} else {
-				c := &settingsv1alpha1.ClusterScanSetting{Spec: clusterSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: "spec: {template: {spec: {priorityClassName: a}}}"}, p}}}
-				c.Name = settingsv1alpha1.Name
+				c := &settingsv1alpha2.ClusterScanSetting{Spec: clusterSpec{JobPatches: []settingsv1alpha2.JobPatch{{Patch: "spec: {template: {spec: {priorityClassName: a}}}"}, p}}}
+				c.Name = settingsv1alpha2.Name
 				errs := ValidateClusterScanSetting(c)
 				if len(errs) == 0 {
 					t.Fatalf("%s: accepted", tc.reason)
@@ -232,8 +232,8 @@ func TestBadPatchesAreRefusedWithTheirLine(t *testing.T) {
 	}
 }
 
-func selecting(key, value string) *settingsv1alpha1.PatchTarget {
-	return &settingsv1alpha1.PatchTarget{LabelSelector: labelSelector(key, value)}
+func selecting(key, value string) *settingsv1alpha2.PatchTarget {
+	return &settingsv1alpha2.PatchTarget{LabelSelector: labelSelector(key, value)}
 }
 
 func labelSelector(key, value string) *metav1.LabelSelector {

@@ -18,17 +18,17 @@ import (
 	"sigs.k8s.io/yaml"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/apis/text"
 )
 
 // allPhases are those of a target that names none.
-var allPhases = []settingsv1alpha1.Phase{settingsv1alpha1.PhaseScanner, settingsv1alpha1.PhaseParser, settingsv1alpha1.PhaseHook}
+var allPhases = []settingsv1alpha2.Phase{settingsv1alpha2.PhaseScanner, settingsv1alpha2.PhaseParser, settingsv1alpha2.PhaseHook}
 
 // patches tries every patch on Jobs such as it will meet: one with the least and one with much
 // of what a Job can have, of each phase. What breaks a rule on any of them is refused, and so is
 // what changes none.
-func (p *Problems) patches(all []settingsv1alpha1.JobPatch, path *field.Path, r rules) {
+func (p *Problems) patches(all []settingsv1alpha2.JobPatch, path *field.Path, r rules) {
 	for i, patch := range all {
 		at := path.Index(i)
 		phases := allPhases
@@ -40,19 +40,19 @@ func (p *Problems) patches(all []settingsv1alpha1.JobPatch, path *field.Path, r 
 				phases = t.Phases
 			}
 			if len(t.Hooks) > 0 {
-				if !slices.Contains(phases, settingsv1alpha1.PhaseHook) {
+				if !slices.Contains(phases, settingsv1alpha2.PhaseHook) {
 					p.matches = append(p.matches, field.Invalid(at.Child("target", "hooks"), strings.Join(t.Hooks, ", "),
 						"matches nothing: only Jobs of phase Hook have a hook, and target.phases leaves it out. Add Hook there, or remove hooks"))
 					continue
 				}
-				phases = []settingsv1alpha1.Phase{settingsv1alpha1.PhaseHook}
+				phases = []settingsv1alpha2.Phase{settingsv1alpha2.PhaseHook}
 			}
 		}
 		p.try(patch.Patch, phases, at.Child("patch"), r)
 	}
 }
 
-func (p *Problems) try(text string, phases []settingsv1alpha1.Phase, path *field.Path, r rules) {
+func (p *Problems) try(text string, phases []settingsv1alpha2.Phase, path *field.Path, r rules) {
 	parsed, err := parsePatch(text)
 	if err != nil {
 		p.note(path, text, err)
@@ -89,7 +89,7 @@ func (p *Problems) try(text string, phases []settingsv1alpha1.Phase, path *field
 	}
 }
 
-func phaseNames(phases []settingsv1alpha1.Phase) string {
+func phaseNames(phases []settingsv1alpha2.Phase) string {
 	names := make([]string, 0, len(phases))
 	for _, p := range phases {
 		names = append(names, string(p))
@@ -173,13 +173,13 @@ var readSamples = sync.OnceValues(func() (map[string]*batchv1.Job, error) {
 })
 
 // SampleFile is the file with a sample of a phase: the one with the least that a Job can have, or the one with much.
-func SampleFile(phase settingsv1alpha1.Phase, of string) string {
+func SampleFile(phase settingsv1alpha2.Phase, of string) string {
 	return "samples/" + strings.ToLower(string(phase)) + "-" + of + ".yaml"
 }
 
 // Samples are two Jobs of a phase, such as patches will meet: one with the least and one with much of what a Job can have. The
 // containers of a scanner Job are called as its ScanType says, so they get the names that a patch uses.
-func Samples(phase settingsv1alpha1.Phase, containers []string) ([]*batchv1.Job, error) {
+func Samples(phase settingsv1alpha2.Phase, containers []string) ([]*batchv1.Job, error) {
 	all, err := readSamples()
 	if err != nil {
 		return nil, fmt.Errorf("read the samples of Jobs: %w", err)
@@ -187,7 +187,7 @@ func Samples(phase settingsv1alpha1.Phase, containers []string) ([]*batchv1.Job,
 	var jobs []*batchv1.Job
 	for _, of := range samplesOf {
 		job := all[SampleFile(phase, of)].DeepCopy()
-		if phase == settingsv1alpha1.PhaseScanner {
+		if phase == settingsv1alpha2.PhaseScanner {
 			rename(&job.Spec.Template.Spec, containers)
 		}
 		jobs = append(jobs, job)

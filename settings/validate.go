@@ -15,18 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // ValidateScanSetting returns all that is wrong with the settings of a namespace, each with the
 // field and the remedy. Cluster is nil where there is no ClusterScanSetting.
-func ValidateScanSetting(cluster *settingsv1alpha1.ClusterScanSetting, s *settingsv1alpha1.ScanSetting) field.ErrorList {
+func ValidateScanSetting(cluster *settingsv1alpha2.ClusterScanSetting, s *settingsv1alpha2.ScanSetting) field.ErrorList {
 	return Review(ClusterInForce(cluster), s).All()
 }
 
 // ValidateClusterScanSetting returns all that is wrong with the settings of the cluster, each
 // with the field and the remedy.
-func ValidateClusterScanSetting(s *settingsv1alpha1.ClusterScanSetting) field.ErrorList {
+func ValidateClusterScanSetting(s *settingsv1alpha2.ClusterScanSetting) field.ErrorList {
 	return ReviewCluster(s).All()
 }
 
@@ -42,24 +42,24 @@ func (p *Problems) All() field.ErrorList { return slices.Concat(p.invalid, p.bou
 func (p *Problems) Reason() string {
 	switch {
 	case len(p.invalid) > 0:
-		return settingsv1alpha1.ReasonInvalid
+		return settingsv1alpha2.ReasonInvalid
 	case len(p.bounds) > 0:
-		return settingsv1alpha1.ReasonOutOfBounds
+		return settingsv1alpha2.ReasonOutOfBounds
 	case len(p.matches) > 0:
-		return settingsv1alpha1.ReasonPatchMatchesNothing
+		return settingsv1alpha2.ReasonPatchMatchesNothing
 	}
-	return settingsv1alpha1.ReasonAccepted
+	return settingsv1alpha2.ReasonAccepted
 }
 
 // Review looks at the settings of a namespace, under what is in force for the cluster.
-func Review(cluster *settingsv1alpha1.ClusterScanSettingSpec, s *settingsv1alpha1.ScanSetting) *Problems {
-	c := ptr.Deref(cluster, settingsv1alpha1.ClusterScanSettingSpec{})
+func Review(cluster *settingsv1alpha2.ClusterScanSettingSpec, s *settingsv1alpha2.ScanSetting) *Problems {
+	c := ptr.Deref(cluster, settingsv1alpha2.ClusterScanSettingSpec{})
 	root := field.NewPath("spec")
 	p := &Problems{invalid: checkName(s.Name)}
 	if l := s.Spec.Limits; l != nil {
 		path := root.Child("limits")
 		p.invalid = append(p.invalid, checkTargets(l.Targets, path)...)
-		p.bounds = append(p.bounds, limitBounds(ptr.Deref(c.Limits, settingsv1alpha1.ClusterLimits{}), l, path)...)
+		p.bounds = append(p.bounds, limitBounds(ptr.Deref(c.Limits, settingsv1alpha2.ClusterLimits{}), l, path)...)
 	}
 	p.parts(root, s.Spec.TTL, s.Spec.Phases, s.Spec.Jobs, s.Spec.Allowed)
 	p.bounds = append(p.bounds, priorityBounds(c.Queue, s.Spec.Queue, root.Child("queue"))...)
@@ -70,14 +70,15 @@ func Review(cluster *settingsv1alpha1.ClusterScanSettingSpec, s *settingsv1alpha
 	if own := s.Spec.Storage; own != nil {
 		path := root.Child("storage")
 		p.invalid = append(p.invalid, checkStorage(own, path)...)
-		p.bounds = append(p.bounds, storageProblems(ptr.Deref(c.Storage, settingsv1alpha1.ClusterStorage{}), *own, path)...)
+		p.bounds = append(p.bounds, storageProblems(ptr.Deref(c.Storage, settingsv1alpha2.ClusterStorage{}), *own, path)...)
 	}
+	p.reviewForwarding(c.ResultForwarding, s.Spec.ResultForwarding, root.Child("resultForwarding"))
 	p.patches(s.Spec.JobPatches, root.Child("jobPatches"), rules{tenant: true, allowed: allowed(c.Allowed, s.Spec.Allowed)})
 	return p
 }
 
 // ReviewCluster looks at the settings of the cluster.
-func ReviewCluster(s *settingsv1alpha1.ClusterScanSetting) *Problems {
+func ReviewCluster(s *settingsv1alpha2.ClusterScanSetting) *Problems {
 	root := field.NewPath("spec")
 	p := &Problems{invalid: checkName(s.Name)}
 	if l := s.Spec.Limits; l != nil {
@@ -95,12 +96,13 @@ func ReviewCluster(s *settingsv1alpha1.ClusterScanSetting) *Problems {
 			p.invalid = append(p.invalid, checkBucket(b, root.Child("storage", "buckets").Index(i))...)
 		}
 	}
+	p.reviewClusterForwarding(s.Spec.ResultForwarding, root.Child("resultForwarding"))
 	p.patches(s.Spec.JobPatches, root.Child("jobPatches"), rules{})
 	return p
 }
 
 // parts checks what both kinds have.
-func (p *Problems) parts(root *field.Path, ttl *settingsv1alpha1.TTL, phases *settingsv1alpha1.Phases, jobs *settingsv1alpha1.Jobs, allowed *settingsv1alpha1.Allowed) {
+func (p *Problems) parts(root *field.Path, ttl *settingsv1alpha2.TTL, phases *settingsv1alpha2.Phases, jobs *settingsv1alpha2.Jobs, allowed *settingsv1alpha2.Allowed) {
 	if ttl != nil && ttl.DefaultSeconds != nil && ttl.MaxSeconds != nil && *ttl.DefaultSeconds > *ttl.MaxSeconds {
 		p.invalid = append(p.invalid, field.Invalid(root.Child("ttl", "defaultSeconds"), *ttl.DefaultSeconds,
 			fmt.Sprintf("is more than maxSeconds, which is %d: lower it", *ttl.MaxSeconds)))
@@ -120,13 +122,13 @@ func (p *Problems) parts(root *field.Path, ttl *settingsv1alpha1.TTL, phases *se
 }
 
 func checkName(name string) field.ErrorList {
-	if name == settingsv1alpha1.Name {
+	if name == settingsv1alpha2.Name {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), name, "only settings called default are looked at: rename it")}
 }
 
-func checkTargets(targets []settingsv1alpha1.TargetLimit, path *field.Path) field.ErrorList {
+func checkTargets(targets []settingsv1alpha2.TargetLimit, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, t := range targets {
 		for _, msg := range validation.IsQualifiedName(t.Label) {
@@ -136,7 +138,7 @@ func checkTargets(targets []settingsv1alpha1.TargetLimit, path *field.Path) fiel
 	return errs
 }
 
-func checkWeights(weights []settingsv1alpha1.Weight, path *field.Path) field.ErrorList {
+func checkWeights(weights []settingsv1alpha2.Weight, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, w := range weights {
 		at := path.Index(i)
@@ -157,7 +159,7 @@ func checkSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
 }
 
-func checkPhase(d *settingsv1alpha1.PhaseDefaults, path *field.Path) field.ErrorList {
+func checkPhase(d *settingsv1alpha2.PhaseDefaults, path *field.Path) field.ErrorList {
 	if d == nil || d.Resources == nil {
 		return nil
 	}
@@ -178,7 +180,7 @@ func checkPhase(d *settingsv1alpha1.PhaseDefaults, path *field.Path) field.Error
 	return errs
 }
 
-func checkJobs(j *settingsv1alpha1.Jobs, path *field.Path) field.ErrorList {
+func checkJobs(j *settingsv1alpha2.Jobs, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, s := range j.ImagePullSecrets {
 		errs = append(errs, checkObjectName("Secret", s.Name, path.Child("imagePullSecrets").Index(i).Child("name"))...)
@@ -234,7 +236,7 @@ func shown(u *url.URL) string {
 	return u.Redacted()
 }
 
-func checkAllowed(a *settingsv1alpha1.Allowed, path *field.Path) field.ErrorList {
+func checkAllowed(a *settingsv1alpha2.Allowed, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	known := volumeTypes()
 	for i, t := range ptr.Deref(a.VolumeTypes, nil) {
@@ -248,7 +250,7 @@ func checkAllowed(a *settingsv1alpha1.Allowed, path *field.Path) field.ErrorList
 	return errs
 }
 
-func checkStorage(s *settingsv1alpha1.Storage, path *field.Path) field.ErrorList {
+func checkStorage(s *settingsv1alpha2.Storage, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.Bucket != "" {
 		errs = append(errs, checkBucket(s.Bucket, path.Child("bucket"))...)

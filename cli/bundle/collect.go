@@ -24,7 +24,7 @@ import (
 
 	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/cli/view"
 )
 
@@ -34,7 +34,7 @@ var namespaced = []schema.GroupVersionKind{
 	executionv1.SchemeGroupVersion.WithKind("Scan"), executionv1.SchemeGroupVersion.WithKind("ScheduledScan"),
 	executionv1.SchemeGroupVersion.WithKind("ScanType"), executionv1.SchemeGroupVersion.WithKind("ParseDefinition"),
 	executionv1.SchemeGroupVersion.WithKind("ScanCompletionHook"), cascadingv1.SchemeGroupVersion.WithKind("CascadingRule"),
-	settingsv1alpha1.SchemeGroupVersion.WithKind("ScanSetting"),
+	settingsv1alpha2.SchemeGroupVersion.WithKind("ScanSetting"),
 	{Group: "batch", Version: "v1", Kind: "Job"},
 	{Version: "v1", Kind: "Pod"},
 	{Version: "v1", Kind: "Event"},
@@ -47,7 +47,7 @@ var namespaced = []schema.GroupVersionKind{
 var ofCluster = []schema.GroupVersionKind{
 	executionv1.SchemeGroupVersion.WithKind("ClusterScanType"), executionv1.SchemeGroupVersion.WithKind("ClusterParseDefinition"),
 	executionv1.SchemeGroupVersion.WithKind("ClusterScanCompletionHook"), cascadingv1.SchemeGroupVersion.WithKind("ClusterCascadingRule"),
-	settingsv1alpha1.SchemeGroupVersion.WithKind("ClusterScanSetting"),
+	settingsv1alpha2.SchemeGroupVersion.WithKind("ClusterScanSetting"),
 }
 
 // ofOperator are the kinds that are read of the operator's namespace.

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	wgpolicyv1alpha2 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
 	"github.com/scanyard/scanyard/cli"
 	"github.com/scanyard/scanyard/cli/session"
@@ -135,9 +135,9 @@ func hostileWorld(t *testing.T) *World {
 		Scope:      &corev1.ObjectReference{Kind: hostile, Name: hostile}, Summary: &wgpolicyv1alpha2.PolicyReportSummary{Fail: new(int64(7))},
 		Results: []wgpolicyv1alpha2.PolicyReportResult{{Policy: hostile, Rule: hostile, Category: hostile, Source: hostile, Message: hostile, Result: wgpolicyv1alpha2.ResultFail, Properties: map[string]string{"x": hostile}}},
 	})
-	setting := &settingsv1alpha1.ScanSetting{ObjectMeta: object(settingsv1alpha1.Name)}
+	setting := &settingsv1alpha2.ScanSetting{ObjectMeta: object(settingsv1alpha2.Name)}
 	create(setting)
-	setting.Status.Conditions = []metav1.Condition{{Type: settingsv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Refused", Message: hostile, LastTransitionTime: metav1.Now()}}
+	setting.Status.Conditions = []metav1.Condition{{Type: settingsv1alpha2.ConditionReady, Status: metav1.ConditionFalse, Reason: "Refused", Message: hostile, LastTransitionTime: metav1.Now()}}
 	if err := w.Client.Status().Update(t.Context(), setting); err != nil {
 		t.Fatal(err)
 	}

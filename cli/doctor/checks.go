@@ -17,7 +17,7 @@ import (
 
 	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/cli/session"
 )
 
@@ -27,7 +27,7 @@ var wantedKinds = []kindsOf{
 		"Scan", "ScheduledScan", "ScanType", "ClusterScanType", "ParseDefinition", "ClusterParseDefinition", "ScanCompletionHook", "ClusterScanCompletionHook",
 	}, true},
 	{cascadingv1.SchemeGroupVersion, []string{"CascadingRule", "ClusterCascadingRule"}, true},
-	{settingsv1alpha1.SchemeGroupVersion, []string{"ScanSetting", "ClusterScanSetting"}, false},
+	{settingsv1alpha2.SchemeGroupVersion, []string{"ScanSetting", "ClusterScanSetting"}, false},
 }
 
 // checkServer asks for the version, which shows that the API server is there.

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/settings"
@@ -68,8 +68,8 @@ type settingsReport struct {
 
 func readSettings(ctx context.Context, c client.Client, namespace string) (*settingsReport, error) {
 	r := &settingsReport{Namespace: namespace, Settings: []Value{}}
-	key := client.ObjectKey{Name: settingsv1alpha1.Name}
-	cluster, own := &settingsv1alpha1.ClusterScanSetting{}, &settingsv1alpha1.ScanSetting{}
+	key := client.ObjectKey{Name: settingsv1alpha2.Name}
+	cluster, own := &settingsv1alpha2.ClusterScanSetting{}, &settingsv1alpha2.ScanSetting{}
 	clusterThere, err := read(ctx, c, key, cluster)
 	if apierrors.IsForbidden(err) {
 		r.Notes = append(r.Notes, "The settings of the cluster may not be read by you: what they say is missing here.")
@@ -123,11 +123,11 @@ func read(ctx context.Context, c client.Client, key client.ObjectKey, o client.O
 
 // heldBack lists the reasons why a setting is not in force as it is written.
 func heldBack(kind string, conditions []metav1.Condition) []string {
-	c := meta.FindStatusCondition(conditions, settingsv1alpha1.ConditionReady)
+	c := meta.FindStatusCondition(conditions, settingsv1alpha2.ConditionReady)
 	if c == nil || c.Status == metav1.ConditionTrue {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s %s is not in force as it stands (%s): %s", kind, settingsv1alpha1.Name, c.Reason, termsafe.Line(c.Message))}
+	return []string{fmt.Sprintf("%s %s is not in force as it stands (%s): %s", kind, settingsv1alpha2.Name, c.Reason, termsafe.Line(c.Message))}
 }
 
 func printSettings(s *session.Session, r *settingsReport, format string) error {

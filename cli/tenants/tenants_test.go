@@ -11,25 +11,25 @@ import (
 	"k8s.io/utils/ptr"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/settings"
 )
 
 func TestValues(t *testing.T) {
-	cluster := &settingsv1alpha1.ClusterScanSettingSpec{
-		Limits: &settingsv1alpha1.ClusterLimits{MaxRunning: ptr.To[int32](50), MaxRunningPerNamespace: ptr.To[int32](10)},
-		TTL:    &settingsv1alpha1.TTL{MaxSeconds: ptr.To[int32](86400)},
+	cluster := &settingsv1alpha2.ClusterScanSettingSpec{
+		Limits: &settingsv1alpha2.ClusterLimits{MaxRunning: ptr.To[int32](50), MaxRunningPerNamespace: ptr.To[int32](10)},
+		TTL:    &settingsv1alpha2.TTL{MaxSeconds: ptr.To[int32](86400)},
 	}
-	own := &settingsv1alpha1.ScanSettingSpec{
-		Limits: &settingsv1alpha1.Limits{MaxRunning: ptr.To[int32](4), ScanTypes: []settingsv1alpha1.ScanTypeLimit{{Name: "nmap", MaxRunning: 2}}},
-		Queue:  &settingsv1alpha1.Queue{Order: ptr.To(settingsv1alpha1.OrderPriority)},
+	own := &settingsv1alpha2.ScanSettingSpec{
+		Limits: &settingsv1alpha2.Limits{MaxRunning: ptr.To[int32](4), ScanTypes: []settingsv1alpha2.ScanTypeLimit{{Name: "nmap", MaxRunning: 2}}},
+		Queue:  &settingsv1alpha2.Queue{Order: ptr.To(settingsv1alpha2.OrderPriority)},
 	}
-	compute := func(c *settingsv1alpha1.ClusterScanSettingSpec, n *settingsv1alpha1.ScanSettingSpec) *settings.Effective {
+	compute := func(c *settingsv1alpha2.ClusterScanSettingSpec, n *settingsv1alpha2.ScanSettingSpec) *settings.Effective {
 		return settings.Compute(settings.Input{Namespace: "blue", Cluster: c, Setting: n})
 	}
 	for name, tc := range map[string]struct {
-		cluster *settingsv1alpha1.ClusterScanSettingSpec
-		own     *settingsv1alpha1.ScanSettingSpec
+		cluster *settingsv1alpha2.ClusterScanSettingSpec
+		own     *settingsv1alpha2.ScanSettingSpec
 		want    []Value
 	}{
 		"Nothing": {nil, nil, nil},

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/settings"
 )
 
@@ -123,7 +123,7 @@ func flattenJobs(e *settings.Effective, put func(name, value string)) {
 }
 
 // target says which Jobs a patch is for.
-func target(t *settingsv1alpha1.PatchTarget) string {
+func target(t *settingsv1alpha2.PatchTarget) string {
 	if t == nil {
 		return "all Jobs"
 	}

@@ -218,7 +218,7 @@ create:
 // clusterLimit is the settings of the cluster with nothing but a limit.
 func clusterLimit(n int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "settings.scanyard.io/v1alpha1", "kind": "ClusterScanSetting", "metadata": map[string]any{"name": "default"},
+		"apiVersion": "settings.scanyard.io/v1alpha2", "kind": "ClusterScanSetting", "metadata": map[string]any{"name": "default"},
 		"spec": map[string]any{"limits": map[string]any{"maxRunning": int64(n)}},
 	}}
 }

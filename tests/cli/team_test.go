@@ -98,7 +98,7 @@ var _ = Describe("The command line", Label("cli"), func() {
 	It("tells who waits its place and the reason, and whose limit it is", func(spec SpecContext) {
 		forget("runs", "waits")
 		setting := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "settings.scanyard.io/v1alpha1", "kind": "ScanSetting", "metadata": map[string]any{"name": "default", "namespace": team},
+			"apiVersion": "settings.scanyard.io/v1alpha2", "kind": "ScanSetting", "metadata": map[string]any{"name": "default", "namespace": team},
 			"spec": map[string]any{"limits": map[string]any{"maxRunning": int64(1)}},
 		}}
 		Expect(w.admin.Create(spec, setting)).To(Succeed())

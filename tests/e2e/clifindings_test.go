@@ -159,7 +159,7 @@ var _ = Describe("Results at the terminal", Label("cli"), func() {
 		})
 		By("SwitchedOff", func() {
 			off := &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "settings.scanyard.io/v1alpha1", "kind": "ScanSetting", "metadata": map[string]any{"namespace": ns, "name": "default"},
+				"apiVersion": "settings.scanyard.io/v1alpha2", "kind": "ScanSetting", "metadata": map[string]any{"namespace": ns, "name": "default"},
 				"spec": map[string]any{"storage": map[string]any{"linksInStatus": false}},
 			}}
 			create(ctx, off)

@@ -360,7 +360,7 @@ func aggregated(ctx context.Context, members []who) {
 	GinkgoHelper()
 	for _, m := range members {
 		wantAccess(ctx, m.user, &authorizationv1.ResourceAttributes{
-			Namespace: strings.TrimSuffix(m.user, "-"+strings.Trim(m.title, "`")), Verb: "list", Group: settingsGroup, Version: "v1alpha1", Resource: "scansettings",
+			Namespace: strings.TrimSuffix(m.user, "-"+strings.Trim(m.title, "`")), Verb: "list", Group: settingsGroup, Version: "v1alpha2", Resource: "scansettings",
 		}, true)
 	}
 }

@@ -34,7 +34,7 @@ import (
 
 	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 const (
@@ -154,7 +154,7 @@ func (c *Cluster) connect() error {
 	c.Config.QPS = -1
 	c.Scheme = k8sruntime.NewScheme()
 	err = errors.Join(clientgoscheme.AddToScheme(c.Scheme), apiextensionsv1.AddToScheme(c.Scheme),
-		executionv1.AddToScheme(c.Scheme), cascadingv1.AddToScheme(c.Scheme), settingsv1alpha1.AddToScheme(c.Scheme))
+		executionv1.AddToScheme(c.Scheme), cascadingv1.AddToScheme(c.Scheme), settingsv1alpha2.AddToScheme(c.Scheme))
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/rbac"
@@ -57,7 +57,7 @@ const (
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	config.QPS, config.Burst = float32(o.QPS), o.Burst
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme), settingsv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme), settingsv1alpha2.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	if err := awaitKinds(ctx, config); err != nil {
@@ -134,7 +134,7 @@ func awaitKinds(ctx context.Context, config *rest.Config) error {
 func knowsKinds(ctx context.Context, d discovery.DiscoveryInterfaceWithContext) error {
 	for pkg, version := range map[string]schema.GroupVersion{
 		reflect.TypeFor[executionv1.Scan]().PkgPath():             executionv1.SchemeGroupVersion,
-		reflect.TypeFor[settingsv1alpha1.ScanSetting]().PkgPath(): settingsv1alpha1.SchemeGroupVersion,
+		reflect.TypeFor[settingsv1alpha2.ScanSetting]().PkgPath(): settingsv1alpha2.SchemeGroupVersion,
 	} {
 		list, err := d.ServerResourcesForGroupVersionWithContext(ctx, version.String())
 		if err != nil {

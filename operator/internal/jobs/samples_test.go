@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/settings"
 )
 
 // TestSamplesOfSettings holds the Jobs on which settings try patches against those that are built here. UPDATE=1 writes them.
 func TestSamplesOfSettings(t *testing.T) {
-	phases := []settingsv1alpha1.Phase{settingsv1alpha1.PhaseScanner, settingsv1alpha1.PhaseParser, settingsv1alpha1.PhaseHook}
+	phases := []settingsv1alpha2.Phase{settingsv1alpha2.PhaseScanner, settingsv1alpha2.PhaseParser, settingsv1alpha2.PhaseHook}
 	for _, phase := range phases {
 		for i, of := range []string{"least", "much"} {
 			if update {
@@ -54,7 +54,7 @@ func writeSample(t *testing.T, file string, job *batchv1.Job) {
 }
 
 // sample is a Job of a phase: with the least that a Job can have, or with much.
-func sample(phase settingsv1alpha1.Phase, much bool, containers ...string) *batchv1.Job {
+func sample(phase settingsv1alpha2.Phase, much bool, containers ...string) *batchv1.Job {
 	scan := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Name: "sample", Namespace: "sample", UID: "00000000-0000-0000-0000-000000000000"}}
 	cfg := Config{Lurker: Lurker{Image: executionv1.ContainerLurker}, UploadEndpoint: UploadEndpoint{URL: "https://sample"}}
 	var pull []corev1.LocalObjectReference
@@ -73,12 +73,12 @@ func sample(phase settingsv1alpha1.Phase, much bool, containers ...string) *batc
 		cfg.CustomCA = CustomCA{ConfigMap: "sample", Key: "ca.crt"}
 	}
 	switch phase {
-	case settingsv1alpha1.PhaseParser:
+	case settingsv1alpha2.PhaseParser:
 		return NewParser(Parser{
 			Scan: scan, ServiceAccount: "sample", Attempt: 1,
 			Definition: &executionv1.ParseDefinitionSpec{Image: "parser", ImagePullSecrets: pull, Volumes: scan.Spec.Volumes, VolumeMounts: scan.Spec.VolumeMounts},
 		}, cfg)
-	case settingsv1alpha1.PhaseHook:
+	case settingsv1alpha2.PhaseHook:
 		return NewHook(Hook{
 			Scan: scan, Name: "sample", Type: executionv1.ReadOnly, ServiceAccount: "sample", Attempt: 1,
 			Spec: &executionv1.ScanCompletionHookSpec{Image: "hook", Type: executionv1.ReadOnly, ImagePullSecrets: pull, Volumes: scan.Spec.Volumes, VolumeMounts: scan.Spec.VolumeMounts},

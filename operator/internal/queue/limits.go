@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/queue/fair"
 	"github.com/scanyard/scanyard/settings"
 )
@@ -40,7 +40,7 @@ func LimitsOf(without *settings.Effective, namespaces map[string]*settings.Effec
 func tenantOf(e *settings.Effective) fair.Tenant {
 	return fair.Tenant{
 		Bounds: boundsOf(e.Namespace), Weight: max(e.Weight, 1),
-		ByPriority: e.Order == settingsv1alpha1.OrderPriority, MaxPriority: e.MaxPriority,
+		ByPriority: e.Order == settingsv1alpha2.OrderPriority, MaxPriority: e.MaxPriority,
 	}
 }
 
@@ -75,12 +75,12 @@ func NewFeeder(cached client.Reader, s Settings, namespaces []string, set func(f
 // are made of.
 func (f *Feeder) SetupWithManager(mgr ctrl.Manager) error {
 	all := reconcile.Request{}
-	all.Name = settingsv1alpha1.Name
+	all.Name = settingsv1alpha2.Name
 	once := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{all} })
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("queue-limits").
-		Watches(&settingsv1alpha1.ClusterScanSetting{}, once).
-		Watches(&settingsv1alpha1.ScanSetting{}, once).
+		Watches(&settingsv1alpha2.ClusterScanSetting{}, once).
+		Watches(&settingsv1alpha2.ScanSetting{}, once).
 		// Where there are no settings, nothing else would say so.
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			q.Add(all)

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/catalog"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
@@ -80,13 +80,13 @@ type jobShape struct {
 // shapeOf returns what the settings of the namespace say in which a Job runs.
 func (r *Reconciler) shapeOf(o *life.Observation, l life.JobRequest) jobShape {
 	s := jobShape{config: r.jobs, tenant: l.Tenant, traits: settings.Traits{
-		Phase: settingsv1alpha1.PhaseScanner, ScanType: o.Scan.Spec.ScanType, Labels: o.Scan.Labels,
+		Phase: settingsv1alpha2.PhaseScanner, ScanType: o.Scan.Spec.ScanType, Labels: o.Scan.Labels,
 	}}
 	switch {
 	case l.Hook != nil:
-		s.traits.Phase, s.traits.Hook = settingsv1alpha1.PhaseHook, l.Hook.Name
+		s.traits.Phase, s.traits.Hook = settingsv1alpha2.PhaseHook, l.Hook.Name
 	case l.Role == life.ParserRole:
-		s.traits.Phase = settingsv1alpha1.PhaseParser
+		s.traits.Phase = settingsv1alpha2.PhaseParser
 	}
 	if s.tenant != nil {
 		s.config = withAdditions(s.config, s.tenant)
@@ -104,14 +104,14 @@ func (s jobShape) patch(job *batchv1.Job) (*batchv1.Job, error) {
 
 // withAdditions tells the builders what the settings add.
 func withAdditions(c jobs.Config, e *settings.Effective) jobs.Config {
-	defaults := func(p settingsv1alpha1.Phase) jobs.Defaults {
+	defaults := func(p settingsv1alpha2.Phase) jobs.Defaults {
 		d := e.Phases[p]
 		return jobs.Defaults{Resources: d.Resources, SecurityContext: d.SecurityContext, PodSecurityContext: d.PodSecurityContext}
 	}
 	c.Additions = jobs.Additions{
-		Scanner:     defaults(settingsv1alpha1.PhaseScanner),
-		Parser:      defaults(settingsv1alpha1.PhaseParser),
-		Hook:        defaults(settingsv1alpha1.PhaseHook),
+		Scanner:     defaults(settingsv1alpha2.PhaseScanner),
+		Parser:      defaults(settingsv1alpha2.PhaseParser),
+		Hook:        defaults(settingsv1alpha2.PhaseHook),
 		PullSecrets: e.Jobs.PullSecrets,
 		Env:         e.Jobs.Env,
 	}
@@ -131,8 +131,8 @@ func (r *Reconciler) watchSettings(b *ctrl.Builder) *ctrl.Builder {
 		return b
 	}
 	return b.
-		Watches(&settingsv1alpha1.ScanSetting{}, r.enqueueUnder()).
-		Watches(&settingsv1alpha1.ClusterScanSetting{}, r.enqueueUnder())
+		Watches(&settingsv1alpha2.ScanSetting{}, r.enqueueUnder()).
+		Watches(&settingsv1alpha2.ClusterScanSetting{}, r.enqueueUnder())
 }
 
 type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -20,21 +20,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/store"
 	"github.com/scanyard/scanyard/settings"
 )
 
 type (
-	clusterSpec = settingsv1alpha1.ClusterScanSettingSpec
-	ownSpec     = settingsv1alpha1.ScanSettingSpec
+	clusterSpec = settingsv1alpha2.ClusterScanSettingSpec
+	ownSpec     = settingsv1alpha2.ScanSettingSpec
 )
 
 // settings creates the settings of the world's namespace.
-func (w *world) settings(spec ownSpec) *settingsv1alpha1.ScanSetting {
+func (w *world) settings(spec ownSpec) *settingsv1alpha2.ScanSetting {
 	w.Helper()
-	s := &settingsv1alpha1.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name}, Spec: spec}
+	s := &settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name}, Spec: spec}
 	w.settingsChange(func() { w.create(s) })
 	return s
 }
@@ -59,7 +59,7 @@ func (w *world) settingsChange(change func()) {
 // clusterSettings creates those of the cluster, which all tests share.
 func (w *world) clusterSettings(spec clusterSpec) {
 	w.Helper()
-	s := &settingsv1alpha1.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name}, Spec: spec}
+	s := &settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name}, Spec: spec}
 	w.settingsChange(func() { w.Expect(w.client.Create(w.Context(), s)).To(Succeed()) })
 	w.Cleanup(func() {
 		if err := w.client.Delete(context.Background(), s); err != nil {
@@ -95,24 +95,24 @@ func envOf(c *corev1.Container) string {
 func TestSettingsReachEveryJob(t *testing.T) {
 	w := newWorld(t)
 	w.clusterSettings(clusterSpec{
-		Jobs: &settingsv1alpha1.Jobs{
-			ImagePullSecrets: []settingsv1alpha1.PullSecret{{Name: "mirror"}}, Env: []corev1.EnvVar{{Name: "FROM", Value: "cluster"}},
-			Proxy: &settingsv1alpha1.Proxy{HTTPS: "http://proxy:3128", NoProxy: []string{"example.com"}}, CACertificate: &settingsv1alpha1.CACertificate{ConfigMap: "ca", Key: "ca.crt"},
+		Jobs: &settingsv1alpha2.Jobs{
+			ImagePullSecrets: []settingsv1alpha2.PullSecret{{Name: "mirror"}}, Env: []corev1.EnvVar{{Name: "FROM", Value: "cluster"}},
+			Proxy: &settingsv1alpha2.Proxy{HTTPS: "http://proxy:3128", NoProxy: []string{"example.com"}}, CACertificate: &settingsv1alpha2.CACertificate{ConfigMap: "ca", Key: "ca.crt"},
 		},
-		JobPatches: []settingsv1alpha1.JobPatch{{Patch: "spec: {template: {spec: {priorityClassName: scans}}}"}},
+		JobPatches: []settingsv1alpha2.JobPatch{{Patch: "spec: {template: {spec: {priorityClassName: scans}}}"}},
 	})
-	memory := func(q string) *settingsv1alpha1.PhaseDefaults {
-		return &settingsv1alpha1.PhaseDefaults{
+	memory := func(q string) *settingsv1alpha2.PhaseDefaults {
+		return &settingsv1alpha2.PhaseDefaults{
 			Resources:          &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(q)}},
 			SecurityContext:    &corev1.SecurityContext{RunAsUser: new(int64(7))},
 			PodSecurityContext: &corev1.PodSecurityContext{FSGroup: new(int64(8))},
 		}
 	}
 	w.settings(ownSpec{
-		Phases: &settingsv1alpha1.Phases{Scanner: memory("1Gi"), Parser: memory("2Gi"), Hook: memory("3Gi")},
-		JobPatches: []settingsv1alpha1.JobPatch{
-			{Target: &settingsv1alpha1.PatchTarget{Phases: []settingsv1alpha1.Phase{"Scanner"}, ScanTypes: []string{"nmap"}}, Patch: "- {op: add, path: /spec/template/spec/runtimeClassName, value: gvisor}"},
-			{Target: &settingsv1alpha1.PatchTarget{Hooks: []string{"slack"}}, Patch: "spec: {template: {spec: {schedulerName: slow}}}"},
+		Phases: &settingsv1alpha2.Phases{Scanner: memory("1Gi"), Parser: memory("2Gi"), Hook: memory("3Gi")},
+		JobPatches: []settingsv1alpha2.JobPatch{
+			{Target: &settingsv1alpha2.PatchTarget{Phases: []settingsv1alpha2.Phase{"Scanner"}, ScanTypes: []string{"nmap"}}, Patch: "- {op: add, path: /spec/template/spec/runtimeClassName, value: gvisor}"},
+			{Target: &settingsv1alpha2.PatchTarget{Hooks: []string{"slack"}}, Patch: "spec: {template: {spec: {schedulerName: slow}}}"},
 		},
 	})
 	w.create(w.scanType(), w.parseDefinition(), w.hook("slack", executionv1.ReadOnly, 0), w.scan("s"))
@@ -142,11 +142,11 @@ func TestTeamsDoNotReachHooksThatRunElsewhere(t *testing.T) {
 	away := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "away-"}}
 	NewWithT(t).Expect(cluster.Client.Create(t.Context(), away)).To(Succeed())
 	w := newWorldWith(t, []string{away.Name})
-	patch := func(value string) []settingsv1alpha1.JobPatch {
-		return []settingsv1alpha1.JobPatch{{Patch: "metadata: {annotations: {patched: " + value + "}}"}}
+	patch := func(value string) []settingsv1alpha2.JobPatch {
+		return []settingsv1alpha2.JobPatch{{Patch: "metadata: {annotations: {patched: " + value + "}}"}}
 	}
-	w.settings(ownSpec{JobPatches: patch("team"), Jobs: &settingsv1alpha1.Jobs{Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://spy"}}}})
-	other := &settingsv1alpha1.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name, Namespace: away.Name}, Spec: ownSpec{JobPatches: patch("admin")}}
+	w.settings(ownSpec{JobPatches: patch("team"), Jobs: &settingsv1alpha2.Jobs{Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://spy"}}}})
+	other := &settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name, Namespace: away.Name}, Spec: ownSpec{JobPatches: patch("admin")}}
 	w.create(other)
 	hook := &executionv1.ClusterScanCompletionHook{
 		ObjectMeta: metav1.ObjectMeta{Name: "away-" + w.namespace},
@@ -170,7 +170,7 @@ func TestTeamsDoNotReachHooksThatRunElsewhere(t *testing.T) {
 
 func TestPatchThatDoesNotFitAJobEndsTheScan(t *testing.T) {
 	w := newWorld(t)
-	w.settings(ownSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: "- {op: remove, path: /spec/template/spec/tolerations/0}"}}})
+	w.settings(ownSpec{JobPatches: []settingsv1alpha2.JobPatch{{Patch: "- {op: remove, path: /spec/template/spec/tolerations/0}"}}})
 	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
 	w.Expect(w.ready("s")()).To(Equal(executionv1.ReasonPatchFailed))
@@ -204,8 +204,8 @@ func TestWhatIsNotAllowedEndsTheScan(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.settings(ownSpec{Allowed: &settingsv1alpha1.Allowed{
-				VolumeTypes: &[]settingsv1alpha1.VolumeType{"emptyDir", "secret"}, ServiceAccounts: &[]string{"scanner"},
+			w.settings(ownSpec{Allowed: &settingsv1alpha2.Allowed{
+				VolumeTypes: &[]settingsv1alpha2.VolumeType{"emptyDir", "secret"}, ServiceAccounts: &[]string{"scanner"},
 			}})
 			kind, def, hook, s := w.scanType(), w.parseDefinition(), w.hook("slack", executionv1.ReadOnly, 0), w.scan("s")
 			change(tc.scan, s)
@@ -233,7 +233,7 @@ func change[T any](f func(*T), o *T) {
 // TestScansMayTightenDeadlinesOnly: what a Scan asks for beyond the settings does not count.
 func TestScansMayTightenDeadlinesOnly(t *testing.T) {
 	w := newWorld(t)
-	w.settings(ownSpec{Deadlines: &settingsv1alpha1.Deadlines{ScannerSeconds: new(int64(1))}})
+	w.settings(ownSpec{Deadlines: &settingsv1alpha2.Deadlines{ScannerSeconds: new(int64(1))}})
 	w.create(w.scanType(), w.parseDefinition(), w.scan("s", func(s *executionv1.Scan) {
 		s.Spec.Deadlines = &executionv1.Deadlines{ScannerSeconds: new(int64(3600))}
 	}))
@@ -250,14 +250,14 @@ func TestChangedTTLHoldsForEndedScans(t *testing.T) {
 	w.create(w.scanType(), w.parseDefinition(), w.scan("kept"), w.scan("long", func(s *executionv1.Scan) { s.Spec.TTLSecondsAfterFinished = new(int32(100000)) }))
 	w.Eventually(w.state("kept")).Should(Equal(executionv1.ScanStateDone))
 	w.Eventually(w.state("long")).Should(Equal(executionv1.ScanStateDone))
-	w.settings(ownSpec{TTL: &settingsv1alpha1.TTL{MaxSeconds: new(int32(1))}})
+	w.settings(ownSpec{TTL: &settingsv1alpha2.TTL{MaxSeconds: new(int32(1))}})
 	w.Eventually(w.gone("kept")).Should(BeTrue())
 	w.Eventually(w.gone("long")).Should(BeTrue())
 }
 
 func TestLinksCanBeSwitchedOffForANamespace(t *testing.T) {
 	w := newWorld(t)
-	w.settings(ownSpec{Storage: &settingsv1alpha1.Storage{LinksInStatus: new(false)}})
+	w.settings(ownSpec{Storage: &settingsv1alpha2.Storage{LinksInStatus: new(false)}})
 	w.create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0), w.scan("s"))
 	w.lead("s")
 	w.Expect(w.get("s").Status.FindingDownloadLink).To(BeEmpty())
@@ -269,11 +269,11 @@ func TestLinksCanBeSwitchedOffForANamespace(t *testing.T) {
 // settings says where they lie.
 func TestResultsStayWhereTheyWereWritten(t *testing.T) {
 	w := newWorld(t)
-	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha1.ClusterStorage{AllowNamespaces: new(true)}})
+	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}})
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s3"}, StringData: map[string]string{
 		"accessKey": cluster.Storage.AccessKey, "secretKey": cluster.Storage.SecretKey,
 	}})
-	own := w.settings(ownSpec{Storage: &settingsv1alpha1.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team/a", CredentialsSecret: "s3"}})
+	own := w.settings(ownSpec{Storage: &settingsv1alpha2.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team/a", CredentialsSecret: "s3"}})
 	w.create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0), w.scan("s", func(s *executionv1.Scan) {
 		s.Annotations = map[string]string{executionv1.AnnotationStoragePlace: `{"bucket":"copied-from-a-parent"}`}
 	}))
@@ -350,7 +350,7 @@ func TestForgedPlaceReachesNothingOfOthers(t *testing.T) {
 	w.Eventually(w.gone("not-allowed")).Should(BeTrue())
 	w.Expect(w.stored(victim, executionv1.FindingsFile)).To(BeTrue())
 
-	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha1.ClusterStorage{AllowNamespaces: new(true)}})
+	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}})
 	w.create(w.scan("allowed", withAnnotations, func(s *executionv1.Scan) { s.Spec.Suspend = new(true) }))
 	w.Eventually(func() []string { return w.get("allowed").Finalizers }).Should(ContainElement(executionv1.FinalizerStorage))
 	forge("allowed", map[string]string{executionv1.AnnotationStoragePlace: forged})
@@ -380,8 +380,8 @@ func withAnnotations(s *executionv1.Scan) { s.Annotations = map[string]string{"t
 // there; its results are never written elsewhere in silence.
 func TestMissingCredentialsAreWaitedFor(t *testing.T) {
 	w := newWorld(t)
-	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha1.ClusterStorage{AllowNamespaces: new(true)}})
-	w.settings(ownSpec{Storage: &settingsv1alpha1.Storage{Bucket: "team-bucket", CredentialsSecret: "s3"}})
+	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}})
+	w.settings(ownSpec{Storage: &settingsv1alpha2.Storage{Bucket: "team-bucket", CredentialsSecret: "s3"}})
 	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonStorageUnavailable))
 	w.Expect(w.message("s", executionv1.ConditionReady)).To(ContainSubstring("the Secret " + w.namespace + "/s3 does not exist: create it with the keys accessKey and secretKey"))

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/queue"
 	"github.com/scanyard/scanyard/operator/internal/queue/fair"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
@@ -82,27 +82,27 @@ func TestFeederFollowsSettings(t *testing.T) {
 	none := limits()
 	w.Expect(none.None()).To(BeTrue())
 
-	c := clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{
-		Limits:  &settingsv1alpha1.ClusterLimits{MaxRunning: new(int32(7)), MaxRunningPerNamespace: new(int32(3))},
-		Weights: []settingsv1alpha1.Weight{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}, Weight: 4}},
+	c := clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{
+		Limits:  &settingsv1alpha2.ClusterLimits{MaxRunning: new(int32(7)), MaxRunningPerNamespace: new(int32(3))},
+		Weights: []settingsv1alpha2.Weight{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}, Weight: 4}},
 	})
 	w.create(c)
 	w.Eventually(func() *int32 { return limits().Cluster.MaxRunning }).Should(HaveValue(BeEquivalentTo(7)))
 	w.Eventually(func() int32 { return limits().Namespaces[w.namespace].Weight }).Should(BeEquivalentTo(4))
 	w.Expect(limits().Default.MaxRunning).To(HaveValue(BeEquivalentTo(3)))
 
-	w.create(w.setting(settingsv1alpha1.ScanSettingSpec{
-		Limits: &settingsv1alpha1.Limits{MaxRunning: new(int32(2))},
-		Queue:  &settingsv1alpha1.Queue{Order: new(settingsv1alpha1.OrderPriority)},
+	w.create(w.setting(settingsv1alpha2.ScanSettingSpec{
+		Limits: &settingsv1alpha2.Limits{MaxRunning: new(int32(2))},
+		Queue:  &settingsv1alpha2.Queue{Order: new(settingsv1alpha2.OrderPriority)},
 	}))
 	w.Eventually(func() *int32 { return limits().Namespaces[w.namespace].MaxRunning }).Should(HaveValue(BeEquivalentTo(2)))
 	w.Expect(limits().Namespaces[w.namespace].ByPriority).To(BeTrue())
 
 	_, before := f.get()
-	w.set(settingsv1alpha1.ScanSettingSpec{
-		Limits: &settingsv1alpha1.Limits{MaxRunning: new(int32(2))},
-		Queue:  &settingsv1alpha1.Queue{Order: new(settingsv1alpha1.OrderPriority)},
-		TTL:    &settingsv1alpha1.TTL{DefaultSeconds: new(int32(60))},
+	w.set(settingsv1alpha2.ScanSettingSpec{
+		Limits: &settingsv1alpha2.Limits{MaxRunning: new(int32(2))},
+		Queue:  &settingsv1alpha2.Queue{Order: new(settingsv1alpha2.OrderPriority)},
+		TTL:    &settingsv1alpha2.TTL{DefaultSeconds: new(int32(60))},
 	})
 	w.Consistently(func() int { _, n := f.get(); return n }, "500ms").Should(Equal(before))
 
@@ -116,6 +116,6 @@ func TestFeederOfOneNamespace(t *testing.T) {
 	w := newWorld(t)
 	f := w.feed(w.namespace)
 	w.Eventually(func() int { _, n := f.get(); return n }).Should(Equal(1))
-	w.create(w.setting(settingsv1alpha1.ScanSettingSpec{Limits: &settingsv1alpha1.Limits{MaxRunning: new(int32(2))}}))
+	w.create(w.setting(settingsv1alpha2.ScanSettingSpec{Limits: &settingsv1alpha2.Limits{MaxRunning: new(int32(2))}}))
 	w.Eventually(func() *int32 { l, _ := f.get(); return l.Namespaces[w.namespace].MaxRunning }).Should(HaveValue(BeEquivalentTo(2)))
 }

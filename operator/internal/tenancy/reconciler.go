@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/operator/internal/store"
 	"github.com/scanyard/scanyard/operator/internal/tenancy/review"
@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *Reconciler) reconcileCluster(ctx context.Context, key types.NamespacedName) error {
-	s := &settingsv1alpha1.ClusterScanSetting{}
+	s := &settingsv1alpha2.ClusterScanSetting{}
 	if err := r.client.Get(ctx, key, s); err != nil {
 		return err
 	}
@@ -106,12 +106,12 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, key types.NamespacedN
 }
 
 func (r *Reconciler) reconcileNamespace(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
-	s := &settingsv1alpha1.ScanSetting{}
+	s := &settingsv1alpha2.ScanSetting{}
 	if err := r.client.Get(ctx, key, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	cluster := &settingsv1alpha1.ClusterScanSetting{}
-	err := r.client.Get(ctx, types.NamespacedName{Name: settingsv1alpha1.Name}, cluster)
+	cluster := &settingsv1alpha2.ClusterScanSetting{}
+	err := r.client.Get(ctx, types.NamespacedName{Name: settingsv1alpha2.Name}, cluster)
 	if apierrors.IsNotFound(err) {
 		cluster = nil
 	} else if err != nil {
@@ -147,7 +147,7 @@ func (r *Reconciler) reconcileNamespace(ctx context.Context, key types.Namespace
 // tell sends an Event when there is something new and wrong.
 func (r *Reconciler) tell(o client.Object, before string, now review.Review) {
 	const longest = 1000 // what an Event's note may be long
-	if now.Reason == settingsv1alpha1.ReasonAccepted || now.Reason == before {
+	if now.Reason == settingsv1alpha2.ReasonAccepted || now.Reason == before {
 		return
 	}
 	r.events.Eventf(o, nil, corev1.EventTypeWarning, now.Reason, "Review", "%s", text.CutRunes(now.Message, longest))
@@ -155,8 +155,8 @@ func (r *Reconciler) tell(o client.Object, before string, now review.Review) {
 
 // known lists what targets of patches may refer to, in one namespace and, for "", in all; nil
 // where no patch asks.
-func (r *Reconciler) known(ctx context.Context, namespace string, patches []settingsv1alpha1.JobPatch) (*settings.Known, error) {
-	asks := slices.ContainsFunc(patches, func(p settingsv1alpha1.JobPatch) bool {
+func (r *Reconciler) known(ctx context.Context, namespace string, patches []settingsv1alpha2.JobPatch) (*settings.Known, error) {
+	asks := slices.ContainsFunc(patches, func(p settingsv1alpha2.JobPatch) bool {
 		return p.Target != nil && len(p.Target.ScanTypes)+len(p.Target.Hooks) > 0
 	})
 	if !asks {

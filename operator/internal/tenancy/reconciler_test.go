@@ -28,7 +28,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/store"
 	"github.com/scanyard/scanyard/operator/internal/store/storetest"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
@@ -112,23 +112,23 @@ func (w *world) create(o client.Object) {
 	})
 }
 
-func (w *world) setting(spec settingsv1alpha1.ScanSettingSpec) *settingsv1alpha1.ScanSetting {
-	return &settingsv1alpha1.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name, Namespace: w.namespace}, Spec: spec}
+func (w *world) setting(spec settingsv1alpha2.ScanSettingSpec) *settingsv1alpha2.ScanSetting {
+	return &settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name, Namespace: w.namespace}, Spec: spec}
 }
 
-func clusterSetting(spec settingsv1alpha1.ClusterScanSettingSpec) *settingsv1alpha1.ClusterScanSetting {
-	return &settingsv1alpha1.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name}, Spec: spec}
+func clusterSetting(spec settingsv1alpha2.ClusterScanSettingSpec) *settingsv1alpha2.ClusterScanSetting {
+	return &settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name}, Spec: spec}
 }
 
-func (w *world) get() *settingsv1alpha1.ScanSetting {
+func (w *world) get() *settingsv1alpha2.ScanSetting {
 	w.Helper()
-	s := &settingsv1alpha1.ScanSetting{}
-	w.Expect(w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: settingsv1alpha1.Name}, s)).To(Succeed())
+	s := &settingsv1alpha2.ScanSetting{}
+	w.Expect(w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: settingsv1alpha2.Name}, s)).To(Succeed())
 	return s
 }
 
 // set replaces the spec of the namespace's settings.
-func (w *world) set(spec settingsv1alpha1.ScanSettingSpec) {
+func (w *world) set(spec settingsv1alpha2.ScanSettingSpec) {
 	w.Helper()
 	w.Eventually(func() error {
 		s := w.get()
@@ -140,7 +140,7 @@ func (w *world) set(spec settingsv1alpha1.ScanSettingSpec) {
 // reason polls the reason of the namespace's condition, for its present generation.
 func (w *world) reason() string {
 	s := w.get()
-	c := meta.FindStatusCondition(s.Status.Conditions, settingsv1alpha1.ConditionReady)
+	c := meta.FindStatusCondition(s.Status.Conditions, settingsv1alpha2.ConditionReady)
 	if c == nil || c.ObservedGeneration != s.Generation {
 		return ""
 	}
@@ -148,7 +148,7 @@ func (w *world) reason() string {
 }
 
 func (w *world) message() string {
-	return meta.FindStatusCondition(w.get().Status.Conditions, settingsv1alpha1.ConditionReady).Message
+	return meta.FindStatusCondition(w.get().Status.Conditions, settingsv1alpha2.ConditionReady).Message
 }
 
 // running is the limit that holds for the namespace; -1 for none.
@@ -162,14 +162,14 @@ func (w *world) running() int32 {
 	return *e.Namespace.MaxRunning
 }
 
-func atMost(n int32) settingsv1alpha1.ScanSettingSpec {
-	return settingsv1alpha1.ScanSettingSpec{Limits: &settingsv1alpha1.Limits{MaxRunning: &n}}
+func atMost(n int32) settingsv1alpha2.ScanSettingSpec {
+	return settingsv1alpha2.ScanSettingSpec{Limits: &settingsv1alpha2.Limits{MaxRunning: &n}}
 }
 
 // broken is a spec that the schema takes and that has a mistake.
-func broken(n int32) settingsv1alpha1.ScanSettingSpec {
+func broken(n int32) settingsv1alpha2.ScanSettingSpec {
 	s := atMost(n)
-	s.JobPatches = []settingsv1alpha1.JobPatch{{Patch: "spec:\n  template:\n    spec:\n      serviceAccountName: admin\n"}}
+	s.JobPatches = []settingsv1alpha2.JobPatch{{Patch: "spec:\n  template:\n    spec:\n      serviceAccountName: admin\n"}}
 	return s
 }
 
@@ -177,7 +177,7 @@ func TestGoodSettingsAreInForce(t *testing.T) {
 	w := newWorld(t)
 	w.Expect(w.running()).To(Equal(int32(-1)))
 	w.create(w.setting(atMost(3)))
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 	w.Eventually(w.running).Should(Equal(int32(3)))
 	s := w.get()
 	w.Expect(s.Status.InForce).To(Equal(&s.Spec))
@@ -192,10 +192,10 @@ func TestGoodSettingsAreInForce(t *testing.T) {
 func TestLastGoodSettingsStayInForce(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.setting(atMost(3)))
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 
 	w.set(broken(9))
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonInvalid))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonInvalid))
 	w.Expect(w.message()).To(And(ContainSubstring("spec.jobPatches[0].patch"), ContainSubstring("line 4"), ContainSubstring("status.inForce")))
 	w.Expect(w.running()).To(Equal(int32(3)))
 	w.Eventually(w.events).Should(ContainSubstring("serviceAccountName"))
@@ -205,7 +205,7 @@ func TestLastGoodSettingsStayInForce(t *testing.T) {
 	w.Expect(w.running()).To(Equal(int32(3)))
 
 	w.set(atMost(4))
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 	w.Eventually(w.running).Should(Equal(int32(4)))
 }
 
@@ -223,9 +223,9 @@ func (w *world) events() string {
 // TestBadFromTheStartIsNotInForce: there is no good one before it, so the cluster's hold.
 func TestBadFromTheStartIsNotInForce(t *testing.T) {
 	w := newWorld(t)
-	w.create(clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{Limits: &settingsv1alpha1.ClusterLimits{MaxRunningPerNamespace: new(int32(7))}}))
+	w.create(clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{Limits: &settingsv1alpha2.ClusterLimits{MaxRunningPerNamespace: new(int32(7))}}))
 	w.create(w.setting(broken(1)))
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonInvalid))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonInvalid))
 	w.Expect(w.message()).To(ContainSubstring("none are"))
 	w.Eventually(w.running).Should(Equal(int32(7)))
 }
@@ -235,13 +235,13 @@ func TestBadFromTheStartIsNotInForce(t *testing.T) {
 func TestTighterClusterPutsNamespacesOutOfBounds(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.setting(atMost(8)))
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
-	c := clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{
-		Limits:  &settingsv1alpha1.ClusterLimits{MaxRunningPerNamespace: new(int32(5))},
-		Weights: []settingsv1alpha1.Weight{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}, Weight: 4}},
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
+	c := clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{
+		Limits:  &settingsv1alpha2.ClusterLimits{MaxRunningPerNamespace: new(int32(5))},
+		Weights: []settingsv1alpha2.Weight{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}, Weight: 4}},
 	})
 	w.create(c)
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonOutOfBounds))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonOutOfBounds))
 	w.Expect(w.message()).To(ContainSubstring("set it to 5 or less"))
 	w.Eventually(w.running).Should(Equal(int32(5)))
 	e, err := w.source.Effective(w.Context(), w.namespace)
@@ -249,42 +249,42 @@ func TestTighterClusterPutsNamespacesOutOfBounds(t *testing.T) {
 	w.Expect(e.Weight).To(Equal(int32(4)))
 
 	w.Expect(w.client.Delete(w.Context(), c)).To(Succeed())
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 	w.Eventually(w.running).Should(Equal(int32(8)))
 }
 
 func TestPatchForNothingIsHeldBackUntilItMatches(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.setting(atMost(2)))
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 	s := atMost(3)
-	s.JobPatches = []settingsv1alpha1.JobPatch{{
-		Target: &settingsv1alpha1.PatchTarget{ScanTypes: []string{"nmap"}}, Patch: "metadata: {labels: {patched: 'yes'}}",
+	s.JobPatches = []settingsv1alpha2.JobPatch{{
+		Target: &settingsv1alpha2.PatchTarget{ScanTypes: []string{"nmap"}}, Patch: "metadata: {labels: {patched: 'yes'}}",
 	}}
 	w.set(s)
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonPatchMatchesNothing))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonPatchMatchesNothing))
 	w.Eventually(w.running).Should(Equal(int32(2)))
 
 	w.create(&executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap", Namespace: w.namespace}, Spec: *testobjects.ScanTypeSpec()})
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 	w.Eventually(w.running).Should(Equal(int32(3)))
 }
 
 func TestBadClusterSettingsKeepTheLastGood(t *testing.T) {
 	w := newWorld(t)
-	c := clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{Limits: &settingsv1alpha1.ClusterLimits{MaxRunningPerNamespace: new(int32(6))}})
+	c := clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{Limits: &settingsv1alpha2.ClusterLimits{MaxRunningPerNamespace: new(int32(6))}})
 	w.create(c)
 	ready := func() string {
 		w.Expect(w.client.Get(w.Context(), client.ObjectKeyFromObject(c), c)).To(Succeed())
-		if m := meta.FindStatusCondition(c.Status.Conditions, settingsv1alpha1.ConditionReady); m != nil && m.ObservedGeneration == c.Generation {
+		if m := meta.FindStatusCondition(c.Status.Conditions, settingsv1alpha2.ConditionReady); m != nil && m.ObservedGeneration == c.Generation {
 			return m.Reason
 		}
 		return ""
 	}
-	w.Eventually(ready).Should(Equal(settingsv1alpha1.ReasonAccepted))
-	c.Spec = settingsv1alpha1.ClusterScanSettingSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: "metadata: {name: mine}"}}}
+	w.Eventually(ready).Should(Equal(settingsv1alpha2.ReasonAccepted))
+	c.Spec = settingsv1alpha2.ClusterScanSettingSpec{JobPatches: []settingsv1alpha2.JobPatch{{Patch: "metadata: {name: mine}"}}}
 	w.Expect(w.client.Update(w.Context(), c)).To(Succeed())
-	w.Eventually(ready).Should(Equal(settingsv1alpha1.ReasonInvalid))
+	w.Eventually(ready).Should(Equal(settingsv1alpha2.ReasonInvalid))
 	w.Eventually(w.running).Should(Equal(int32(6)))
 	w.stop()
 	w.start()
@@ -294,9 +294,9 @@ func TestBadClusterSettingsKeepTheLastGood(t *testing.T) {
 // TestStorageThatCanNotBeUsedIsTold: with what is missing, until it is there.
 func TestStorageThatCanNotBeUsedIsTold(t *testing.T) {
 	w := newWorld(t)
-	w.create(clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{Storage: &settingsv1alpha1.ClusterStorage{AllowNamespaces: new(true)}}))
-	w.create(w.setting(settingsv1alpha1.ScanSettingSpec{Storage: &settingsv1alpha1.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team", CredentialsSecret: "s3"}}))
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonStorageUnavailable))
+	w.create(clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}}))
+	w.create(w.setting(settingsv1alpha2.ScanSettingSpec{Storage: &settingsv1alpha2.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team", CredentialsSecret: "s3"}}))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonStorageUnavailable))
 	w.Expect(w.message()).To(ContainSubstring("create it with the keys accessKey and secretKey"))
 	w.Expect(w.get().Status.InForce).NotTo(BeNil())
 
@@ -304,8 +304,8 @@ func TestStorageThatCanNotBeUsedIsTold(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "s3"},
 		StringData: map[string]string{"accessKey": cluster.Storage.AccessKey, "secretKey": cluster.Storage.SecretKey},
 	})
-	w.set(settingsv1alpha1.ScanSettingSpec{Storage: &settingsv1alpha1.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team-a", CredentialsSecret: "s3"}})
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
+	w.set(settingsv1alpha2.ScanSettingSpec{Storage: &settingsv1alpha2.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team-a", CredentialsSecret: "s3"}})
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 }
 
 // TestSchemaRefuses what can be told without the cluster's settings, with the remedy.
@@ -315,15 +315,15 @@ func TestSchemaRefuses(t *testing.T) {
 		object client.Object
 		want   string
 	}{
-		"Name":         {&settingsv1alpha1.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: w.namespace}}, "set metadata.name to default"},
-		"ClusterName":  {&settingsv1alpha1.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, "set metadata.name to default"},
+		"Name":         {&settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: w.namespace}}, "set metadata.name to default"},
+		"ClusterName":  {&settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, "set metadata.name to default"},
 		"Negative":     {w.setting(atMost(-1)), "greater than or equal to 0"},
-		"TTL":          {w.setting(settingsv1alpha1.ScanSettingSpec{TTL: &settingsv1alpha1.TTL{DefaultSeconds: new(int32(9)), MaxSeconds: new(int32(8))}}), "lower it"},
-		"PerNamespace": {clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{Limits: &settingsv1alpha1.ClusterLimits{MaxRunning: new(int32(1)), MaxRunningPerNamespace: new(int32(2))}}), "lower it"},
-		"Weight":       {clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{Weights: []settingsv1alpha1.Weight{{Weight: 1}}}), "either a namespace or a namespaceSelector"},
-		"Prefix":       {w.setting(settingsv1alpha1.ScanSettingSpec{Storage: &settingsv1alpha1.Storage{Prefix: "/a"}}), "spec.storage.prefix"},
-		"Phase":        {w.setting(settingsv1alpha1.ScanSettingSpec{JobPatches: []settingsv1alpha1.JobPatch{{Target: &settingsv1alpha1.PatchTarget{Phases: []settingsv1alpha1.Phase{"scanner"}}, Patch: "x"}}}), `"Scanner", "Parser", "Hook"`},
-		"SameType":     {w.setting(settingsv1alpha1.ScanSettingSpec{Limits: &settingsv1alpha1.Limits{ScanTypes: []settingsv1alpha1.ScanTypeLimit{{Name: "a"}, {Name: "a"}}}}), "Duplicate"},
+		"TTL":          {w.setting(settingsv1alpha2.ScanSettingSpec{TTL: &settingsv1alpha2.TTL{DefaultSeconds: new(int32(9)), MaxSeconds: new(int32(8))}}), "lower it"},
+		"PerNamespace": {clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{Limits: &settingsv1alpha2.ClusterLimits{MaxRunning: new(int32(1)), MaxRunningPerNamespace: new(int32(2))}}), "lower it"},
+		"Weight":       {clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{Weights: []settingsv1alpha2.Weight{{Weight: 1}}}), "either a namespace or a namespaceSelector"},
+		"Prefix":       {w.setting(settingsv1alpha2.ScanSettingSpec{Storage: &settingsv1alpha2.Storage{Prefix: "/a"}}), "spec.storage.prefix"},
+		"Phase":        {w.setting(settingsv1alpha2.ScanSettingSpec{JobPatches: []settingsv1alpha2.JobPatch{{Target: &settingsv1alpha2.PatchTarget{Phases: []settingsv1alpha2.Phase{"scanner"}}, Patch: "x"}}}), `"Scanner", "Parser", "Hook"`},
+		"SameType":     {w.setting(settingsv1alpha2.ScanSettingSpec{Limits: &settingsv1alpha2.Limits{ScanTypes: []settingsv1alpha2.ScanTypeLimit{{Name: "a"}, {Name: "a"}}}}), "Duplicate"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -339,8 +339,8 @@ func TestSchemaRefuses(t *testing.T) {
 func TestUnknownFieldsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"limits": map[string]any{"maxRuning": int64(1)}}}}
-	u.SetGroupVersionKind(settingsv1alpha1.SchemeGroupVersion.WithKind("ScanSetting"))
-	u.SetName(settingsv1alpha1.Name)
+	u.SetGroupVersionKind(settingsv1alpha2.SchemeGroupVersion.WithKind("ScanSetting"))
+	u.SetName(settingsv1alpha2.Name)
 	u.SetNamespace(w.namespace)
 	err := w.client.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 	w.Expect(err).To(MatchError(ContainSubstring(`unknown field "spec.limits.maxRuning"`)))
@@ -351,7 +351,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 func TestSourceKeepsWhatItComputed(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.setting(atMost(3)))
-	w.Eventually(w.reason).Should(Equal(settingsv1alpha1.ReasonAccepted))
+	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 	w.Eventually(w.running).Should(Equal(int32(3)))
 	var first, second *settings.Effective
 	w.Eventually(func() bool {

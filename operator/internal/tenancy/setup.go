@@ -20,15 +20,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // CacheOptions say what is kept of the objects that settings are made of. Of a Namespace only
 // its labels are asked.
 func CacheOptions() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
-		&settingsv1alpha1.ScanSetting{}:        {Transform: cache.TransformStripManagedFields()},
-		&settingsv1alpha1.ClusterScanSetting{}: {Transform: cache.TransformStripManagedFields()},
+		&settingsv1alpha2.ScanSetting{}:        {Transform: cache.TransformStripManagedFields()},
+		&settingsv1alpha2.ClusterScanSetting{}: {Transform: cache.TransformStripManagedFields()},
 		&corev1.Namespace{}:                    {Transform: stripNamespace},
 	}
 }
@@ -47,7 +47,7 @@ func stripNamespace(in any) (any, error) {
 // cache: Namespaces only where the operator works in all of them, since reading them is a right
 // in the whole cluster.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, namespaces []string) error {
-	read := []client.Object{&settingsv1alpha1.ScanSetting{}, &settingsv1alpha1.ClusterScanSetting{}}
+	read := []client.Object{&settingsv1alpha2.ScanSetting{}, &settingsv1alpha2.ClusterScanSetting{}}
 	if len(namespaces) == 0 {
 		read = append(read, &corev1.Namespace{})
 	}
@@ -59,8 +59,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, nam
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("settings").
-		For(&settingsv1alpha1.ScanSetting{}).
-		Watches(&settingsv1alpha1.ClusterScanSetting{}, handler.EnqueueRequestsFromMapFunc(r.allSettings)).
+		For(&settingsv1alpha2.ScanSetting{}).
+		Watches(&settingsv1alpha2.ClusterScanSetting{}, handler.EnqueueRequestsFromMapFunc(r.allSettings)).
 		// Installing a ScanType or a hook may give a patch something to match.
 		Watches(&executionv1.ScanType{}, handler.EnqueueRequestsFromMapFunc(r.settingsThatPatch), comesOrGoes()).
 		Watches(&executionv1.ClusterScanType{}, handler.EnqueueRequestsFromMapFunc(r.settingsThatPatch), comesOrGoes()).
@@ -77,22 +77,22 @@ func comesOrGoes() builder.Predicates {
 
 // allSettings are those of the cluster and, under them, of all namespaces.
 func (r *Reconciler) allSettings(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.requests(ctx, "", func([]settingsv1alpha1.JobPatch) bool { return true })
+	return r.requests(ctx, "", func([]settingsv1alpha2.JobPatch) bool { return true })
 }
 
 // settingsThatPatch are those whose patches name a ScanType or a hook of an object's namespace.
 func (r *Reconciler) settingsThatPatch(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, o.GetNamespace(), func(patches []settingsv1alpha1.JobPatch) bool {
-		return slices.ContainsFunc(patches, func(p settingsv1alpha1.JobPatch) bool {
+	return r.requests(ctx, o.GetNamespace(), func(patches []settingsv1alpha2.JobPatch) bool {
+		return slices.ContainsFunc(patches, func(p settingsv1alpha2.JobPatch) bool {
 			return p.Target != nil && (slices.Contains(p.Target.ScanTypes, o.GetName()) || slices.Contains(p.Target.Hooks, o.GetName()))
 		})
 	})
 }
 
-func (r *Reconciler) requests(ctx context.Context, namespace string, wanted func([]settingsv1alpha1.JobPatch) bool) []reconcile.Request {
+func (r *Reconciler) requests(ctx context.Context, namespace string, wanted func([]settingsv1alpha2.JobPatch) bool) []reconcile.Request {
 	var requests []reconcile.Request
-	var cluster settingsv1alpha1.ClusterScanSettingList
-	var own settingsv1alpha1.ScanSettingList
+	var cluster settingsv1alpha2.ClusterScanSettingList
+	var own settingsv1alpha2.ScanSettingList
 	options := []client.ListOption{client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency}
 	if err := r.client.List(ctx, &cluster, options...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List ClusterScanSettings")

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/settings"
 )
 
@@ -26,7 +26,7 @@ type Source struct {
 	namespaces []string
 
 	mu         sync.Mutex
-	cluster    versioned[*settingsv1alpha1.ClusterScanSettingSpec]
+	cluster    versioned[*settingsv1alpha2.ClusterScanSettingSpec]
 	clusterUID types.UID
 	known      map[string]versioned[*settings.Effective]
 }
@@ -48,9 +48,9 @@ func NewSource(cached client.Reader, defaults settings.Defaults, namespaces []st
 
 // Effective returns what holds for the Scans of a namespace. It is shared: do not change it.
 func (s *Source) Effective(ctx context.Context, namespace string) (*settings.Effective, error) {
-	var cluster *settingsv1alpha1.ClusterScanSetting
-	c := &settingsv1alpha1.ClusterScanSetting{}
-	if found, err := s.get(ctx, types.NamespacedName{Name: settingsv1alpha1.Name}, c); err != nil {
+	var cluster *settingsv1alpha2.ClusterScanSetting
+	c := &settingsv1alpha2.ClusterScanSetting{}
+	if found, err := s.get(ctx, types.NamespacedName{Name: settingsv1alpha2.Name}, c); err != nil {
 		return nil, err
 	} else if found {
 		cluster = c
@@ -71,7 +71,14 @@ func (s *Source) Effective(ctx context.Context, namespace string) (*settings.Eff
 	if ok && known.of == of {
 		return known.value, nil
 	}
-	e := settings.Compute(settings.Input{Namespace: namespace, Labels: labels, Cluster: spec, Setting: settings.InForce(spec, own), Defaults: s.defaults})
+	in := settings.Input{Namespace: namespace, Labels: labels, Cluster: spec, Setting: settings.InForce(spec, own), Defaults: s.defaults}
+	if cluster != nil {
+		in.ClusterUID = cluster.UID
+	}
+	if own != nil {
+		in.SettingUID = own.UID
+	}
+	e := settings.Compute(in)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) >= maxKnown {
@@ -83,7 +90,7 @@ func (s *Source) Effective(ctx context.Context, namespace string) (*settings.Eff
 
 // clusterInForce remembers what is in force for the cluster, since judging it takes a while. When
 // it changes, what was computed for the namespaces goes.
-func (s *Source) clusterInForce(cluster *settingsv1alpha1.ClusterScanSetting) *settingsv1alpha1.ClusterScanSettingSpec {
+func (s *Source) clusterInForce(cluster *settingsv1alpha2.ClusterScanSetting) *settingsv1alpha2.ClusterScanSettingSpec {
 	of := versionOf(cluster)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +103,7 @@ func (s *Source) clusterInForce(cluster *settingsv1alpha1.ClusterScanSetting) *s
 		// down: too short a time before, or an operator that may not.
 		spec = s.cluster.value
 	}
-	s.cluster, s.clusterUID = versioned[*settingsv1alpha1.ClusterScanSettingSpec]{of, spec}, ""
+	s.cluster, s.clusterUID = versioned[*settingsv1alpha2.ClusterScanSettingSpec]{of, spec}, ""
 	if cluster != nil {
 		s.clusterUID = cluster.UID
 	}
@@ -105,22 +112,22 @@ func (s *Source) clusterInForce(cluster *settingsv1alpha1.ClusterScanSetting) *s
 }
 
 // own reads the settings of a namespace; nil where there are none.
-func (s *Source) own(ctx context.Context, namespace string) (own *settingsv1alpha1.ScanSetting, of string, err error) {
+func (s *Source) own(ctx context.Context, namespace string) (own *settingsv1alpha2.ScanSetting, of string, err error) {
 	if namespace == "" || len(s.namespaces) > 0 && !slices.Contains(s.namespaces, namespace) {
 		return nil, "", nil
 	}
-	o := &settingsv1alpha1.ScanSetting{}
-	found, err := s.get(ctx, types.NamespacedName{Namespace: namespace, Name: settingsv1alpha1.Name}, o)
+	o := &settingsv1alpha2.ScanSetting{}
+	found, err := s.get(ctx, types.NamespacedName{Namespace: namespace, Name: settingsv1alpha2.Name}, o)
 	if err != nil || !found {
 		return nil, "", err
 	}
 	return o, versionOf(o), nil
 }
 
-// labels reads those of a namespace where the weights ask for them. An operator for some namespaces
+// labels reads those of a namespace where weights or sinks ask for them. An operator for some namespaces
 // may not read Namespaces.
-func (s *Source) labels(ctx context.Context, cluster *settingsv1alpha1.ClusterScanSettingSpec, namespace string) (of map[string]string, version string, err error) {
-	if namespace == "" || len(s.namespaces) > 0 || cluster == nil || !slices.ContainsFunc(cluster.Weights, func(w settingsv1alpha1.Weight) bool { return w.NamespaceSelector != nil }) {
+func (s *Source) labels(ctx context.Context, cluster *settingsv1alpha2.ClusterScanSettingSpec, namespace string) (of map[string]string, version string, err error) {
+	if namespace == "" || len(s.namespaces) > 0 || !asksLabels(cluster) {
 		return nil, "", nil
 	}
 	n := &corev1.Namespace{}
@@ -128,6 +135,12 @@ func (s *Source) labels(ctx context.Context, cluster *settingsv1alpha1.ClusterSc
 		return nil, "", err
 	}
 	return n.Labels, versionOf(n), nil
+}
+
+// asksLabels says whether something is selected by the labels of namespaces.
+func asksLabels(cluster *settingsv1alpha2.ClusterScanSettingSpec) bool {
+	return cluster != nil && (slices.ContainsFunc(cluster.Weights, func(w settingsv1alpha2.Weight) bool { return w.NamespaceSelector != nil }) ||
+		slices.ContainsFunc(cluster.ResultForwarding.All(), func(s settingsv1alpha2.NamedClusterSink) bool { return s.NamespaceSelector != nil }))
 }
 
 // get reads without a copy: nobody changes what is read here.

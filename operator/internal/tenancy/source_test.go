@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/settings"
 )
 
@@ -19,27 +19,27 @@ import (
 type stored struct {
 	client.Reader // anything else that is read panics
 
-	cluster *settingsv1alpha1.ClusterScanSetting
+	cluster *settingsv1alpha2.ClusterScanSetting
 }
 
 func (s stored) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	if c, ok := o.(*settingsv1alpha1.ClusterScanSetting); ok {
+	if c, ok := o.(*settingsv1alpha2.ClusterScanSetting); ok {
 		*c = *s.cluster
 		return nil
 	}
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
-func clusterSetting(spec settingsv1alpha1.ClusterScanSettingSpec) *settingsv1alpha1.ClusterScanSetting {
-	return &settingsv1alpha1.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha1.Name, Generation: 1}, Spec: spec}
+func clusterSetting(spec settingsv1alpha2.ClusterScanSettingSpec) *settingsv1alpha2.ClusterScanSetting {
+	return &settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name, Generation: 1}, Spec: spec}
 }
 
 // TestSourceOfSomeNamespaces: what may not be read is not asked for, and a mistake lifts no bound
 // where nobody could write the last good ones down.
 func TestSourceOfSomeNamespaces(t *testing.T) {
-	c := clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{
-		Limits:  &settingsv1alpha1.ClusterLimits{MaxRunningPerNamespace: new(int32(3))},
-		Weights: []settingsv1alpha1.Weight{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}, Weight: 9}},
+	c := clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{
+		Limits:  &settingsv1alpha2.ClusterLimits{MaxRunningPerNamespace: new(int32(3))},
+		Weights: []settingsv1alpha2.Weight{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}, Weight: 9}},
 	})
 	c.UID, c.ResourceVersion = "u", "1"
 	cached := stored{cluster: c}
@@ -55,7 +55,7 @@ func TestSourceOfSomeNamespaces(t *testing.T) {
 		}
 	}
 	check()
-	c.Spec.Limits, c.Spec.JobPatches, c.ResourceVersion = nil, []settingsv1alpha1.JobPatch{{Patch: "no"}}, "2"
+	c.Spec.Limits, c.Spec.JobPatches, c.ResourceVersion = nil, []settingsv1alpha2.JobPatch{{Patch: "no"}}, "2"
 	check()
 }
 
@@ -63,7 +63,7 @@ const tolerate = "spec: {template: {spec: {tolerations: [{key: scans, operator: 
 
 // BenchmarkEffective is what every pass of every Scan pays.
 func BenchmarkEffective(b *testing.B) {
-	c := clusterSetting(settingsv1alpha1.ClusterScanSettingSpec{JobPatches: []settingsv1alpha1.JobPatch{{Patch: tolerate}}})
+	c := clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{JobPatches: []settingsv1alpha2.JobPatch{{Patch: tolerate}}})
 	s := NewSource(stored{cluster: c}, settings.Defaults{}, nil)
 	for b.Loop() {
 		if _, err := s.Effective(b.Context(), "team-a"); err != nil {

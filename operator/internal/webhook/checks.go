@@ -16,7 +16,7 @@ import (
 	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/apis/finding"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/findings/cascade/plan"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
@@ -31,8 +31,8 @@ func Checks(reader client.Reader) map[schema.GroupKind]Check {
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "CascadingRule"}:           checkRule,
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "ClusterCascadingRule"}:    checkRule,
 		{Group: executionv1.SchemeGroupVersion.Group, Kind: "ScheduledScan"}:           checkScheduledScan,
-		{Group: settingsv1alpha1.SchemeGroupVersion.Group, Kind: "ScanSetting"}:        own.checkNamespace,
-		{Group: settingsv1alpha1.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"}: own.checkCluster,
+		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ScanSetting"}:        own.checkNamespace,
+		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"}: own.checkCluster,
 	}
 }
 
@@ -76,12 +76,12 @@ func problems(sentences ...string) (errs field.ErrorList) {
 type settingsChecks struct{ reader client.Reader }
 
 func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte) (field.ErrorList, error) {
-	var s settingsv1alpha1.ScanSetting
+	var s settingsv1alpha2.ScanSetting
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("read the ScanSetting: %w", err)
 	}
-	cluster := &settingsv1alpha1.ClusterScanSetting{}
-	err := c.reader.Get(ctx, client.ObjectKey{Name: settingsv1alpha1.Name}, cluster)
+	cluster := &settingsv1alpha2.ClusterScanSetting{}
+	err := c.reader.Get(ctx, client.ObjectKey{Name: settingsv1alpha2.Name}, cluster)
 	if apierrors.IsNotFound(err) {
 		cluster = nil
 	} else if err != nil {
@@ -92,7 +92,7 @@ func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte) (field.E
 }
 
 func (c settingsChecks) checkCluster(ctx context.Context, raw []byte) (field.ErrorList, error) {
-	var s settingsv1alpha1.ClusterScanSetting
+	var s settingsv1alpha2.ClusterScanSetting
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("read the ClusterScanSetting: %w", err)
 	}
@@ -101,7 +101,7 @@ func (c settingsChecks) checkCluster(ctx context.Context, raw []byte) (field.Err
 }
 
 // unmatched are the patches for what is not installed, in one namespace and, for "", in all.
-func (c settingsChecks) unmatched(ctx context.Context, namespace string, patches []settingsv1alpha1.JobPatch) (field.ErrorList, error) {
+func (c settingsChecks) unmatched(ctx context.Context, namespace string, patches []settingsv1alpha2.JobPatch) (field.ErrorList, error) {
 	if len(patches) == 0 {
 		return nil, nil
 	}

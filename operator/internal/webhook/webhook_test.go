@@ -27,7 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
 	"github.com/scanyard/scanyard/operator/internal/webhook"
 	"github.com/scanyard/scanyard/tests/testcluster"
@@ -138,7 +138,7 @@ func scheduled(spec string) string {
 }
 
 func setting(kind, spec string) string {
-	return `{"apiVersion": "settings.scanyard.io/v1alpha1", "kind": "` + kind + `", "spec": ` + spec + `}`
+	return `{"apiVersion": "settings.scanyard.io/v1alpha2", "kind": "` + kind + `", "spec": ` + spec + `}`
 }
 
 // object reads JSON and gives it a name that the API server makes up.
@@ -147,7 +147,7 @@ func object(t *testing.T, namespace, text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	must(t, json.Unmarshal([]byte(text), &o.Object))
 	if strings.HasSuffix(o.GetKind(), "ScanSetting") {
-		o.SetName(settingsv1alpha1.Name)
+		o.SetName(settingsv1alpha2.Name)
 	} else {
 		o.SetGenerateName("x-")
 	}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/testobjects"
 	"github.com/scanyard/scanyard/settings"
 )
@@ -17,8 +17,8 @@ import (
 // TestWhatMayNotBeIsNotStarted: what would be refused is decided before anything is made.
 func TestWhatMayNotBeIsNotStarted(t *testing.T) {
 	host := []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
-	tenant := settings.Compute(settings.Input{Setting: &settingsv1alpha1.ScanSettingSpec{Allowed: &settingsv1alpha1.Allowed{
-		VolumeTypes: &[]settingsv1alpha1.VolumeType{"emptyDir"},
+	tenant := settings.Compute(settings.Input{Setting: &settingsv1alpha2.ScanSettingSpec{Allowed: &settingsv1alpha2.Allowed{
+		VolumeTypes: &[]settingsv1alpha2.VolumeType{"emptyDir"},
 	}}})
 	withHook := func(h Hook) func(*Observation) {
 		return func(o *Observation) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/settings"
 )
 
@@ -28,7 +28,7 @@ const maxMessage = 32000
 func Of(p *settings.Problems, generation, inForce int64) Review {
 	all := p.All()
 	if len(all) == 0 {
-		return Review{settingsv1alpha1.ReasonAccepted, "The settings are in force.", true}
+		return Review{settingsv1alpha2.ReasonAccepted, "The settings are in force.", true}
 	}
 	lines := make([]string, 0, len(all))
 	for _, e := range all {
@@ -54,23 +54,23 @@ func (r Review) Unusable(err error) Review {
 	if err == nil || !r.Good {
 		return r
 	}
-	return Review{settingsv1alpha1.ReasonStorageUnavailable, "The settings are in force, and Scans wait: " + err.Error(), true}
+	return Review{settingsv1alpha2.ReasonStorageUnavailable, "The settings are in force, and Scans wait: " + err.Error(), true}
 }
 
 // ready is the condition of a review.
 func (r Review) ready(generation int64, now metav1.Time) metav1.Condition {
 	status := metav1.ConditionFalse
-	if r.Reason == settingsv1alpha1.ReasonAccepted {
+	if r.Reason == settingsv1alpha2.ReasonAccepted {
 		status = metav1.ConditionTrue
 	}
 	return metav1.Condition{
-		Type: settingsv1alpha1.ConditionReady, Status: status, Reason: r.Reason, Message: r.Message,
+		Type: settingsv1alpha2.ConditionReady, Status: status, Reason: r.Reason, Message: r.Message,
 		ObservedGeneration: generation, LastTransitionTime: now,
 	}
 }
 
 // Status returns what the status of a namespace's settings should be.
-func (r Review) Status(s *settingsv1alpha1.ScanSetting, now metav1.Time) settingsv1alpha1.ScanSettingStatus {
+func (r Review) Status(s *settingsv1alpha2.ScanSetting, now metav1.Time) settingsv1alpha2.ScanSettingStatus {
 	out := *s.Status.DeepCopy()
 	meta.SetStatusCondition(&out.Conditions, r.ready(s.Generation, now))
 	out.ObservedGeneration = s.Generation
@@ -81,7 +81,7 @@ func (r Review) Status(s *settingsv1alpha1.ScanSetting, now metav1.Time) setting
 }
 
 // ClusterStatus returns what the status of the cluster's settings should be.
-func (r Review) ClusterStatus(s *settingsv1alpha1.ClusterScanSetting, now metav1.Time) settingsv1alpha1.ClusterScanSettingStatus {
+func (r Review) ClusterStatus(s *settingsv1alpha2.ClusterScanSetting, now metav1.Time) settingsv1alpha2.ClusterScanSettingStatus {
 	out := *s.Status.DeepCopy()
 	meta.SetStatusCondition(&out.Conditions, r.ready(s.Generation, now))
 	out.ObservedGeneration = s.Generation

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+)
+
+// Forwarding says where the results of a namespace's Scans go, beside the cluster. The zero value is none.
+type Forwarding struct {
+	// Sinks are those of the cluster that select the namespace, then those of the namespace.
+	Sinks []EffectiveSink
+	// AfterForwarding is Keep, KeepLastRun or Remove.
+	AfterForwarding settingsv1alpha2.AfterForwarding
+	// Hold is how long the deletion of a Scan waits for its delivery.
+	Hold time.Duration
+	// FailurePolicy is Ignore or Fail.
+	FailurePolicy settingsv1alpha2.FailurePolicy
+	// FailAfter is how long a Scan waits for its delivery, with FailurePolicy Fail.
+	FailAfter time.Duration
+}
+
+// EffectiveSink is a sink of a namespace.
+type EffectiveSink struct {
+	// ID is cluster/NAME or NAMESPACE/NAME.
+	ID string
+	// UID is that of the setting, so that a setting that was made anew has other sinks.
+	UID types.UID
+	// Namespace is that of the setting; "" for the cluster's.
+	Namespace string
+	Name      string
+	// Sink is the sink as it is written.
+	Sink settingsv1alpha2.Sink
+	// Metadata is what goes along with each result: that of the sink and of its setting, and over it that of the cluster.
+	Metadata map[string]string
+	// OutOfBounds says why the cluster does not allow the sink, and what to do; "" where it does. Nothing is sent then.
+	OutOfBounds string
+	// Networks are those whose addresses may be dialled for a sink of a namespace, loopback and the like among them.
+	Networks []netip.Prefix
+}
+
+// What holds where no setting says otherwise.
+const (
+	defaultHold      = time.Hour
+	defaultFailAfter = time.Hour
+	defaultMaxSinks  = 4
+)
+
+// clusterSinks is what the IDs of the cluster's sinks begin with.
+const clusterSinks = "cluster"
+
+// forwarding returns what holds for the results of a namespace. It is a pure function.
+func forwarding(in Input) Forwarding {
+	cluster := ptr.Deref(in.Cluster, settingsv1alpha2.ClusterScanSettingSpec{}).ResultForwarding
+	own := ptr.Deref(in.Setting, settingsv1alpha2.ScanSettingSpec{}).ResultForwarding
+	if cluster == nil && own == nil {
+		return Forwarding{}
+	}
+	common := cluster.CommonMetadata()
+	var sinks []EffectiveSink
+	for _, s := range cluster.All() {
+		if selects(s.NamespaceSelector, in.Namespace, in.Labels) {
+			sinks = append(sinks, EffectiveSink{
+				ID: clusterSinks + "/" + s.Name, UID: in.ClusterUID, Name: s.Name, Sink: s.Sink, Metadata: metadata(common, s.ExtraMetadata, ofGRPC(&s.Sink)),
+			})
+		}
+	}
+	bounds := boundsOf(cluster)
+	for i, s := range own.All() {
+		sinks = append(sinks, EffectiveSink{
+			ID: ownID(in.Namespace, s.Name), UID: in.SettingUID, Namespace: in.Namespace, Name: s.Name, Sink: s.Sink,
+			// The cluster's keys come last: a team cannot pretend to be another cluster.
+			Metadata:    metadata(own.CommonMetadata(), s.ExtraMetadata, ofGRPC(&s.Sink), common),
+			OutOfBounds: bounds.refuse(i, &s.Sink), Networks: bounds.networks,
+		})
+	}
+	if len(sinks) == 0 {
+		return Forwarding{}
+	}
+	f := delivery(cluster, own)
+	f.Sinks = sinks
+	return f
+}
+
+// ownID is the ID of a namespace's sink. A namespace called cluster gets a dot, which names of namespaces cannot have.
+func ownID(namespace, name string) string {
+	if namespace == clusterSinks {
+		namespace += "."
+	}
+	return namespace + "/" + name
+}
+
+func selects(s *metav1.LabelSelector, namespace string, has map[string]string) bool {
+	if s == nil {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return false // validation has refused it
+	}
+	all := labels.Set{corev1.LabelMetadataName: namespace}
+	maps.Copy(all, has)
+	return selector.Matches(all)
+}
+
+func ofGRPC(s *settingsv1alpha2.Sink) settingsv1alpha2.Metadata {
+	if s.GRPC == nil {
+		return nil
+	}
+	return s.GRPC.ExtraMetadata
+}
+
+// metadata puts later ones over earlier ones.
+func metadata(all ...settingsv1alpha2.Metadata) map[string]string {
+	out := map[string]string{}
+	for _, m := range all {
+		for k, v := range m {
+			out[k] = string(v)
+		}
+	}
+	return out
+}
+
+// strictness of what becomes of results: to keep more is stricter.
+var strictness = []settingsv1alpha2.AfterForwarding{
+	settingsv1alpha2.AfterForwardingRemove, settingsv1alpha2.AfterForwardingKeepLastRun, settingsv1alpha2.AfterForwardingKeep,
+}
+
+// delivery is what holds of cluster and namespace together: what a namespace may not loosen is the cluster's.
+func delivery(cluster *settingsv1alpha2.ClusterResultForwarding, own *settingsv1alpha2.ResultForwarding) Forwarding {
+	c, n := cluster.Rules(), own.Rules()
+	f := Forwarding{AfterForwarding: after(c), Hold: hold(c), FailurePolicy: policy(c), FailAfter: failAfter(c)}
+	loose := looser(cluster, own)
+	if n.InClusterStorage != nil && n.InClusterStorage.AfterForwarding != "" && !loose.storage {
+		f.AfterForwarding = after(n)
+	}
+	if n.HoldSeconds != nil && !loose.hold {
+		f.Hold = hold(n)
+	}
+	if n.FailurePolicy != "" && !loose.policy {
+		if f.FailurePolicy != n.FailurePolicy || n.FailAfterSeconds != nil && allowance(cluster).FailurePolicy {
+			f.FailAfter = failAfter(n)
+		}
+		f.FailurePolicy = n.FailurePolicy
+	}
+	return f
+}
+
+// loosened says what a namespace may not set to what it has.
+type loosened struct{ storage, hold, policy bool }
+
+func looser(cluster *settingsv1alpha2.ClusterResultForwarding, own *settingsv1alpha2.ResultForwarding) loosened {
+	c, n, allow := cluster.Rules(), own.Rules(), allowance(cluster)
+	return loosened{
+		storage: !allow.InClusterStorage && n.InClusterStorage != nil && n.InClusterStorage.AfterForwarding != "" &&
+			slices.Index(strictness, after(n)) < slices.Index(strictness, after(c)),
+		hold:   n.HoldSeconds != nil && hold(n) < hold(c),
+		policy: !allow.FailurePolicy && n.FailurePolicy == settingsv1alpha2.FailurePolicyIgnore && policy(c) == settingsv1alpha2.FailurePolicyFail,
+	}
+}
+
+func allowance(cluster *settingsv1alpha2.ClusterResultForwarding) settingsv1alpha2.AllowNamespaces {
+	if cluster == nil {
+		return settingsv1alpha2.AllowNamespaces{}
+	}
+	return ptr.Deref(cluster.AllowNamespaces, settingsv1alpha2.AllowNamespaces{})
+}
+
+func after(d settingsv1alpha2.Delivery) settingsv1alpha2.AfterForwarding {
+	if d.InClusterStorage == nil || d.InClusterStorage.AfterForwarding == "" {
+		return settingsv1alpha2.AfterForwardingKeep
+	}
+	return d.InClusterStorage.AfterForwarding
+}
+
+func hold(d settingsv1alpha2.Delivery) time.Duration {
+	if d.HoldSeconds == nil {
+		return defaultHold
+	}
+	return time.Duration(*d.HoldSeconds) * time.Second
+}
+
+func policy(d settingsv1alpha2.Delivery) settingsv1alpha2.FailurePolicy {
+	if d.FailurePolicy == "" {
+		return settingsv1alpha2.FailurePolicyIgnore
+	}
+	return d.FailurePolicy
+}
+
+func failAfter(d settingsv1alpha2.Delivery) time.Duration {
+	if d.FailAfterSeconds == nil {
+		return defaultFailAfter
+	}
+	return time.Duration(*d.FailAfterSeconds) * time.Second
+}
+
+// sinkBounds are what the cluster allows namespaces.
+type sinkBounds struct {
+	allowed  *settingsv1alpha2.AllowNamespaces
+	networks []netip.Prefix
+}
+
+func boundsOf(cluster *settingsv1alpha2.ClusterResultForwarding) sinkBounds {
+	var b sinkBounds
+	if cluster == nil || cluster.AllowNamespaces == nil {
+		return b
+	}
+	b.allowed = cluster.AllowNamespaces
+	for _, e := range b.allowed.Endpoints {
+		if p, err := netip.ParsePrefix(e); err == nil {
+			b.networks = append(b.networks, p.Masked())
+		}
+	}
+	return b
+}
+
+const orAsk = ", or ask the cluster admin"
+
+// refuse says why the cluster does not allow the sink at a place of a namespace's; "" where it does.
+func (b sinkBounds) refuse(at int, s *settingsv1alpha2.Sink) string {
+	if b.allowed == nil {
+		return "the cluster does not let namespaces have sinks of their own (spec.resultForwarding.allowNamespaces of the ClusterScanSetting): remove the sink" + orAsk
+	}
+	most := int(ptr.Deref(b.allowed.MaxSinks, defaultMaxSinks))
+	switch {
+	case at >= most:
+		return fmt.Sprintf("the cluster allows a namespace %d sinks (maxSinks): remove those beyond%s", most, orAsk)
+	case s.Provider == settingsv1alpha2.ProviderFile:
+		return "a file is for sinks of the cluster only: use another provider" + orAsk
+	case !slices.Contains(b.allowed.Providers, s.Provider):
+		var names []string
+		for _, p := range b.allowed.Providers {
+			if p != settingsv1alpha2.ProviderFile {
+				names = append(names, string(p))
+			}
+		}
+		return fmt.Sprintf("provider %s is not allowed; the cluster allows %s: use one of those%s", s.Provider, list(names), orAsk)
+	case s.IsInsecure():
+		return "tls.insecure is for sinks of the cluster only: remove it and use https" + orAsk
+	}
+	endpoints, err := s.Endpoints()
+	if err != nil {
+		return err.Error()
+	}
+	for _, e := range endpoints {
+		if !slices.ContainsFunc(b.allowed.Endpoints, func(pattern string) bool { return fits(pattern, e) }) {
+			return fmt.Sprintf("endpoint %s is not allowed; the cluster allows %s: use one of those%s", e.Address(), list(b.allowed.Endpoints), orAsk)
+		}
+	}
+	return ""
+}
+
+// fits says whether a pattern (host, *.domain, host:port or a network) has an endpoint.
+func fits(pattern string, e settingsv1alpha2.Endpoint) bool {
+	address, err := netip.ParseAddr(e.Host)
+	isAddress := err == nil
+	if p, err := netip.ParsePrefix(pattern); err == nil {
+		return isAddress && p.Contains(address.Unmap().WithZone(""))
+	}
+	host := strings.ToLower(strings.TrimSuffix(e.Host, "."))
+	pattern = strings.ToLower(pattern)
+	if domain, ok := strings.CutPrefix(pattern, "*"); ok && strings.HasPrefix(domain, ".") {
+		return !isAddress && len(host) > len(domain) && strings.HasSuffix(host, domain)
+	}
+	if h, port, err := net.SplitHostPort(pattern); err == nil {
+		return h == host && port == fmt.Sprint(e.Port)
+	}
+	return strings.Trim(pattern, "[]") == host
+}
+
+// FarEnd is what is known of the far end of a sink.
+type FarEnd struct {
+	// Stores is what a receiver of gRPC says of itself.
+	Stores bool
+	// MinInsyncReplicas is that of a topic of Kafka.
+	MinInsyncReplicas int
+	// FileStorage and DiscardNew are those of a stream of NATS JetStream.
+	FileStorage, DiscardNew bool
+}
+
+// Proves says whether an acknowledgement of a sink proves that the far end has stored what it got.
+func Proves(s *settingsv1alpha2.Sink, far FarEnd) bool {
+	if !s.CanProve() {
+		return false
+	}
+	switch s.Provider {
+	case settingsv1alpha2.ProviderGRPC:
+		return far.Stores
+	case settingsv1alpha2.ProviderKafka:
+		const replicas = 2 // one that was lost must leave another
+		return far.MinInsyncReplicas >= replicas || ptr.Deref(s.ProvesStorage, false)
+	case settingsv1alpha2.ProviderNATS:
+		return far.FileStorage && far.DiscardNew
+	default:
+		return true
+	}
+}
+
+// reviewForwarding looks at the resultForwarding of a namespace, under what is in force for the cluster.
+func (p *Problems) reviewForwarding(c *settingsv1alpha2.ClusterResultForwarding, own *settingsv1alpha2.ResultForwarding, path *field.Path) {
+	if own == nil {
+		return
+	}
+	p.invalid = append(p.invalid, settingsv1alpha2.ValidateForwarding(own, path)...)
+	if len(p.invalid) > 0 {
+		return
+	}
+	bounds := boundsOf(c)
+	var sinks []*settingsv1alpha2.Sink
+	for i, s := range own.All() {
+		at := path
+		if s.Name != settingsv1alpha2.DefaultSink {
+			at = path.Child("sinks").Key(s.Name)
+		}
+		if text := bounds.refuse(i, &s.Sink); text != "" {
+			p.bounds = append(p.bounds, field.Forbidden(at, text))
+		}
+		sinks = append(sinks, &s.Sink)
+	}
+	for _, s := range c.All() {
+		sinks = append(sinks, &s.Sink)
+	}
+	loose, by := looser(c, own), "spec.resultForwarding of the ClusterScanSetting"
+	if loose.storage {
+		p.bounds = append(p.bounds, field.Forbidden(path.Child("inClusterStorage", "afterForwarding"), fmt.Sprintf("%s keeps less than %s, which %s says: remove it%s", after(own.Rules()), after(c.Rules()), by, orAsk)))
+	}
+	if loose.hold {
+		p.bounds = append(p.bounds, field.Forbidden(path.Child("holdSeconds"), fmt.Sprintf("is less than the %d that %s says: raise or remove it%s", int(hold(c.Rules()).Seconds()), by, orAsk)))
+	}
+	if loose.policy {
+		p.bounds = append(p.bounds, field.Forbidden(path.Child("failurePolicy"), "Ignore is less strict than Fail, which "+by+" says: remove it"+orAsk))
+	}
+	p.invalid = append(p.invalid, settingsv1alpha2.NeedsProof(after(own.Rules()), sinks, path)...)
+}
+
+// reviewClusterForwarding looks at the resultForwarding of the cluster.
+func (p *Problems) reviewClusterForwarding(f *settingsv1alpha2.ClusterResultForwarding, path *field.Path) {
+	if f == nil {
+		return
+	}
+	p.invalid = append(p.invalid, settingsv1alpha2.ValidateForwarding(f, path)...)
+	var sinks []*settingsv1alpha2.Sink
+	for _, s := range f.All() {
+		sinks = append(sinks, &s.Sink)
+	}
+	p.invalid = append(p.invalid, settingsv1alpha2.NeedsProof(after(f.Rules()), sinks, path)...)
+	if f.AllowNamespaces == nil {
+		return
+	}
+	for i, e := range f.AllowNamespaces.Endpoints {
+		_, err := netip.ParsePrefix(e)
+		if err != nil && strings.ContainsAny(strings.TrimPrefix(e, "*."), "/* @") {
+			p.invalid = append(p.invalid, field.Invalid(path.Child("allowNamespaces", "endpoints").Index(i), e,
+				"is no host, *.domain, host:port or network: write it such as *.example.com or 10.0.0.0/8"))
+		}
+	}
+}
