@@ -141,6 +141,8 @@ render reports-full reports --set 'database.type=postgresql,database.existingSec
 	--set 'affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone'
 render reports-mysql reports --set 'database.type=mysql,database.existingSecret=db,database.tls.existingSecret=db-tls,rbac.userRoles=false,alerts.enabled=true,networkPolicy.enabled=true,discoveryWithoutDatabase=false,port=9443' \
 	--set 'takeOver=never,groups.openreports.enabled=false,image.tag=v1,maxRequestBytes=67108864'
+render reports-backup reports --set 'backup.schedule=15 3 * * *,backup.timeZone=Europe/Berlin,backup.storageClass=slow,imagePullSecrets[0].name=pull,nodeSelector.zone=a' --show-only templates/backup.yaml
+render reports-backup-claim reports --set 'backup.schedule=@daily,backup.keep=3,backup.existingClaim=copies,database.sqlite.existingClaim=mine' --show-only templates/backup.yaml
 render reports-claim reports --set 'database.sqlite.existingClaim=mine,alerts.enabled=true,resources.limits.memory=null'
 
 for file in internal/golden/*.yaml; do
@@ -198,7 +200,8 @@ refuse 'no issuer is named' reports --set tls.certManager.enabled=true
 refuse '/takeOver' reports --set takeOver=maybe
 refuse '/maxRequestBytes' reports --set maxRequestBytes=1
 refuse '/database/type' reports --set database.type=oracle
-refuse "additional properties 'backup' not allowed" reports --set backup.schedule=daily
+refuse 'copies SQLite only' reports --set 'backup.schedule=@daily,database.type=postgresql,database.existingSecret=db'
+refuse '/backup/keep' reports --set backup.keep=0
 
 refuse 'config.aws.queueUrl is empty' auto-discovery-cloud-aws
 refuse 'each would know of half of the events' auto-discovery-cloud-aws --set "$queue,replicas=2,config.leaderElection.leaderElect=false"

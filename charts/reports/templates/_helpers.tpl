@@ -41,6 +41,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ .Values.database.sqlite.existingClaim | default (include "reports.fullname" .) }}
 {{- end }}
 
+{{/* Name of the CronJob of backups, and of their volume. */}}
+{{- define "reports.backup" -}}
+{{ include "reports.fullname" . }}-backup
+{{- end }}
+
 {{- define "reports.replicas" -}}
 {{- if kindIs "invalid" .Values.replicas -}}
 {{ ternary 1 2 (eq .Values.database.type "sqlite") }}
@@ -81,6 +86,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- if and (eq $database.type "sqlite") $database.existingSecret }}
 {{- fail "\n\ndatabase.existingSecret is set, but database.type is sqlite, which needs none.\n  --set database.type=postgresql (or mysql)" }}
+{{- end }}
+{{- if and .Values.backup.schedule (ne $database.type "sqlite") }}
+{{- fail (printf "\n\nbackup.schedule is set, but the server copies SQLite only: back up %s with its own tools, see docs/reports.md.\n  --set backup.schedule=" $database.type) }}
 {{- end }}
 {{- if and .Values.tls.certManager.enabled (not (dig "name" "" .Values.tls.certManager.issuerRef)) }}
 {{- fail "\n\ntls.certManager.enabled is true, and no issuer is named.\n  --set tls.certManager.issuerRef.name=...,tls.certManager.issuerRef.kind=ClusterIssuer" }}

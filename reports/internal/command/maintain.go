@@ -3,6 +3,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,28 +21,74 @@ const exitWrong = 2
 // errWrong is the error of such a check.
 var errWrong = errors.New("the database has wrong numbers")
 
+// backupFlags say where a backup goes.
+type backupFlags struct {
+	database  databaseFlags
+	directory string
+	keep      int
+}
+
 func newBackup(out io.Writer, getenv func(string) string) *cobra.Command {
-	database := &databaseFlags{}
+	f := &backupFlags{}
 	command := &cobra.Command{
-		Use: "backup FILE", Args: cobra.ExactArgs(1), Short: "Copy a SQLite database as of now into a new file, also while it is served",
+		Use: "backup [FILE]", Args: cobra.MaximumNArgs(1), Short: "Copy a SQLite database as of now into a new file, also while it is served",
 		Long: "Copy a SQLite database as of now into a new file. A server may go on serving it: the copy is consistent, and nobody waits for it. " +
-			"Run it where the file is, for example in the server's pod. For PostgreSQL use pg_dump, for MariaDB and MySQL mariadb-dump or mysqldump " +
+			"Run it where the file is, for example in the server's pod. With --directory the file gets a name with the time, and once it is written " +
+			"and checked, older copies in the directory beyond --keep are deleted. For PostgreSQL use pg_dump, for MariaDB and MySQL mariadb-dump or mysqldump " +
 			"with --single-transaction.\n\nIt ends with 0 once the copy is written and checked, else with 1.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			config, err := database.config(getenv)
+			config, err := f.database.config(getenv)
 			if err != nil {
 				return err
+			}
+			if err := f.validate(args); err != nil {
+				return err
+			}
+			if f.directory != "" {
+				return f.intoDirectory(cmd.Context(), out, config)
 			}
 			revision, size, err := sqldb.Backup(cmd.Context(), config, args[0])
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "Backup written to %s: resourceVersion %d, %d bytes.\n", args[0], revision, size)
-			return err
+			return tellBackup(out, args[0], revision, size)
 		},
 	}
-	database.bind(command.Flags())
+	f.database.bind(command.Flags())
+	command.Flags().StringVar(&f.directory, "directory", "", "make a file with the time as its name in this directory, instead of FILE")
+	command.Flags().IntVar(&f.keep, "keep", 7, "how many copies of --directory are kept")
 	return command
+}
+
+func (f *backupFlags) validate(args []string) error {
+	switch {
+	case (f.directory == "") != (len(args) == 1):
+		return errors.New("backup needs either FILE or --directory")
+	case f.keep < 1:
+		return fmt.Errorf("--keep must be at least 1, is %d", f.keep)
+	}
+	return nil
+}
+
+func (f *backupFlags) intoDirectory(ctx context.Context, out io.Writer, config sqldb.Config) error {
+	kept, err := sqldb.BackupInto(ctx, config, f.directory, f.keep, time.Now()) //nolint:forbidigo // a command has no clock to hand on
+	if err != nil {
+		return err
+	}
+	if err := tellBackup(out, kept.File, kept.Revision, kept.Size); err != nil {
+		return err
+	}
+	for _, removed := range kept.Removed {
+		if _, err := fmt.Fprintf(out, "Older backup %s removed.\n", removed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tellBackup(out io.Writer, file string, revision, size int64) error {
+	_, err := fmt.Fprintf(out, "Backup written to %s: resourceVersion %d, %d bytes.\n", file, revision, size)
+	return err
 }
 
 func newRestore(out io.Writer, getenv func(string) string) *cobra.Command {

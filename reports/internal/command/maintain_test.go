@@ -226,6 +226,53 @@ func TestBackupWhileServing(t *testing.T) {
 	}
 }
 
+// Backups are made again and again in a directory, as the chart does: the oldest go, what else is there stays, and the last one is restored.
+func TestBackupsInADirectory(t *testing.T) {
+	t.Parallel()
+	folder, backups := t.TempDir(), t.TempDir()
+	database := filepath.Join(folder, "reports.db")
+	server := start(t, "--sqlite", database)
+	server.create("team-a", "before")
+	for _, name := range []string{"reports-20250101T000000Z.db", "reports-20250102T000000Z.db", "reports-20250103T000000Z.db.part", "mine.db", "reports-yesterday.db"} {
+		if err := os.WriteFile(filepath.Join(backups, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, exit := run(t, "backup", "--sqlite", filepath.Join(folder, "none.db"), "--directory", backups); exit != 1 {
+		t.Errorf("a backup of nothing: exit %d: %s", exit, out)
+	}
+	out, exit := run(t, "backup", "--sqlite", database, "--directory", backups, "--keep", "2")
+	if exit != 0 || strings.Count(out, "removed") != 1 || !strings.Contains(out, "Older backup "+filepath.Join(backups, "reports-20250101T000000Z.db")+" removed.") {
+		t.Fatalf("backup: exit %d: %s", exit, out)
+	}
+	file, _, _ := strings.Cut(strings.TrimPrefix(out, "Backup written to "), ":")
+	entries, err := os.ReadDir(backups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	if diff := cmp.Diff([]string{"mine.db", "reports-20250102T000000Z.db", filepath.Base(file), "reports-yesterday.db"}, names); diff != "" {
+		t.Error(diff)
+	}
+	server.create("team-a", "after")
+	server.stop()
+	if out, exit := run(t, "restore", file, "--sqlite", database); exit != 0 {
+		t.Fatalf("restore: exit %d: %s", exit, out)
+	}
+	server = start(t, "--sqlite", database)
+	if !server.exists("team-a", "before") || server.exists("team-a", "after") {
+		t.Error("the server does not serve what the backup held")
+	}
+	for args, want := range map[string]string{"": "either FILE or --directory", "x --directory=y": "either FILE or --directory", "--directory=y --keep=0": "--keep must be at least 1"} {
+		if out, exit := run(t, append([]string{"backup", "--sqlite", database}, strings.Fields(args)...)...); exit != 1 || !strings.Contains(out, want) {
+			t.Errorf("backup %s: exit %d: %s", args, exit, out)
+		}
+	}
+}
+
 // A schema is made by one program and used by another one.
 func TestMigrateOnly(t *testing.T) {
 	t.Parallel()

@@ -11,10 +11,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // beforeRestore is added to the name of a database that a restored one replaces.
 const beforeRestore = ".before-restore"
+
+// partSuffix is added to the name of a backup that is not whole yet.
+const partSuffix = ".part"
 
 // sqliteReaders opens a file that another process may be serving: the lock beside it keeps off who writes, and SQLite's own
 // locks give readers of all processes a snapshot.
@@ -81,7 +86,7 @@ func Backup(ctx context.Context, config Config, file string) (revision, size int
 	if err := checkSchema(ctx, readers); err != nil {
 		return 0, 0, fmt.Errorf("database %s: %w", string(config.DSN), err)
 	}
-	part := file + ".part"
+	part := file + partSuffix
 	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, 0, err
 	}
@@ -95,6 +100,52 @@ func Backup(ctx context.Context, config Config, file string) (revision, size int
 		return 0, 0, err
 	}
 	return revision, size, os.Rename(part, file)
+}
+
+// backupName are the names of the files that BackupInto makes: the time of a copy in UTC.
+const backupName = "reports-20060102T150405Z.db"
+
+// Kept is what BackupInto has done.
+type Kept struct {
+	File           string
+	Revision, Size int64
+	// Removed are the older copies that were deleted.
+	Removed []string
+}
+
+// BackupInto writes a copy as Backup does, under a name with its time, and then deletes the oldest copies beyond keep. What
+// else is in the folder is left alone.
+func BackupInto(ctx context.Context, config Config, folder string, keep int, now time.Time) (Kept, error) {
+	k := Kept{File: filepath.Join(folder, now.UTC().Format(backupName))}
+	var err error
+	if k.Revision, k.Size, err = Backup(ctx, config, k.File); err != nil {
+		return k, err
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return k, fmt.Errorf("look for older backups: %w", err)
+	}
+	var copies []string
+	for _, entry := range entries { // in the order of their names, which is that of their times
+		name, part := strings.CutSuffix(entry.Name(), partSuffix)
+		if _, err := time.Parse(backupName, name); err != nil || !entry.Type().IsRegular() {
+			continue
+		}
+		if part { // of a run that was killed
+			if err := os.Remove(filepath.Join(folder, entry.Name())); err != nil {
+				return k, fmt.Errorf("remove what an earlier run has left: %w", err)
+			}
+			continue
+		}
+		copies = append(copies, filepath.Join(folder, name))
+	}
+	for len(copies) > keep && copies[0] != k.File { // with a clock that was set back, the new copy is not the youngest by name
+		if err := os.Remove(copies[0]); err != nil {
+			return k, fmt.Errorf("remove an older backup: %w", err)
+		}
+		k.Removed, copies = append(k.Removed, copies[0]), copies[1:]
+	}
+	return k, nil
 }
 
 func vacuumInto(ctx context.Context, readers *sql.DB, file string) error {
