@@ -225,8 +225,8 @@ func validateBlocks(s *Sink, at *field.Path) field.ErrorList {
 		return nil
 	}
 	text := fmt.Sprintf("provider is %s: describe it in %s.%s", s.Provider, strings.TrimPrefix(at.String(), "spec."), s.Provider)
-	if len(others) > 0 {
-		text += " and remove " + strings.Join(others, ", ")
+	for _, o := range others {
+		text += " and remove " + o
 	}
 	return field.ErrorList{field.Invalid(at.Child("provider"), s.Provider, text)}
 }
