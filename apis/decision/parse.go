@@ -50,6 +50,38 @@ func Parse(line []byte) (Record, error) {
 	return r, r.validate()
 }
 
+// Members lists the keys of a JSON object in their order; none of nil.
+func Members(object []byte) ([]Member, error) {
+	if object == nil {
+		return nil, nil
+	}
+	if err := checkJSON(object); err != nil {
+		return nil, err
+	}
+	members := walk{line: object}
+	if !members.open() {
+		return nil, &MalformedError{Offset: members.at, Message: "a JSON object is expected"}
+	}
+	var all []Member
+	for {
+		key, value, more := members.next()
+		if !more {
+			return all, nil
+		}
+		all = append(all, Member{Key: key, Value: value})
+	}
+}
+
+// AppendMembers appends a JSON object of members, whose values must be JSON.
+func AppendMembers(dst []byte, members []Member) []byte {
+	start := len(dst)
+	dst = append(dst, '{')
+	for _, m := range members {
+		dst = append(appendKey(dst, start, m.Key), m.Value...)
+	}
+	return append(dst, '}')
+}
+
 // checkJSON tells where a line ceases to be UTF-8 or JSON.
 func checkJSON(line []byte) error {
 	if !utf8.Valid(line) {

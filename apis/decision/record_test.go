@@ -98,6 +98,21 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
+func TestMembers(t *testing.T) {
+	members, err := decision.Members([]byte(` {"b" : [1, 2],"a\n":null } `))
+	if err != nil || string(decision.AppendMembers(nil, members)) != `{"b":[1, 2],"a\n":null}` {
+		t.Errorf("got %q, %v", members, err)
+	}
+	if none, err := decision.Members(nil); none != nil || err != nil {
+		t.Errorf("got %q, %v", none, err)
+	}
+	for _, wrong := range []string{"[]", "{", ""} {
+		if _, err := decision.Members([]byte(wrong)); err == nil {
+			t.Errorf("%q was read", wrong)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"eventType":"audit_violation","message":"x","details":{"a":[1,{"b":"\""}]},"e":-1.5e3}`))
 	f.Add([]byte(`{"message":"\ud800","eventType":"a","":{},"\n":[]}`))

@@ -39,6 +39,8 @@ type Record struct {
 	ObservedAt time.Time
 	Line       []byte
 	Message    *forwardingv1.Record
+	// Metadata is what the exporter knows about the producer of a decision; it becomes Decision.extra.
+	Metadata map[string]string
 }
 
 // Outcome is what a far end answered to a batch.
