@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package queue keeps records on disk until every sink has them. It is the only room that knows Pebble.
+//
+//	Submit ──► writer ──commit, fsync──► Done            one writer: what waits is committed together
+//	                      │
+//	Read ◄── frames ◄─────┘
+//	Settle ──► writer ──cursor, fsync──► range delete    never the other way round
+//
+// A directory holds, by the first byte of a key:
+//
+//	01                                    meta: format, id, created
+//	02 tenant, sequence                   frame: the records of one write; sequence is that of its last record
+//	03 sink, tenant                       cursor: the sequence through which the sink has everything
+//	04 sink, tenant, sequence             dead letter
+//	05 session                            number through which a session's records are here, last seen
+//	06 tenant's name                      id, last sequence, bytes
+//	07 sink's name                        id, since when the sink is gone
+//
+// What it decides:
+//
+//   - A record is accepted when the batch that holds it is synced. The numbers of sessions are in the same batch.
+//   - An error of fsync ends the process: nothing can be said about what is on disk until the queue is opened again.
+//   - A quota refuses before the disk is full. Bytes are those of the records, and 64 for each.
+//   - What does not match its digest is damage: Open renames the directory or refuses, and Salvage reads what it can.
+package queue

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Reader reads one tenant's records in their order. A Reader is for one goroutine.
+type Reader struct {
+	q      *Queue
+	tenant string
+	codec  *codec
+	rest   []*Record // of the frame that was read last
+}
+
+// Reader makes a reader of a tenant.
+func (q *Queue) Reader(tenant string) (*Reader, error) {
+	c, err := newCodec()
+	return &Reader{q: q, tenant: tenant, codec: c}, err
+}
+
+// Next gives records after a sequence: at most maxRecords, and at most maxBytes unless one is larger. None: there are no more.
+// A *DamagedError says that what is on disk cannot be read.
+func (r *Reader) Next(after uint64, maxRecords int, maxBytes int64) ([]*Record, error) {
+	var records []*Record
+	size := int64(0)
+	for len(records) < maxRecords {
+		if len(r.rest) == 0 || r.rest[0].Sequence > after+1 && len(records) == 0 {
+			if err := r.fill(after); err != nil {
+				return nil, err
+			}
+		}
+		for len(r.rest) > 0 && r.rest[0].Sequence <= after {
+			r.rest = r.rest[1:]
+		}
+		if len(r.rest) == 0 {
+			return records, nil
+		}
+		next := r.rest[0]
+		if size += next.Size(); len(records) > 0 && size > maxBytes {
+			return records, nil
+		}
+		records, after, r.rest = append(records, next), next.Sequence, r.rest[1:]
+	}
+	return records, nil
+}
+
+// fill reads the frame that holds the record after a sequence.
+func (r *Reader) fill(after uint64) (err error) {
+	r.rest = nil
+	r.q.mu.Lock()
+	t := r.q.tenants[r.tenant]
+	var id uint32
+	var last uint64
+	if t != nil {
+		id, last = t.id, t.last
+	}
+	r.q.mu.Unlock()
+	if t == nil || after >= last {
+		return nil
+	}
+	it, err := r.q.db.NewIter(&pebble.IterOptions{LowerBound: key(prefixFrame, id, after+1), UpperBound: key(prefixFrame, id, last+1)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	if !it.First() {
+		if err := it.Error(); err != nil {
+			return &DamagedError{Dir: r.q.options.Dir, Err: err}
+		}
+		return nil
+	}
+	value, err := it.ValueAndErr()
+	if err == nil {
+		r.rest, err = r.codec.decode(value, binary.BigEndian.Uint64(it.Key()[5:]))
+	}
+	if err != nil {
+		r.q.setDamaged(err)
+		return &DamagedError{Dir: r.q.options.Dir, Err: err}
+	}
+	return nil
+}
+
+// Arrived gives a channel that is closed when records come in.
+func (q *Queue) Arrived() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.arrived
+}
+
+// Tenants lists the tenants that the queue knows, sorted.
+func (q *Queue) Tenants() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	names := make([]string, 0, len(q.tenants))
+	for name := range q.tenants {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Cursor gives the sequence through which a sink has everything of a tenant.
+func (q *Queue) Cursor(sink, tenant string) uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s, t := q.sinks[sink], q.tenants[tenant]
+	if s == nil || t == nil {
+		return 0
+	}
+	return s.through(t)
+}
+
+// Last gives the sequence of a tenant's last record.
+func (q *Queue) Last(tenant string) uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t := q.tenants[tenant]; t != nil {
+		return t.last
+	}
+	return 0
+}
+
+// Session gives the number through which a session's records are here; false where the session is not known.
+func (q *Queue) Session(id string) (through uint64, known bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s, known := q.sessions[id]
+	return s.through, known
+}
+
+// DeadLetter is a record that a sink refused.
+type DeadLetter struct {
+	Record   *Record   `json:"record"`
+	Class    string    `json:"class"`
+	Reason   string    `json:"reason"`
+	Message  string    `json:"message"`
+	Attempts int       `json:"attempts"`
+	Time     time.Time `json:"time"`
+	// Replay is set when the record is to be tried again.
+	Replay bool `json:"replay,omitempty"`
+}
+
+// Settlement is what became of records of one tenant at one sink.
+type Settlement struct {
+	Sink, Tenant string
+	// Through moves the cursor; 0 leaves it.
+	Through uint64
+	// Delivered counts the records that the sink took.
+	Delivered uint64
+	// Dead are the records that it refused, Gone the sequences of dead letters that are none any more.
+	Dead []*DeadLetter
+	Gone []uint64
+}
+
+// Settle moves a cursor and keeps dead letters, at once. Done is called when that is synced.
+func (q *Queue) Settle(s Settlement, done func(error)) {
+	q.submit(&job{apply: func(b *pebble.Batch) error { return q.settle(b, s) }, done: done})
+}
+
+func (q *Queue) settle(b *pebble.Batch, s Settlement) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	state, t := q.sinks[s.Sink], q.tenants[s.Tenant]
+	if state == nil || t == nil {
+		return nil // the sink was removed meanwhile
+	}
+	cur := state.cursors[t.id]
+	cur.through = max(cur.through, s.Through, t.removed)
+	cur.delivered += s.Delivered
+	state.cursors[t.id] = cur
+	err := b.Set(key(prefixCursor, state.id, t.id), encodeCursor(cur), nil)
+	for _, d := range s.Dead {
+		encoded, e := json.Marshal(d)
+		k := key(prefixDead, state.id, t.id, d.Record.Sequence, uint32(0))
+		if _, known := q.deadValue(k); !known {
+			state.dead[t.id]++
+			t.bytes += d.Record.Size()
+			q.total += d.Record.Size()
+		}
+		err = errors.Join(err, e, b.Set(k, encoded, nil))
+	}
+	for _, sequence := range s.Gone {
+		k := key(prefixDead, state.id, t.id, sequence, uint32(0))
+		d, known := q.deadValue(k)
+		if !known {
+			continue
+		}
+		state.dead[t.id]--
+		t.bytes -= d.Record.Size()
+		q.total -= d.Record.Size()
+		err = errors.Join(err, b.Delete(k, nil))
+	}
+	if len(s.Dead)+len(s.Gone) > 0 {
+		q.freed()
+		err = errors.Join(err, b.Set(key(prefixTenant, t.name), encodeTenant(t), nil))
+	}
+	return err
+}
+
+func (q *Queue) deadValue(k []byte) (*DeadLetter, bool) {
+	value, closer, err := q.db.Get(k)
+	if err != nil {
+		return nil, false
+	}
+	d := &DeadLetter{}
+	err = errors.Join(json.Unmarshal(value, d), closer.Close())
+	return d, err == nil && d.Record != nil
+}
+
+// DeadLetters lists what a sink refused of a tenant, in the order of the records; with replay only what is to be tried again.
+func (q *Queue) DeadLetters(sink, tenant string, replay bool, limit int) (letters []*DeadLetter, err error) {
+	q.mu.Lock()
+	s, t := q.sinks[sink], q.tenants[tenant]
+	if s == nil || t == nil || s.dead[t.id] == 0 {
+		q.mu.Unlock()
+		return nil, nil
+	}
+	lower, upper := key(prefixDead, s.id, t.id), key(prefixDead, s.id, t.id+1)
+	q.mu.Unlock()
+	it, err := q.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok && len(letters) < limit; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, err
+		}
+		d := &DeadLetter{}
+		if err := json.Unmarshal(value, d); err != nil {
+			return nil, &DamagedError{Dir: q.options.Dir, Err: err}
+		}
+		if d.Replay || !replay {
+			letters = append(letters, d)
+		}
+	}
+	return letters, it.Error()
+}
+
+// Selection names dead letters: of a sink, of a tenant or of all, by the ids of their records or all.
+type Selection struct {
+	Sink, Tenant string
+	IDs          []string
+	All          bool
+}
+
+func (q *Queue) selected(s Selection, each func(tenant string, d *DeadLetter) error) error {
+	if !q.HasSink(s.Sink) {
+		return fmt.Errorf("there is no sink %s in this queue", s.Sink)
+	}
+	for _, tenant := range q.Tenants() {
+		if s.Tenant != "" && s.Tenant != tenant {
+			continue
+		}
+		letters, err := q.DeadLetters(s.Sink, tenant, false, 1<<30)
+		if err != nil {
+			return err
+		}
+		for _, d := range letters {
+			if s.All || slices.Contains(s.IDs, d.Record.ID) {
+				if err := each(tenant, d); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// HasSink tells whether records are kept for a sink.
+func (q *Queue) HasSink(name string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.sinks[name] != nil
+}
+
+func (q *Queue) settleNow(s Settlement) error {
+	answer := make(chan error, 1)
+	q.Settle(s, func(err error) { answer <- err })
+	return <-answer
+}
+
+// Replay puts dead letters to the head of the sink's work, and tells how many.
+func (q *Queue) Replay(s Selection) (int, error) {
+	n := 0
+	err := q.selected(s, func(tenant string, d *DeadLetter) error {
+		d.Replay = true
+		n++
+		return q.settleNow(Settlement{Sink: s.Sink, Tenant: tenant, Dead: []*DeadLetter{d}})
+	})
+	q.Wake()
+	return n, err
+}
+
+// Wake makes readers look again.
+func (q *Queue) Wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	close(q.arrived)
+	q.arrived = make(chan struct{})
+}
+
+// DropDeadLetters removes dead letters, or with dry only tells which. It gives the ids of their records.
+func (q *Queue) DropDeadLetters(s Selection, dry bool) ([]string, error) {
+	var ids []string
+	err := q.selected(s, func(tenant string, d *DeadLetter) error {
+		ids = append(ids, d.Record.ID)
+		if dry {
+			return nil
+		}
+		return q.settleNow(Settlement{Sink: s.Sink, Tenant: tenant, Gone: []uint64{d.Record.Sequence}})
+	})
+	if !dry {
+		q.countDropped("command", len(ids))
+	}
+	return ids, err
+}
+
+func (q *Queue) countDropped(reason string, n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.counters.Dropped[reason] += uint64(n)
+}
+
+// DropBefore passes over what came in before a time and was not delivered to a sink, or with dry only tells what. It gives the ids.
+func (q *Queue) DropBefore(sink, tenant string, before time.Time, dry bool) ([]string, error) {
+	if !q.HasSink(sink) {
+		return nil, fmt.Errorf("there is no sink %s in this queue", sink)
+	}
+	var all []string
+	for _, name := range q.Tenants() {
+		if tenant != "" && tenant != name {
+			continue
+		}
+		ids, through, err := q.before(sink, name, before)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ids...)
+		if len(ids) == 0 || dry {
+			continue
+		}
+		if err := q.settleNow(Settlement{Sink: sink, Tenant: name, Through: through}); err != nil {
+			return nil, err
+		}
+		q.countDropped("command", len(ids))
+	}
+	q.Wake()
+	return all, nil
+}
+
+// before lists what a sink has not got of a tenant and came in before a time, and the last sequence of that.
+func (q *Queue) before(sink, tenant string, before time.Time) (ids []string, through uint64, err error) {
+	r, err := q.Reader(tenant)
+	if err != nil {
+		return nil, 0, err
+	}
+	through = q.Cursor(sink, tenant)
+	for {
+		records, err := r.Next(through, 1000, 1<<20)
+		if err != nil || len(records) == 0 {
+			return ids, through, err
+		}
+		for _, record := range records {
+			if !record.Time.Before(before) {
+				return ids, through, nil
+			}
+			ids, through = append(ids, record.ID), record.Sequence
+		}
+	}
+}
+
+// Backlog is what waits for one sink of one tenant.
+type Backlog struct {
+	Sink, Tenant string
+	Records      uint64
+	// Bytes are exact for the sink that is furthest behind, and in proportion to the records for the others.
+	Bytes       int64
+	Oldest      time.Time // zero: nothing waits
+	Cursor      uint64
+	Delivered   uint64
+	DeadLetters int
+}
+
+// Backlogs lists what waits, by sink and tenant. Sinks that are gone are left out.
+func (q *Queue) Backlogs() ([]Backlog, error) {
+	var all []Backlog
+	q.mu.Lock()
+	ids := map[string]uint32{}
+	for _, t := range q.tenants {
+		if t.last == 0 {
+			continue
+		}
+		ids[t.name] = t.id
+		for _, s := range q.sinks {
+			if !s.gone.IsZero() {
+				continue
+			}
+			through := s.through(t)
+			b := Backlog{Sink: s.name, Tenant: t.name, Records: t.last - through, Cursor: through, Delivered: s.cursors[t.id].delivered, DeadLetters: s.dead[t.id]}
+			if left := t.last - t.removed; left > 0 {
+				b.Bytes = int64(float64(t.bytes) * float64(b.Records) / float64(left))
+			}
+			all = append(all, b)
+		}
+	}
+	q.mu.Unlock()
+	slices.SortFunc(all, func(a, b Backlog) int {
+		if c := strings.Compare(a.Sink, b.Sink); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Tenant, b.Tenant)
+	})
+	for i := range all {
+		if all[i].Records == 0 {
+			continue
+		}
+		oldest, err := q.oldest(ids[all[i].Tenant], all[i].Cursor)
+		if err != nil {
+			return nil, err
+		}
+		all[i].Oldest = oldest
+	}
+	return all, nil
+}
+
+func (q *Queue) oldest(id uint32, after uint64) (oldest time.Time, err error) {
+	it, err := q.db.NewIter(&pebble.IterOptions{LowerBound: key(prefixFrame, id, after+1), UpperBound: key(prefixFrame, id+1)})
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	if !it.First() {
+		return time.Time{}, it.Error()
+	}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return time.Time{}, err
+	}
+	head, err := decodeHead(value)
+	return head.time, err
+}
+
+// Usage is what the queue holds, of all tenants and of each.
+type Usage struct {
+	Records  uint64
+	Bytes    int64
+	Tenants  map[string]TenantUsage
+	Sessions int
+	DiskFull bool
+	Counters Counters
+}
+
+// TenantUsage is what the queue holds of a tenant that is not delivered to every sink.
+type TenantUsage struct {
+	Records uint64
+	Bytes   int64
+}
+
+// Usage tells what is in the queue.
+func (q *Queue) Usage() Usage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	u := Usage{Tenants: map[string]TenantUsage{}, Sessions: len(q.sessions), DiskFull: q.diskFull, Counters: q.counters}
+	u.Counters.Dropped = maps.Clone(q.counters.Dropped)
+	for _, t := range q.tenants {
+		if t.last == 0 {
+			continue
+		}
+		lowest := t.last
+		for _, s := range q.sinks {
+			lowest = min(lowest, s.through(t))
+		}
+		u.Tenants[t.name] = TenantUsage{Records: t.last - lowest, Bytes: t.bytes}
+		u.Records += t.last - lowest
+		u.Bytes += t.bytes
+	}
+	return u
+}
