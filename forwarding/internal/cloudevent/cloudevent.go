@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudevent
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/decisionwire"
+	"github.com/scanyard/scanyard/forwarding/sink"
+)
+
+const typePrefix = "io.scanyard.forwarding.v1."
+
+// Type gives the type of the event that a record becomes.
+func Type(record sink.Record) string {
+	if record.Message == nil {
+		return typePrefix + "decision"
+	}
+	switch record.Message.GetBody().(type) {
+	case *forwardingv1.Record_Result:
+		return typePrefix + "result"
+	case *forwardingv1.Record_ScanSummary:
+		return typePrefix + "scan"
+	case *forwardingv1.Record_Closing:
+		return typePrefix + "closing"
+	default:
+		return typePrefix + "decision"
+	}
+}
+
+// Append appends one event as JSON without a newline.
+func Append(dst []byte, stream *forwardingv1.StreamId, record sink.Record) ([]byte, error) {
+	start := len(dst)
+	message, err := decisionwire.Message(record)
+	if err != nil {
+		return dst, fmt.Errorf("record %s: %w", record.EventID, err)
+	}
+	subject, data, err := content(stream, record.Line, message)
+	if err != nil {
+		return dst, fmt.Errorf("record %s: %w", record.EventID, err)
+	}
+	head := []struct{ key, value string }{
+		{"specversion", "1.0"},
+		{"id", message.GetEventId()},
+		{"source", source(stream)},
+		{"type", Type(sink.Record{Message: message})},
+		{"subject", subject},
+		{"time", message.GetObservedAt().AsTime().UTC().Format(time.RFC3339Nano)},
+		{"datacontenttype", "application/json"},
+		{"scanyardsequence", strconv.FormatUint(message.GetSequence(), 10)},
+		{"scanyarddigest", hex.EncodeToString(message.GetDigest())},
+		{"scanyardstream", fmt.Sprintf("%s/%d", stream.GetUid(), stream.GetRevision())},
+	}
+	dst = append(dst, '{')
+	for _, h := range head {
+		if h.value != "" {
+			dst = appendMember(dst, h.key, h.value)
+		}
+	}
+	if message.GetDecision() != nil {
+		dst = appendMember(dst, "scanyardtenant", stream.GetTenant())
+	}
+	dst = append(dst, `"data":`...)
+	at := len(dst)
+	dst = append(dst, data...)
+	if !utf8.Valid(dst[start:]) {
+		return dst[:start], fmt.Errorf("record %s is not UTF-8", record.EventID)
+	}
+	oneLine(dst[at:])
+	return append(dst, '}'), nil
+}
+
+func appendMember(dst []byte, key, value string) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, key...)
+	dst = append(dst, '"', ':')
+	quoted, _ := json.Marshal(value) // a text is always JSON
+	return append(append(dst, quoted...), ',')
+}
+
+// source is a URI: what comes from outside is escaped.
+func source(stream *forwardingv1.StreamId) string {
+	parts := []string{"/scanyard"}
+	for _, part := range []string{stream.GetClusterId(), stream.GetTenant(), stream.GetName()} {
+		parts = append(parts, url.PathEscape(part))
+	}
+	return strings.Join(parts, "/")
+}
+
+// oneLine takes line breaks out of JSON, where they stand between parts only.
+func oneLine(data []byte) {
+	for i, c := range data {
+		if c == '\n' || c == '\r' {
+			data[i] = ' '
+		}
+	}
+}
+
+func content(stream *forwardingv1.StreamId, line []byte, message *forwardingv1.Record) (subject string, data []byte, err error) {
+	switch body := message.GetBody().(type) {
+	case *forwardingv1.Record_Decision:
+		if line == nil {
+			if line, err = decisionwire.Line(body.Decision); err != nil {
+				return "", nil, err
+			}
+		}
+		return resource(body.Decision), line, nil
+	case *forwardingv1.Record_Result:
+		data, err = result(body.Result)
+		return body.Result.GetSubject(), data, err
+	case *forwardingv1.Record_ScanSummary:
+		data, err = object(body.ScanSummary)
+		return stream.GetName(), data, err
+	case *forwardingv1.Record_Closing:
+		data, err = closing(body.Closing)
+		return stream.GetName(), data, err
+	}
+	return "", nil, errors.New("its body is of a kind that has no event")
+}
+
+// resource is what a decision is about: KIND/NAMESPACE/NAME, as far as they are known.
+func resource(d *forwardingv1.Decision) string {
+	var parts []string
+	for _, part := range []string{d.GetResourceKind(), d.GetResourceNamespace(), d.GetResourceName()} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+func result(r *forwardingv1.Result) ([]byte, error) {
+	attributes, extra := r.GetAttributesJson(), r.GetExtraJson()
+	if attributes != nil || extra != nil {
+		r = proto.CloneOf(r)
+		r.AttributesJson, r.ExtraJson = nil, nil
+	}
+	data, err := object(r)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = with(data, "attributes", attributes); err != nil {
+		return nil, err
+	}
+	return with(data, "extra_keys", extra)
+}
+
+func closing(c *forwardingv1.Closing) ([]byte, error) {
+	chain := c.GetChain()
+	c = proto.CloneOf(c)
+	c.Chain = nil
+	data, err := object(c)
+	if err != nil || chain == nil {
+		return data, err
+	}
+	return with(data, "chain", []byte(`"`+hex.EncodeToString(chain)+`"`))
+}
+
+// object is the JSON form of a message, always with the same bytes: protojson adds spaces at random.
+func object(m proto.Message) ([]byte, error) {
+	data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, data); err != nil {
+		return nil, err
+	}
+	return compact.Bytes(), nil
+}
+
+// with adds a member to an object. Nil adds none.
+func with(object []byte, key string, value []byte) ([]byte, error) {
+	if value == nil {
+		return object, nil
+	}
+	if !json.Valid(value) {
+		return nil, fmt.Errorf("%s is not JSON", key)
+	}
+	object = object[:len(object)-1]
+	if len(object) > 1 {
+		object = append(object, ',')
+	}
+	object = append(object, `"`+key+`":`...)
+	return append(append(object, value...), '}'), nil
+}
