@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire is what both ends of the protocol need of gRPC: compression by zstd and gzip, the times of keepalive, and the details of errors.
+package wire
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/gzip" // registers gzip
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+)
+
+// Names of compressions, which are also the names of their features.
+const (
+	Zstd = forwardingv1.FeatureZstd
+	Gzip = forwardingv1.FeatureGzip
+)
+
+// Keepalive: a sender asks after PingAfter of silence, a receiver allows it no more often than every PingAllowed.
+const (
+	PingAfter   = 30 * time.Second
+	PingTimeout = 20 * time.Second
+	PingAllowed = 20 * time.Second
+)
+
+// memory bounds what a message may make the decoder take; the size of the message itself is bounded by gRPC.
+const memory = 64 << 20
+
+func init() { encoding.RegisterCompressor(&compressor{}) }
+
+// compressor is zstd at its fastest level. Encoders and decoders are used again.
+type compressor struct{ encoders, decoders sync.Pool }
+
+// Name is the name on the wire.
+func (*compressor) Name() string { return Zstd }
+
+// Compress gives a writer that compresses.
+func (c *compressor) Compress(to io.Writer) (io.WriteCloser, error) {
+	if encoder, ok := c.encoders.Get().(*writer); ok {
+		encoder.Reset(to)
+		return encoder, nil
+	}
+	encoder, err := zstd.NewWriter(to, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, err
+	}
+	return &writer{Encoder: encoder, pool: &c.encoders}, nil
+}
+
+// Decompress gives a reader that decompresses.
+func (c *compressor) Decompress(from io.Reader) (io.Reader, error) {
+	if decoder, ok := c.decoders.Get().(*reader); ok {
+		return decoder, decoder.Reset(from)
+	}
+	decoder, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(memory))
+	if err != nil {
+		return nil, err
+	}
+	return &reader{Decoder: decoder, pool: &c.decoders}, nil
+}
+
+type writer struct {
+	*zstd.Encoder
+
+	pool *sync.Pool
+}
+
+// Close ends the message and keeps the encoder.
+func (w *writer) Close() error {
+	err := w.Encoder.Close()
+	w.pool.Put(w)
+	return err
+}
+
+type reader struct {
+	*zstd.Decoder
+
+	pool *sync.Pool
+}
+
+// Read keeps the decoder at the end of the message.
+func (r *reader) Read(to []byte) (int, error) {
+	n, err := r.Decoder.Read(to)
+	if err == io.EOF { //nolint:errorlint // io.EOF is never wrapped by a Reader
+		r.pool.Put(r)
+	}
+	return n, err
+}
+
+// Status makes an error of gRPC with a detail.
+func Status(code codes.Code, message string, detail protoadapt.MessageV1) error {
+	plain := status.New(code, message)
+	detailed, err := plain.WithDetails(detail)
+	if err != nil {
+		return plain.Err()
+	}
+	return detailed.Err()
+}
+
+// VersionNotSupported is the answer to a version that is not spoken; supported lists those that are, with commas between them.
+func VersionNotSupported(asked, supported string) error {
+	return Status(codes.Unimplemented, "wire version "+asked+" is not supported: "+supported+" is", &errdetails.ErrorInfo{
+		Reason: forwardingv1.ErrorVersionNotSupported, Domain: forwardingv1.ErrorDomain, Metadata: map[string]string{"supported": supported},
+	})
+}
+
+// TryLater is the answer of a far end that has no room.
+func TryLater(message string, after time.Duration) error {
+	return Status(codes.ResourceExhausted, message, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
+}
