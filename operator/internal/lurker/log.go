@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/scanyard/scanyard/podkit/redact"
 )
@@ -26,13 +27,14 @@ const (
 )
 
 // keeper keeps the end of the scanner's log, of each run that fails and of the one that ends well: what is stored is that of
-// the last. It holds nothing up, and its failures are lines in the lurker's own log.
+// the last that wrote one. It holds nothing up, and its failures are lines in the lurker's own log.
 type keeper struct {
 	*Lurker
 
-	wait sync.WaitGroup
-	mu   sync.Mutex // one log at a time, in the order of the runs
-	seen string
+	wait   sync.WaitGroup
+	mu     sync.Mutex // one log at a time, in the order of the runs
+	stored bool
+	seen   string
 }
 
 // look keeps the log of a run that has failed and that another may follow.
@@ -42,7 +44,7 @@ func (k *keeper) look(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	k.seen = id
-	k.wait.Go(func() { k.keep(ctx, previous) })
+	k.wait.Go(func() { k.keep(ctx, id, previous) })
 }
 
 // failedRun is the run of a container that has failed last, and whether the next one has begun; "" where none has.
@@ -61,8 +63,9 @@ func failedRun(pod *corev1.Pod, container string) (id string, previous bool) {
 	return "", false
 }
 
-// keep reads the end of the log and stores it. A pod that is being removed has enough time left for that.
-func (k *keeper) keep(ctx context.Context, previous bool) {
+// keep reads the end of the log of a run and stores it. A pod that is being removed has enough time left for that.
+// id is "" for the run that ended well.
+func (k *keeper) keep(ctx context.Context, id string, previous bool) {
 	if k.LogURL == "" {
 		return
 	}
@@ -70,7 +73,10 @@ func (k *keeper) keep(ctx context.Context, previous bool) {
 	defer k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logPatience)
 	defer cancel()
-	text, err := k.tail(ctx, previous)
+	text, err := k.tailOf(ctx, id, previous)
+	if err == nil && len(text) == 0 && k.stored {
+		return
+	}
 	if err == nil {
 		err = k.Upload(ctx, k.LogURL, int64(len(text)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil })
 	}
@@ -78,7 +84,26 @@ func (k *keeper) keep(ctx context.Context, previous bool) {
 		k.Log.Warn("the end of the scanner's log is not kept", "error", redact.URLs(err.Error()))
 		return
 	}
+	k.stored = true
 	k.Log.Info("kept the end of the scanner's log", "bytes", len(text))
+}
+
+// tailOf reads the end of the log of a run. The API knows only the present run and the previous one: a run that was the
+// present one is the previous one as soon as the next begins, and what was read then is the log of the next.
+func (k *keeper) tailOf(ctx context.Context, id string, previous bool) ([]byte, error) {
+	text, err := k.tail(ctx, previous)
+	if id == "" || previous {
+		return text, err
+	}
+	pod, errPod := k.Pods.Get(ctx, k.Pod, metav1.GetOptions{})
+	if errPod != nil {
+		k.Log.Warn("cannot see whether the scanner was restarted while its log was read", "error", errPod)
+		return text, err
+	}
+	if now, isPrevious := failedRun(pod, k.Container); now == id && isPrevious {
+		return k.tail(ctx, true)
+	}
+	return text, err
 }
 
 // tail reads the end of the log, whole lines as far as they fit.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -109,6 +110,47 @@ func TestTheLogOfARunThatIsRestartedIsKept(t *testing.T) {
 	}
 	if logs != 2 || len(s.taken) != 3 {
 		t.Errorf("stored %q, want the log of each of two runs, and the result", s.taken)
+	}
+}
+
+// TestTheLogOfTheRunIsKeptAndNotOfTheNext: the next run begins while the log is read.
+func TestTheLogOfTheRunIsKeptAndNotOfTheNext(t *testing.T) {
+	w, s := newWorld(t, pod(corev1.RestartPolicyOnFailure, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, 0)), newShelf(t, "")
+	w.write(t, "<x/>")
+	w.lurker.URL, w.lurker.LogURL = transfer.URL(s.URL+"/raw"), transfer.URL(s.URL+"/log")
+	again := pod(corev1.RestartPolicyOnFailure, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, 1)
+	again.Status.ContainerStatuses[1].LastTerminationState = runOf("n1", ended(1, "Error"))
+	var read []bool // whether the previous run's log was asked for
+	mu := sync.Mutex{}
+	began := make(chan struct{})
+	w.api.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if options, ok := a.(clienttesting.GenericAction); ok && a.GetSubresource() == "log" {
+			read = append(read, options.GetValue().(*corev1.PodLogOptions).Previous)
+			if len(read) == 2 {
+				close(began)
+			}
+			return false, nil, nil
+		}
+		return len(read) > 0, again, nil
+	})
+	events := watch.NewFake()
+	w.api.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, events, nil })
+	done := make(chan error, 1)
+	go func() { done <- w.lurker.Run(t.Context()) }()
+	events.Modify(pod(corev1.RestartPolicyOnFailure, runOf("n1", ended(1, "Error")), 0))
+	select {
+	case <-began:
+	case err := <-done:
+		t.Fatalf("it ended with %v before the log of the previous run was read", err)
+	}
+	events.Modify(pod(corev1.RestartPolicyOnFailure, runOf("n2", ended(0, "")), 1))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]bool{false, true, false}, read); diff != "" {
+		t.Errorf("logs of the previous run (-want +got):\n%s", diff)
 	}
 }
 

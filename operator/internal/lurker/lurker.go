@@ -59,7 +59,7 @@ func (l *Lurker) Run(ctx context.Context) error {
 	if v.err != nil {
 		return v.err
 	}
-	defer k.keep(ctx, false)
+	defer k.keep(ctx, "", false)
 	result, err := openResult(l.File, v)
 	if err != nil {
 		return err

@@ -174,7 +174,8 @@ func stopAfter(t *testing.T, c *localcluster.Cluster) {
 func TestEnvtestFindsTheServers(t *testing.T) {
 	assets := t.TempDir()
 	run(t, "assets", assets)
-	env := &envtest.Environment{BinaryAssetsDirectory: assets}
+	// The default is 20 s, which a busy machine does not hold.
+	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: 2 * time.Minute}
 	cfg, err := env.Start()
 	if err != nil {
 		t.Fatal(err)
