@@ -63,8 +63,11 @@ func both(a, b *[]string) *[]string {
 func (a Allowed) Volumes(path string, volumes []corev1.Volume) string {
 	for i := range volumes {
 		if kind := VolumeType(&volumes[i]); a.volumeTypes != nil && !slices.Contains(*a.volumeTypes, kind) {
-			return fmt.Sprintf("%s[%d]: volume %q is of type %s, which the settings do not allow; they allow %s (spec.allowed.volumeTypes of ScanSetting and ClusterScanSetting): use one of those, or ask the cluster admin",
-				path, i, volumes[i].Name, kind, list(*a.volumeTypes))
+			return fmt.Sprintf(
+				"%s[%d]: volume %q is of type %s, which the settings do not allow; they allow %s (spec.allowed.volumeTypes of ScanSetting and "+
+					"ClusterScanSetting): use one of those, or ask the cluster admin",
+				path, i, volumes[i].Name, kind, list(*a.volumeTypes),
+			)
 		}
 	}
 	return ""
@@ -76,8 +79,11 @@ func (a Allowed) ServiceAccount(path, name string) string {
 	if name == "" || a.serviceAccounts == nil || slices.Contains(*a.serviceAccounts, name) {
 		return ""
 	}
-	return fmt.Sprintf("%s: ServiceAccount %q is not allowed by the settings; they allow %s (spec.allowed.serviceAccounts of ScanSetting and ClusterScanSetting): leave it out, use one of those, or ask the cluster admin",
-		path, name, list(*a.serviceAccounts))
+	return fmt.Sprintf(
+		"%s: ServiceAccount %q is not allowed by the settings; they allow %s (spec.allowed.serviceAccounts of ScanSetting and ClusterScanSetting): leave "+
+			"it out, use one of those, or ask the cluster admin",
+		path, name, list(*a.serviceAccounts),
+	)
 }
 
 func list(names []string) string {

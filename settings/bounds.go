@@ -116,8 +116,11 @@ func storageProblems(c settingsv1alpha2.ClusterStorage, own settingsv1alpha2.Sto
 	if !ptr.Deref(c.AllowNamespaces, false) {
 		for _, f := range []struct{ name, value string }{{"bucket", own.Bucket}, {"prefix", own.Prefix}, {"credentialsSecret", own.CredentialsSecret}} {
 			if f.value != "" {
-				errs = append(errs, field.Forbidden(path.Child(f.name),
-					"the cluster does not let namespaces choose where results lie: leave it out, or ask the cluster admin to set spec.storage.allowNamespaces of the ClusterScanSetting"))
+				errs = append(errs, field.Forbidden(
+					path.Child(f.name),
+					"the cluster does not let namespaces choose where results lie: leave it out, or ask the cluster admin to set spec.storage.allowNamespaces of "+
+						"the ClusterScanSetting",
+				))
 			}
 		}
 		return errs

@@ -234,7 +234,8 @@ const orAsk = ", or ask the cluster admin"
 // refuse says why the cluster does not allow the sink at a place of a namespace's; "" where it does.
 func (b sinkBounds) refuse(at int, s *settingsv1alpha2.Sink) string {
 	if b.allowed == nil {
-		return "the cluster does not let namespaces have sinks of their own (spec.resultForwarding.allowNamespaces of the ClusterScanSetting): remove the sink" + orAsk
+		return "the cluster does not let namespaces have sinks of their own (spec.resultForwarding.allowNamespaces of the ClusterScanSetting): " +
+			"remove the sink" + orAsk
 	}
 	most := int(ptr.Deref(b.allowed.MaxSinks, defaultMaxSinks))
 	switch {
@@ -337,10 +338,12 @@ func (p *Problems) reviewForwarding(c *settingsv1alpha2.ClusterResultForwarding,
 	}
 	loose, by := looser(c, own), "spec.resultForwarding of the ClusterScanSetting"
 	if loose.storage {
-		p.bounds = append(p.bounds, field.Forbidden(path.Child("inClusterStorage", "afterForwarding"), fmt.Sprintf("%s keeps less than %s, which %s says: remove it%s", after(own.Rules()), after(c.Rules()), by, orAsk)))
+		p.bounds = append(p.bounds, field.Forbidden(path.Child("inClusterStorage", "afterForwarding"),
+			fmt.Sprintf("%s keeps less than %s, which %s says: remove it%s", after(own.Rules()), after(c.Rules()), by, orAsk)))
 	}
 	if loose.hold {
-		p.bounds = append(p.bounds, field.Forbidden(path.Child("holdSeconds"), fmt.Sprintf("is less than the %d that %s says: raise or remove it%s", int(hold(c.Rules()).Seconds()), by, orAsk)))
+		p.bounds = append(p.bounds, field.Forbidden(path.Child("holdSeconds"),
+			fmt.Sprintf("is less than the %d that %s says: raise or remove it%s", int(hold(c.Rules()).Seconds()), by, orAsk)))
 	}
 	if loose.policy {
 		p.bounds = append(p.bounds, field.Forbidden(path.Child("failurePolicy"), "Ignore is less strict than Fail, which "+by+" says: remove it"+orAsk))

@@ -117,18 +117,21 @@ func TestDeliveryOnlyGetsStricter(t *testing.T) {
 		"Defaults": {hub, "", Forwarding{AfterForwarding: "Keep", Hold: time.Hour, FailurePolicy: "Ignore", FailAfter: time.Hour}, ""},
 		"Cluster": {
 			hub + `, inClusterStorage: {afterForwarding: Remove}, holdSeconds: 60, failurePolicy: Fail, failAfterSeconds: 60`, "",
-			Forwarding{AfterForwarding: "Remove", Hold: minute, FailurePolicy: "Fail", FailAfter: minute}, "",
+			Forwarding{AfterForwarding: "Remove", Hold: minute, FailurePolicy: "Fail", FailAfter: minute},
+			"",
 		},
 		"Stricter": {
 			hub + `, inClusterStorage: {afterForwarding: Remove}, holdSeconds: 60`, `inClusterStorage: {afterForwarding: KeepLastRun}, holdSeconds: 120, failurePolicy: Fail, failAfterSeconds: 120`,
-			Forwarding{AfterForwarding: "KeepLastRun", Hold: 2 * minute, FailurePolicy: "Fail", FailAfter: 2 * minute}, "",
+			Forwarding{AfterForwarding: "KeepLastRun", Hold: 2 * minute, FailurePolicy: "Fail", FailAfter: 2 * minute},
+			"",
 		},
 		"LessKept":  {hub, `inClusterStorage: {afterForwarding: Remove}`, Forwarding{AfterForwarding: "Keep", Hold: time.Hour, FailurePolicy: "Ignore", FailAfter: time.Hour}, "afterForwarding"},
 		"LessHold":  {hub + `, holdSeconds: 60`, `holdSeconds: 0`, Forwarding{AfterForwarding: "Keep", Hold: minute, FailurePolicy: "Ignore", FailAfter: time.Hour}, "holdSeconds"},
 		"LessFails": {hub + `, failurePolicy: Fail`, `failurePolicy: Ignore`, Forwarding{AfterForwarding: "Keep", Hold: time.Hour, FailurePolicy: "Fail", FailAfter: time.Hour}, "failurePolicy"},
 		"Allowed": {
 			hub + `, failurePolicy: Fail, allowNamespaces: {inClusterStorage: true, failurePolicy: true}`, `inClusterStorage: {afterForwarding: Remove}, failurePolicy: Ignore`,
-			Forwarding{AfterForwarding: "Remove", Hold: time.Hour, FailurePolicy: "Ignore", FailAfter: time.Hour}, "",
+			Forwarding{AfterForwarding: "Remove", Hold: time.Hour, FailurePolicy: "Ignore", FailAfter: time.Hour},
+			"",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

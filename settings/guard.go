@@ -124,7 +124,10 @@ func changedField(before, after reflect.Value, free map[string]bool) string {
 func guardJobSpec(before, after *batchv1.Job) error {
 	free := map[string]bool{"template": true, "ttlSecondsAfterFinished": true, "activeDeadlineSeconds": true}
 	if name := changedField(reflect.ValueOf(before.Spec), reflect.ValueOf(after.Spec), free); name != "" {
-		return violate(keep+"the operator relies on how the Job runs; of spec, template, ttlSecondsAfterFinished and activeDeadlineSeconds may be changed", "spec", name)
+		return violate(
+			keep+"the operator relies on how the Job runs; of spec, template, ttlSecondsAfterFinished and activeDeadlineSeconds may be changed",
+			"spec", name,
+		)
 	}
 	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return violate(keep+"it is the Job controller's; remove it from the patch", "status")

@@ -90,7 +90,9 @@ func podReach(p *corev1.PodSpec) reach {
 }
 
 // context notes what the contexts of pods and of containers have alike.
-func (r reach) context(windows *corev1.WindowsSecurityContextOptions, seccomp *corev1.SeccompProfile, armor *corev1.AppArmorProfile, linux *corev1.SELinuxOptions) {
+func (r reach) context(
+	windows *corev1.WindowsSecurityContextOptions, seccomp *corev1.SeccompProfile, armor *corev1.AppArmorProfile, linux *corev1.SELinuxOptions,
+) {
 	r.add(windows != nil && ptr.Deref(windows.HostProcess, false), "securityContext.windowsOptions.hostProcess", "")
 	r.add(seccomp != nil && seccomp.Type == corev1.SeccompProfileTypeUnconfined, "securityContext.seccompProfile", "")
 	r.add(armor != nil && armor.Type == corev1.AppArmorProfileTypeUnconfined, "securityContext.appArmorProfile", "")

@@ -158,7 +158,10 @@ func mistakeIn(err error) error {
 func checkMerge(file *strictyaml.File, node *kyaml.RNode) error {
 	for key, want := range map[string]string{"apiVersion": "batch/v1", "kind": "Job"} {
 		if f := node.Field(key); f != nil && f.Value.YNode().Value != want {
-			return &lineError{line: f.Key.YNode().Line, message: fmt.Sprintf("%s is %q: patches are for Jobs (apiVersion batch/v1, kind Job); leave it out", key, f.Value.YNode().Value)}
+			return &lineError{
+				line:    f.Key.YNode().Line,
+				message: fmt.Sprintf("%s is %q: patches are for Jobs (apiVersion batch/v1, kind Job); leave it out", key, f.Value.YNode().Value),
+			}
 		}
 	}
 	if node.Field("metadata") == nil && node.Field("spec") == nil {

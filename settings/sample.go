@@ -85,7 +85,9 @@ func (p *Problems) try(text string, phases []settingsv1alpha2.Phase, path *field
 		p.note(path, text, missing)
 	default:
 		p.note(path, text, &lineError{line: 1, missing: true, message: fmt.Sprintf(
-			"matches nothing: it changes no Job of phase %s; containers are called parser in parser Jobs, hook in hook Jobs, and in scanner Jobs as the ScanType says", phaseNames(phases))})
+			"matches nothing: it changes no Job of phase %s; containers are called parser in parser Jobs, hook in hook Jobs, and in scanner Jobs as the ScanType says",
+			phaseNames(phases),
+		)})
 	}
 }
 

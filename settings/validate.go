@@ -102,7 +102,10 @@ func ReviewCluster(s *settingsv1alpha2.ClusterScanSetting) *Problems {
 }
 
 // parts checks what both kinds have.
-func (p *Problems) parts(root *field.Path, ttl *settingsv1alpha2.TTL, phases *settingsv1alpha2.Phases, jobs *settingsv1alpha2.Jobs, allowed *settingsv1alpha2.Allowed) {
+func (p *Problems) parts(
+	root *field.Path, ttl *settingsv1alpha2.TTL, phases *settingsv1alpha2.Phases, jobs *settingsv1alpha2.Jobs,
+	allowed *settingsv1alpha2.Allowed,
+) {
 	if ttl != nil && ttl.DefaultSeconds != nil && ttl.MaxSeconds != nil && *ttl.DefaultSeconds > *ttl.MaxSeconds {
 		p.invalid = append(p.invalid, field.Invalid(root.Child("ttl", "defaultSeconds"), *ttl.DefaultSeconds,
 			fmt.Sprintf("is more than maxSeconds, which is %d: lower it", *ttl.MaxSeconds)))
@@ -223,7 +226,9 @@ func checkProxy(text string, path *field.Path) field.ErrorList {
 	case err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme):
 		return field.ErrorList{field.Invalid(path, shown(u), "must be the URL of a proxy, such as http://proxy.example.com:3128")}
 	case u.User != nil:
-		return field.ErrorList{field.Invalid(path, u.Redacted(), "holds credentials, which whoever may read pods could read: set the variable in jobs.env from a Secret instead")}
+		return field.ErrorList{
+			field.Invalid(path, u.Redacted(), "holds credentials, which whoever may read pods could read: set the variable in jobs.env from a Secret instead"),
+		}
 	}
 	return nil
 }

@@ -96,7 +96,8 @@ func (r *Record) validate() error {
 	case r.EventType == "":
 		return &MalformedError{Key: "eventType", Message: "is required, such as audit_violation"}
 	case !isEventType(r.EventType):
-		return &MalformedError{Key: "eventType", Message: fmt.Sprintf("must be lower-case letters, digits and _, a letter first, at most %d characters", maxEventType)}
+		message := fmt.Sprintf("must be lower-case letters, digits and _, a letter first, at most %d characters", maxEventType)
+		return &MalformedError{Key: "eventType", Message: message}
 	}
 	if r.TimeStamp != "" {
 		if _, err := time.Parse(time.RFC3339, r.TimeStamp); err != nil {

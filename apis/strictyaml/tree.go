@@ -194,7 +194,10 @@ func decodes(at trail, value, into any) bool {
 var typeError = regexp.MustCompile(`cannot unmarshal (\S+)(?: \S+)? into Go .* of type (\S+)$`)
 
 // names of Go's types for people who write YAML.
-var typeNames = map[string]string{"string": "a text; put it in quotes", "bool": "true or false", "int": "a whole number", "int32": "a whole number", "int64": "a whole number"}
+var typeNames = map[string]string{
+	"string": "a text; put it in quotes", "bool": "true or false", "int": "a whole number",
+	"int32": "a whole number", "int64": "a whole number",
+}
 
 // kinds are those of JSON for people who write YAML.
 var kinds = map[string]string{"object": "map of fields", "array": "list", "string": "text", "number": "number", "bool": "truth value"}

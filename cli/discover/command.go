@@ -131,7 +131,10 @@ func (d *discoverOptions) installed(ctx context.Context, c client.Client) (strin
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, m)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", nil, fmt.Errorf("there is no ConfigMap %s: is auto-discovery installed there? Name its ConfigMap with --configmap, or give a file with --config", d.configMap)
+		return "", nil, fmt.Errorf(
+			"there is no ConfigMap %s: is auto-discovery installed there? Name its ConfigMap with --configmap, or give a file with --config",
+			d.configMap,
+		)
 	case err != nil:
 		return "", nil, d.session.Explain(fmt.Errorf("get ConfigMap %s: %w", d.configMap, err))
 	}

@@ -77,7 +77,10 @@ func judgeReports(seen []seenService) Verdict {
 				"apply it without the label in the same write, as \"scanyard reports migrate\" and the chart reports do",
 			}
 		case s.remote && !s.available:
-			return Verdict{checkOfReports, Fail, fmt.Sprintf("the server of APIService %s does not answer: %s", s.name, s.why), "a cluster admin looks at: kubectl describe apiservice " + s.name}
+			return Verdict{
+				checkOfReports, Fail, fmt.Sprintf("the server of APIService %s does not answer: %s", s.name, s.why),
+				"a cluster admin looks at: kubectl describe apiservice " + s.name,
+			}
 		case !s.remote && local == "":
 			local = s.name
 		}

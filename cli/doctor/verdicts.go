@@ -158,7 +158,10 @@ func judgeRights(namespace string, rights []right) Verdict {
 	}
 	v.Says = fmt.Sprintf("in namespace %s you may not %s; that is needed by: %s", namespace, strings.Join(missing, ", "), strings.Join(commands, ", "))
 	if len(roles) > 0 {
-		v.Remedy = fmt.Sprintf("who administers the namespace gives you the ClusterRole: kubectl -n %s create rolebinding NAME --clusterrole=%s --user=YOU", namespace, strongest(roles))
+		v.Remedy = fmt.Sprintf(
+			"who administers the namespace gives you the ClusterRole: kubectl -n %s create rolebinding NAME --clusterrole=%s --user=YOU",
+			namespace, strongest(roles),
+		)
 	}
 	return v
 }
@@ -232,7 +235,8 @@ func judgeLevels(namespaces []corev1.Namespace, holds policy) Verdict {
 		v.Grade, v.Says = Skip, v.Says+"; whether the chart's policy over Scans is installed is not told to you"
 	case policyNone:
 		v.Grade, v.Says = Warn, v.Says+"; whoever may create Scans gets at the nodes"
-		v.Remedy = "a cluster admin sets a level: kubectl label namespace NAME " + levelLabel + "=baseline; or lets the policy of the chart hold: scanPolicy.mode=auto"
+		v.Remedy = "a cluster admin sets a level: kubectl label namespace NAME " + levelLabel + "=baseline; " +
+			"or lets the policy of the chart hold: scanPolicy.mode=auto"
 	}
 	return v
 }
@@ -275,7 +279,10 @@ func judgeScan(s *executionv1.Scan, timedOut bool) []Verdict {
 		step("test scan: hooks", hooks, hooks.Message),
 	}
 	if view.Ready(s).Reason == "" && !s.Settled() {
-		out[0] = Verdict{"test scan: scanner", Fail, "no operator has taken the scan up", "is the operator running, and does it watch this namespace (chart value watchNamespaces)?"}
+		out[0] = Verdict{
+			"test scan: scanner", Fail, "no operator has taken the scan up",
+			"is the operator running, and does it watch this namespace (chart value watchNamespaces)?",
+		}
 	}
 	return out
 }

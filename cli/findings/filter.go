@@ -27,7 +27,10 @@ func (f *filter) bindFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.severities, "severity", nil, "only findings of these `severities`, separated by commas: high, medium, low, informational")
 	flags.StringVar(&f.minSeverity, "min-severity", "", "only findings of this `severity` or a worse one")
 	flags.StringArrayVar(&f.categories, "category", nil, "only findings of this `category`; * stands for any text; may be given several times")
-	flags.StringArrayVar(&f.locations, "location", nil, "only findings whose location contains this `text`, or matches it whole where it has a *; may be given several times")
+	flags.StringArrayVar(
+		&f.locations, "location", nil,
+		"only findings whose location contains this `text`, or matches it whole where it has a *; may be given several times",
+	)
 	flags.StringArrayVar(&f.texts, "text", nil, "only findings that contain this `text` anywhere, in letters of any case; if given several times, all of them")
 }
 

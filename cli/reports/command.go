@@ -36,7 +36,10 @@ Kinds: ` + strings.Join(words(), ", ") + `, or their long names.`,
   # Write what is in a file
   {{reports}} apply -f report.yaml`),
 	}
-	cmd.AddCommand(newGetCommand(s), newCreateCommand(s), newApplyCommand(s), newPatchCommand(s), newDeleteCommand(s), newQueryCommand(s), newLintCommand(s), migrate.NewCommand(s, examples(s, migrateExamples)))
+	cmd.AddCommand(
+		newGetCommand(s), newCreateCommand(s), newApplyCommand(s), newPatchCommand(s), newDeleteCommand(s), newQueryCommand(s), newLintCommand(s),
+		migrate.NewCommand(s, examples(s, migrateExamples)),
+	)
 	return cmd
 }
 
@@ -89,7 +92,10 @@ func open(s *session.Session, k kind, all bool) (*target, error) {
 func explain(s *session.Session, k kind, err error) error {
 	status := apierrors.APIStatus(nil)
 	if apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "") || meta.IsNoMatchError(err) {
-		return fmt.Errorf("the cluster does not serve %s of %s: install the reports API server (chart reports), or the CRDs of that group", k.resource, k.gvk.GroupVersion())
+		return fmt.Errorf(
+			"the cluster does not serve %s of %s: install the reports API server (chart reports), or the CRDs of that group",
+			k.resource, k.gvk.GroupVersion(),
+		)
 	}
 	return s.Explain(err)
 }

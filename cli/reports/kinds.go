@@ -27,12 +27,20 @@ type kind struct {
 
 var kinds = []kind{
 	{wgpolicyv1alpha2.SchemeGroupVersion.WithKind("PolicyReport"), "policyreports", []string{"polr", "policyreport"}, false, "Policy reports"},
-	{wgpolicyv1alpha2.SchemeGroupVersion.WithKind("ClusterPolicyReport"), "clusterpolicyreports", []string{"cpolr", "clusterpolicyreport"}, true, "Cluster policy reports"},
+	{
+		wgpolicyv1alpha2.SchemeGroupVersion.WithKind("ClusterPolicyReport"), "clusterpolicyreports",
+		[]string{"cpolr", "clusterpolicyreport"},
+		true, "Cluster policy reports",
+	},
 	{openreportsv1alpha1.SchemeGroupVersion.WithKind("Report"), "reports", []string{"reps", "report"}, false, "Reports"},
 	{openreportsv1alpha1.SchemeGroupVersion.WithKind("ClusterReport"), "clusterreports", []string{"creps", "clusterreport"}, true, "Cluster reports"},
 	{reportsv1alpha1.SchemeGroupVersion.WithKind("Image"), "images", []string{"img", "image"}, false, "Images"},
 	{reportsv1alpha1.SchemeGroupVersion.WithKind("SBOM"), "sboms", []string{"sbom"}, false, "SBOMs"},
-	{reportsv1alpha1.SchemeGroupVersion.WithKind("VulnerabilityReport"), "vulnerabilityreports", []string{"vulnr", "vulnerabilityreport"}, false, "Vulnerability reports"},
+	{
+		reportsv1alpha1.SchemeGroupVersion.WithKind("VulnerabilityReport"), "vulnerabilityreports",
+		[]string{"vulnr", "vulnerabilityreport"},
+		false, "Vulnerability reports",
+	},
 }
 
 // kindOf finds the kind that a word means, in whatever case.

@@ -58,7 +58,10 @@ func lint(ctx context.Context, s *session.Session, t *target) error {
 			reports++
 			for _, m := range mismatches(r) {
 				wrong++
-				fmt.Fprintf(s.Out, "%s '%s'%s: summary.%s is %d, and %d results are %s\n", r.GetKind(), r.GetName(), place(r.GetNamespace()), m.result, m.said, m.counted, m.result)
+				fmt.Fprintf(
+					s.Out, "%s '%s'%s: summary.%s is %d, and %d results are %s\n", r.GetKind(), r.GetName(), place(r.GetNamespace()), m.result, m.said,
+					m.counted, m.result,
+				)
 			}
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {

@@ -120,7 +120,9 @@ func (o *fileOptions) each(do func(*resource.Info, *unstructured.Unstructured) (
 		}
 		u := info.Object.(*unstructured.Unstructured)
 		if !isReport(u.GroupVersionKind()) {
-			tell(fmt.Errorf("%s: %s %q of %s is not a report: the file may hold %s", info.Source, u.GetKind(), u.GetName(), u.GetAPIVersion(), strings.Join(words(), ", ")))
+			tell(
+				fmt.Errorf("%s: %s %q of %s is not a report: the file may hold %s", info.Source, u.GetKind(), u.GetName(), u.GetAPIVersion(), strings.Join(words(), ", ")),
+			)
 			return nil
 		}
 		how, err := do(info, u)

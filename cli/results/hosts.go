@@ -26,8 +26,12 @@ func (r *Reader) distrust(ctx context.Context, scan *executionv1.Scan, kind Kind
 	}
 	fresh, err := r.renew(ctx, scan, kind)
 	if err != nil {
-		return nil, false, fmt.Errorf("the link to the %s of Scan %s leads to %s, where those of no other Scan in the namespace lead, and it is not followed: whoever may change the status of the Scan can have written it. "+
-			"The operator was asked for another. If the host is right, give --trust-host %s: %w", kind, scan.Name, host, host, err)
+		return nil, false, fmt.Errorf(
+			"the link to the %s of Scan %s leads to %s, where those of no other Scan in the namespace lead, and it is not followed: whoever may change the "+
+				"status of the Scan can have written it. "+
+				"The operator was asked for another. If the host is right, give --trust-host %s: %w",
+			kind, scan.Name, host, host, err,
+		)
 	}
 	fmt.Fprintf(r.session.ErrOut, "the links of Scan %s led to %s, where those of no other Scan lead: the operator has written them anew\n", scan.Name, host)
 	return fresh, true, nil

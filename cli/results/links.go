@@ -192,7 +192,10 @@ func (r *Reader) renewError(ctx context.Context, scan *executionv1.Scan, kind Ki
 		return fmt.Errorf("%s, and the operator writes no other: %s", what, refused.message)
 	}
 	if errors.Is(context.Cause(ctx), errNoAnswer) {
-		return fmt.Errorf("%s, and the operator did not write another within %s: \"%s doctor\" tells whether it runs; an operator of an older version cannot do it", what, r.options.Answer, r.session.Program)
+		return fmt.Errorf(
+			"%s, and the operator did not write another within %s: \"%s doctor\" tells whether it runs; an operator of an older version cannot do it",
+			what, r.options.Answer, r.session.Program,
+		)
 	}
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%s, and asking for another needs to change the Scan: %w", what, r.session.Explain(err))

@@ -44,7 +44,10 @@ const (
 
 // BindFlags adds the flags of commands that read results.
 func (o *Options) BindFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.ConnectTo, "connect-to", "", "connect to this `host:port` instead of the host of the download links, as after \"kubectl port-forward service/NAME 9000\"")
+	flags.StringVar(
+		&o.ConnectTo, "connect-to", "",
+		"connect to this `host:port` instead of the host of the download links, as after \"kubectl port-forward service/NAME 9000\"",
+	)
 	flags.StringSliceVar(&o.TrustHosts, "trust-host", nil, "follow links to this `host` also where those of no other Scan of the namespace lead there")
 	flags.DurationVar(&o.Patience, "patience", defaultPatience, "how long to wait for object storage that does not answer")
 	flags.DurationVar(&o.Answer, "links-timeout", defaultAnswer, "how long to wait for fresh links where those of the Scan have run out")
@@ -225,7 +228,8 @@ func reached(s *executionv1.Scan, kind Kind) bool {
 	case executionv1.ScanStateScanCompleted, executionv1.ScanStateParsing:
 		return kind == Raw
 	case executionv1.ScanStateParseCompleted, executionv1.ScanStateHookProcessing, executionv1.ScanStateDone,
-		executionv1.ScanStateLegacyReadAndWriteHookProcessing, executionv1.ScanStateLegacyReadAndWriteHookCompleted, executionv1.ScanStateLegacyReadOnlyHookProcessing:
+		executionv1.ScanStateLegacyReadAndWriteHookProcessing, executionv1.ScanStateLegacyReadAndWriteHookCompleted,
+		executionv1.ScanStateLegacyReadOnlyHookProcessing:
 		return true
 	case executionv1.ScanStateNew, executionv1.ScanStateScanning, executionv1.ScanStateErrored:
 	}
@@ -249,12 +253,18 @@ func (r *Reader) explain(err error, scan *executionv1.Scan, kind Kind, link stri
 		case http.StatusNotFound:
 			return fmt.Errorf("the %s cannot be read: %s does not have it any more; perhaps a lifecycle rule of the bucket has removed it: %w", what, host, status)
 		case http.StatusForbidden:
-			return fmt.Errorf("the %s cannot be read: %s refuses a fresh link; the operator's credentials may not read the bucket, or clocks differ by many minutes: %w", what, host, status)
+			return fmt.Errorf(
+				"the %s cannot be read: %s refuses a fresh link; the operator's credentials may not read the bucket, or clocks differ by many minutes: %w",
+				what, host, status,
+			)
 		}
 		return fmt.Errorf("the %s cannot be read: %s: %w", what, host, status)
 	}
 	if certificate, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("the %s cannot be read: the certificate of %s is not trusted here (%w): add its authority to this machine, or name a file with it in SSL_CERT_FILE", what, host, certificate.Err)
+		return fmt.Errorf(
+			"the %s cannot be read: the certificate of %s is not trusted here (%w): add its authority to this machine, or name a file with it in SSL_CERT_FILE",
+			what, host, certificate.Err,
+		)
 	}
 	// Only the text is kept: an error of the network would be taken for one of the way to the API server.
 	var cause string
@@ -265,7 +275,8 @@ func (r *Reader) explain(err error, scan *executionv1.Scan, kind Kind, link stri
 	} else {
 		return fmt.Errorf("the %s cannot be read from %s: %w", what, host, err)
 	}
-	remedy := "If its name is one for the inside of the cluster only, who runs the operator sets s3.publicEndpoint of its chart to one that you reach, and fresh links have it; until then forward a port (kubectl port-forward) and give --connect-to localhost:PORT"
+	remedy := "If its name is one for the inside of the cluster only, who runs the operator sets s3.publicEndpoint of its chart to one that you reach, " +
+		"and fresh links have it; until then forward a port (kubectl port-forward) and give --connect-to localhost:PORT"
 	if r.options.ConnectTo != "" {
 		remedy = fmt.Sprintf("--connect-to %s was tried: does the port-forward run?", r.options.ConnectTo)
 	}

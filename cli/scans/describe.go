@@ -117,7 +117,13 @@ func printDescription(s *session.Session, out io.Writer, d view.Description) err
 	})
 	p.columns("Phases", func(w io.Writer) {
 		for _, ph := range d.Phases {
-			fmt.Fprintln(w, termsafe.Row("  "+ph.Name, s.Paint(phasePaint[ph.Progress], fmt.Sprintf("%-7s", ph.Progress)), took(s, ph), dash(ph.Job)+tries(ph), termsafe.Line(ph.Message)))
+			fmt.Fprintln(
+				w,
+				termsafe.Row(
+					"  "+ph.Name, s.Paint(phasePaint[ph.Progress], fmt.Sprintf("%-7s", ph.Progress)),
+					took(s, ph), dash(ph.Job)+tries(ph), termsafe.Line(ph.Message),
+				),
+			)
 		}
 	})
 	p.details(d)

@@ -34,22 +34,29 @@ type kind struct {
 
 var kinds = []kind{
 	{words: []string{"scans", "scan"}, local: executionv1.SchemeGroupVersion.WithKind("Scan"), list: &executionv1.ScanList{}},
-	{words: []string{"schedules", "schedule", "scheduledscans", "scheduledscan"}, local: executionv1.SchemeGroupVersion.WithKind("ScheduledScan"), list: &executionv1.ScheduledScanList{}},
+	{
+		words: []string{"schedules", "schedule", "scheduledscans", "scheduledscan"},
+		local: executionv1.SchemeGroupVersion.WithKind("ScheduledScan"), list: &executionv1.ScheduledScanList{},
+	},
 	{
 		words: []string{"types", "type", "scantypes", "scantype", "clusterscantypes", "clusterscantype"},
-		local: executionv1.SchemeGroupVersion.WithKind("ScanType"), cluster: executionv1.SchemeGroupVersion.WithKind("ClusterScanType"), list: &executionv1.ScanTypeList{},
+		local: executionv1.SchemeGroupVersion.WithKind("ScanType"), cluster: executionv1.SchemeGroupVersion.WithKind("ClusterScanType"),
+		list: &executionv1.ScanTypeList{},
 	},
 	{
 		words: []string{"hooks", "hook", "scancompletionhooks", "scancompletionhook", "clusterscancompletionhooks"},
-		local: executionv1.SchemeGroupVersion.WithKind("ScanCompletionHook"), cluster: executionv1.SchemeGroupVersion.WithKind("ClusterScanCompletionHook"), list: &executionv1.ScanCompletionHookList{},
+		local: executionv1.SchemeGroupVersion.WithKind("ScanCompletionHook"), cluster: executionv1.SchemeGroupVersion.WithKind("ClusterScanCompletionHook"),
+		list: &executionv1.ScanCompletionHookList{},
 	},
 	{
 		words: []string{"parsers", "parser", "parsedefinitions", "parsedefinition", "clusterparsedefinitions"},
-		local: executionv1.SchemeGroupVersion.WithKind("ParseDefinition"), cluster: executionv1.SchemeGroupVersion.WithKind("ClusterParseDefinition"), list: &executionv1.ParseDefinitionList{},
+		local: executionv1.SchemeGroupVersion.WithKind("ParseDefinition"), cluster: executionv1.SchemeGroupVersion.WithKind("ClusterParseDefinition"),
+		list: &executionv1.ParseDefinitionList{},
 	},
 	{
 		words: []string{"rules", "rule", "cascadingrules", "cascadingrule", "clustercascadingrules"},
-		local: cascadingv1.SchemeGroupVersion.WithKind("CascadingRule"), cluster: cascadingv1.SchemeGroupVersion.WithKind("ClusterCascadingRule"), list: &cascadingv1.CascadingRuleList{},
+		local: cascadingv1.SchemeGroupVersion.WithKind("CascadingRule"), cluster: cascadingv1.SchemeGroupVersion.WithKind("ClusterCascadingRule"),
+		list: &cascadingv1.CascadingRuleList{},
 	},
 }
 

@@ -160,7 +160,10 @@ func (l *logsOptions) until(ctx context.Context, c client.WithWatch, scan *execu
 	}()
 	err := r.Follow(ctx, ended)
 	if ctx.Err() != nil {
-		return session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted; the scan goes on. To go on reading: %s", l.session.Suggest("logs", scan.Name, "--follow")))
+		return session.Exit(
+			session.CodeInterrupted,
+			fmt.Errorf("interrupted; the scan goes on. To go on reading: %s", l.session.Suggest("logs", scan.Name, "--follow")),
+		)
 	}
 	if err == nil {
 		err = <-watched

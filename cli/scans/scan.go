@@ -266,7 +266,10 @@ func (o *createOptions) create(ctx context.Context, c client.Client, scan *execu
 	}
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("there is a scan %q in namespace %s already: choose another --name, or delete it with: %s", scan.Name, scan.Namespace, o.session.Suggest("delete", scan.Name))
+		return fmt.Errorf(
+			"there is a scan %q in namespace %s already: choose another --name, or delete it with: %s",
+			scan.Name, scan.Namespace, o.session.Suggest("delete", scan.Name),
+		)
 	case err != nil:
 		return fmt.Errorf("create scan: %w", err)
 	}

@@ -110,7 +110,9 @@ func runsOf(ctx context.Context, c client.Client, schedule *executionv1.Schedule
 }
 
 // newRun waits for the Scan that was asked for.
-func (t *triggerOptions) newRun(ctx context.Context, c client.WithWatch, schedule *executionv1.ScheduledScan, before map[string]bool) (*executionv1.Scan, error) {
+func (t *triggerOptions) newRun(
+	ctx context.Context, c client.WithWatch, schedule *executionv1.ScheduledScan, before map[string]bool,
+) (*executionv1.Scan, error) {
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if t.timeout > 0 {
@@ -119,7 +121,9 @@ func (t *triggerOptions) newRun(ctx context.Context, c client.WithWatch, schedul
 	}
 	go t.tellWhyNot(wait, c, schedule)
 	var found *executionv1.Scan
-	err := follow.Of[*executionv1.Scan](c, &executionv1.ScanList{}, client.InNamespace(schedule.Namespace)).Run(wait, func(s *executionv1.Scan, there bool) (bool, error) {
+	err := follow.Of[*executionv1.Scan](
+		c, &executionv1.ScanList{}, client.InNamespace(schedule.Namespace),
+	).Run(wait, func(s *executionv1.Scan, there bool) (bool, error) {
 		owner := executionv1.ScheduleOf(s)
 		if there && !before[string(s.UID)] && owner != nil && owner.UID == schedule.UID {
 			found = s
@@ -130,7 +134,13 @@ func (t *triggerOptions) newRun(ctx context.Context, c client.WithWatch, schedul
 	case ctx.Err() != nil:
 		return nil, session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted; the run starts as soon as it may. To see it: %s", t.session.Suggest("get")))
 	case wait.Err() != nil:
-		return nil, session.Exit(session.CodeTimeout, fmt.Errorf("the run has not started after %s; it starts as soon as it may. To see why not: %s", t.timeout, t.session.Suggest("get", "schedules", schedule.Name, "-o", "wide")))
+		return nil, session.Exit(
+			session.CodeTimeout,
+			fmt.Errorf(
+				"the run has not started after %s; it starts as soon as it may. To see why not: %s",
+				t.timeout, t.session.Suggest("get", "schedules", schedule.Name, "-o", "wide"),
+			),
+		)
 	}
 	return found, err
 }
@@ -138,7 +148,9 @@ func (t *triggerOptions) newRun(ctx context.Context, c client.WithWatch, schedul
 // tellWhyNot prints what keeps the run from starting, as the operator says it.
 func (t *triggerOptions) tellWhyNot(ctx context.Context, c client.WithWatch, schedule *executionv1.ScheduledScan) {
 	said := ""
-	feed := follow.Of[*executionv1.ScheduledScan](c, &executionv1.ScheduledScanList{}, client.InNamespace(schedule.Namespace), client.MatchingFields{"metadata.name": schedule.Name})
+	feed := follow.Of[*executionv1.ScheduledScan](
+		c, &executionv1.ScheduledScanList{}, client.InNamespace(schedule.Namespace), client.MatchingFields{"metadata.name": schedule.Name},
+	)
 	// An error shows where the Scans are watched, too.
 	_ = feed.Run(ctx, func(now *executionv1.ScheduledScan, there bool) (bool, error) {
 		ready := meta.FindStatusCondition(now.Status.Conditions, executionv1.ConditionReady)

@@ -44,7 +44,10 @@ func (a *waitOptions) bind(cmd *cobra.Command) {
 	flags.BoolVarP(&a.follow, "follow", "f", false, "print the logs of every phase as they come, and wait for the end; what happens is told on stderr")
 	flags.DurationVar(&a.timeout, "timeout", 0, "with --wait: exit with code 3 after this long, such as 10m; the scan goes on (0: wait for ever)")
 	flags.StringVar(&a.failOn, "fail-on", "", "with --wait: exit with code 2 when there are findings of this severity or above: high, medium, low, informational")
-	flags.BoolVar(&a.allowUnreached, "allow-unreached", false, "let --fail-on pass a scan that has reached nothing, such as one of a host that does not answer, instead of exit code 4")
+	flags.BoolVar(
+		&a.allowUnreached, "allow-unreached", false,
+		"let --fail-on pass a scan that has reached nothing, such as one of a host that does not answer, instead of exit code 4",
+	)
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "with --wait: tell nothing but the end")
 	// Fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"high", "medium", "low", "informational"}, cobra.ShellCompDirectiveNoFileComp))

@@ -66,7 +66,10 @@ func (s *Session) words(err error) string {
 	case clientcmd.IsContextNotFound(err), clientcmd.IsConfigurationInvalid(err):
 		return fmt.Sprintf("the kubeconfig cannot be used: %v; \"kubectl config get-contexts\" lists its contexts", err)
 	case meta.IsNoMatchError(err):
-		return fmt.Sprintf("this cluster does not serve Scanyard's kinds (%v): a cluster admin installs them with the operator's chart, \"helm install scanyard\"", err)
+		return fmt.Sprintf(
+			"this cluster does not serve Scanyard's kinds (%v): a cluster admin installs them with the operator's chart, \"helm install scanyard\"",
+			err,
+		)
 	case apierrors.IsUnauthorized(err):
 		return "the cluster does not accept your credentials: log in again, or choose another --context"
 	case apierrors.IsForbidden(err) && errors.As(err, &status):
@@ -104,8 +107,11 @@ func (s *Session) forbidden(status metav1.Status) string {
 	if slices.Contains([]string{"get", "list", "watch"}, verb) {
 		role = roleView
 	}
-	return fmt.Sprintf("you (%s) may not %s %s in namespace %s: the ClusterRole %q is missing. Who administers the namespace gives it to you with: kubectl -n %s create rolebinding %s-%s --clusterrole=%s --user=%s",
-		user, verb, resource, namespace, role, namespace, lastPart(user), role, role, user)
+	return fmt.Sprintf(
+		"you (%s) may not %s %s in namespace %s: the ClusterRole %q is missing. Who administers the namespace gives it to you with: kubectl -n %s create "+
+			"rolebinding %s-%s --clusterrole=%s --user=%s",
+		user, verb, resource, namespace, role, namespace, lastPart(user), role, role, user,
+	)
 }
 
 // lastPart makes a name of an object of a user's, which may be an address or an account.

@@ -84,7 +84,9 @@ func flatten(e *settings.Effective) map[string]string {
 	put("queue.maxPriority", number(e.MaxPriority))
 	put("ttl.default", seconds(e.TTL.Default))
 	put("ttl.max", seconds(e.TTL.Max))
-	for name, d := range map[string]settings.Deadline{"start": e.Deadlines.Start, "scanner": e.Deadlines.Scanner, "parser": e.Deadlines.Parser, "hook": e.Deadlines.Hook} {
+	for name, d := range map[string]settings.Deadline{
+		"start": e.Deadlines.Start, "scanner": e.Deadlines.Scanner, "parser": e.Deadlines.Parser, "hook": e.Deadlines.Hook,
+	} {
 		if d.Max > 0 {
 			put("deadlines."+name, "at most "+d.Max.String())
 		}

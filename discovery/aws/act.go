@@ -139,7 +139,8 @@ func (r *Runner) remove(ctx context.Context, key imageKey, scan *executionv1.Sch
 	}
 	r.ledger.remove(key, scan.Name)
 	r.metrics.changes.WithLabelValues(changeDeleted).Inc()
-	logr.FromContextOrDiscard(ctx).Info("Deleted a ScheduledScan, since nothing runs its image or the configuration has it no more", "scheduledScan", klog.KObj(scan))
+	logr.FromContextOrDiscard(ctx).
+		Info("Deleted a ScheduledScan, since nothing runs its image or the configuration has it no more", "scheduledScan", klog.KObj(scan))
 	return nil
 }
 
@@ -156,8 +157,9 @@ func (r *Runner) lookAgain(ctx context.Context, key imageKey, scan *executionv1.
 		return fmt.Errorf("get ScheduledScan %s/%s: %w", scan.Namespace, scan.Name, err)
 	case isForeign(now):
 		r.ledger.remove(key, scan.Name)
-		logr.FromContextOrDiscard(ctx).Info("Left a ScheduledScan alone that something else has made under the name that this image would have; to have both, give the scanConfig another name",
-			"scheduledScan", klog.KObj(scan))
+		logr.FromContextOrDiscard(ctx).
+			Info("Left a ScheduledScan alone that something else has made under the name that this image would have; to have both, give the scanConfig another name",
+				"scheduledScan", klog.KObj(scan))
 		return nil
 	default:
 		r.ledger.put(key, now)

@@ -199,7 +199,13 @@ func (s *Settings) validate() field.ErrorList {
 func (a *SourceConfig) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if a.QueueURL == "" {
-		errs = append(errs, field.Required(path.Child("queueUrl"), "the URL of the SQS queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/ecs-events, here or in the variable "+EnvQueueURL))
+		errs = append(
+			errs,
+			field.Required(
+				path.Child("queueUrl"),
+				"the URL of the SQS queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/ecs-events, here or in the variable "+EnvQueueURL,
+			),
+		)
 	} else if u, err := url.Parse(a.QueueURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		errs = append(errs, field.Invalid(path.Child("queueUrl"), a.QueueURL, "must be a URL such as https://sqs.eu-central-1.amazonaws.com/123456789012/ecs-events"))
 	}
@@ -217,7 +223,10 @@ func (a *SourceConfig) validate(path *field.Path) field.ErrorList {
 	}
 	for i, c := range a.Sync.Clusters {
 		if !clusterARN.MatchString(c) {
-			errs = append(errs, field.Invalid(path.Child("sync", "clusters").Index(i), c, "must be the ARN of a cluster, such as arn:aws:ecs:eu-central-1:123456789012:cluster/shop"))
+			errs = append(
+				errs,
+				field.Invalid(path.Child("sync", "clusters").Index(i), c, "must be the ARN of a cluster, such as arn:aws:ecs:eu-central-1:123456789012:cluster/shop"),
+			)
 		}
 	}
 	return errs

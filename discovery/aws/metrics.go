@@ -32,7 +32,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + name, Help: help})
 	}
 	m := &Metrics{
-		messages:   counter("messages_total", "Messages by result: processed, ignored (another type of event), failed (stays in the queue), discarded (failed too often).", "result"),
+		messages: counter(
+			"messages_total",
+			"Messages by result: processed, ignored (another type of event), failed (stays in the queue), discarded (failed too often).",
+			"result",
+		),
 		changes:    counter("changes_total", "ScheduledScans created, updated and deleted.", "change"),
 		syncs:      counter("syncs_total", "Listings of ECS tasks by result (ok, error).", "result"),
 		stale:      single("stale_containers_total", "States of containers that were older than what was known, and changed nothing."),

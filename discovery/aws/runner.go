@@ -117,7 +117,11 @@ func (r *Runner) Start(ctx context.Context) error {
 		r.setHealth(err)
 		if err != nil {
 			r.metrics.errors.Inc()
-			log.Error(err, "Cannot read the queue; check aws.queueUrl, aws.region and the rights sqs:ReceiveMessage, sqs:DeleteMessage and sqs:ChangeMessageVisibility", "pause", pause.String())
+			log.Error(
+				err,
+				"Cannot read the queue; check aws.queueUrl, aws.region and the rights sqs:ReceiveMessage, sqs:DeleteMessage and sqs:ChangeMessageVisibility",
+				"pause", pause.String(),
+			)
 			pause = r.rest(ctx, pause)
 			continue
 		}
@@ -265,13 +269,17 @@ func (r *Runner) take(ctx context.Context, m message) error {
 		r.metrics.messages.WithLabelValues(resultIgnored).Inc()
 		if !r.ignored[e.DetailType] && len(r.ignored) < maxIgnored {
 			r.ignored[e.DetailType] = true // told once for each type
-			log.Info("Ignores events of a type that says nothing about containers; let the rule of EventBridge choose ECS Task State Change only", "detailType", e.DetailType, "source", e.Source)
+			log.Info(
+				"Ignores events of a type that says nothing about containers; let the rule of EventBridge choose ECS Task State Change only",
+				"detailType", e.DetailType, "source", e.Source,
+			)
 		}
 		return nil
 	}
 	o := r.state.apply(e.Detail, r.clock.Now())
 	r.metrics.stale.Add(float64(o.stale))
-	log.V(1).Info("Took an event in", "task", e.Detail.TaskARN, "version", e.Detail.Version, "status", e.Detail.LastStatus, "imagesChanged", len(o.touched), "stale", o.stale)
+	log.V(1).Info("Took an event in", "task", e.Detail.TaskARN, "version", e.Detail.Version, "status", e.Detail.LastStatus,
+		"imagesChanged", len(o.touched), "stale", o.stale)
 	var permanent error
 	err = r.untilDone(logr.NewContext(ctx, log), "ScheduledScans cannot be written", func(ctx context.Context) error {
 		var transient error

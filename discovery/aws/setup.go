@@ -59,8 +59,9 @@ func Run(ctx context.Context, rest *rest.Config, s *Settings, leaseNamespace str
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
 	r := NewRunner(Options{
-		Settings: s, Client: client.WithFieldOwner(mgr.GetClient(), FieldOwner), Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard-autodiscovery-aws"),
-		SQS: sqs.NewFromConfig(cfg), ECS: ecs.NewFromConfig(cfg), Clock: clock.RealClock{}, Metrics: NewMetrics(metrics.Registry),
+		Settings: s, Client: client.WithFieldOwner(mgr.GetClient(), FieldOwner), Reader: mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder("scanyard-autodiscovery-aws"), SQS: sqs.NewFromConfig(cfg), ECS: ecs.NewFromConfig(cfg),
+		Clock: clock.RealClock{}, Metrics: NewMetrics(metrics.Registry),
 	})
 	err = errors.Join(mgr.Add(r), mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("queue", r.Healthz))
 	if err != nil {

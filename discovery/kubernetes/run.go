@@ -211,7 +211,10 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 		ctx, cancel := context.WithTimeout(r.Context(), syncCheck)
 		defer cancel()
 		if !c.WaitForCacheSync(ctx) {
-			return fmt.Errorf("what is in the cluster is not read yet; may the ServiceAccount list it all, and are the CRDs of %s installed?", executionv1.SchemeGroupVersion.Group)
+			return fmt.Errorf(
+				"what is in the cluster is not read yet; may the ServiceAccount list it all, and are the CRDs of %s installed?",
+				executionv1.SchemeGroupVersion.Group,
+			)
 		}
 		return nil
 	}

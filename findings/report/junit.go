@@ -52,7 +52,10 @@ func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 		}
 		text := fmt.Sprintf("<testcase name=%s classname=%s time=\"0\">", attribute(name), attribute(e.Category))
 		if e.Severity <= r.FailFrom {
-			text += fmt.Sprintf("<failure message=%s type=%s>%s</failure>", attribute(e.Severity.Words()+": "+e.Name), attribute(e.Severity.String()), character(e.details()))
+			text += fmt.Sprintf(
+				"<failure message=%s type=%s>%s</failure>", attribute(e.Severity.Words()+": "+e.Name),
+				attribute(e.Severity.String()), character(e.details()),
+			)
 		} else if details := e.details(); details != "" {
 			text += "<system-out>" + character(details) + "</system-out>"
 		}

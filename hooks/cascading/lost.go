@@ -70,7 +70,10 @@ func leftOutMessage(outcomes []plan.Outcome) string {
 	}
 	var parts []string
 	if held > 0 {
-		parts = append(parts, fmt.Sprintf("%d Scans were not started, since there is a bound: spec.cascades.maxScans of the Scan, or the hook's CASCADE_MAX_CHILDREN.", held))
+		parts = append(
+			parts,
+			fmt.Sprintf("%d Scans were not started, since there is a bound: spec.cascades.maxScans of the Scan, or the hook's CASCADE_MAX_CHILDREN.", held),
+		)
 	}
 	if refused > 0 {
 		parts = append(parts, fmt.Sprintf("%d Scans were not started, since a finding would have chosen an option of the scanner.", refused))

@@ -29,7 +29,10 @@ func Hook() sdk.Hook {
 			{Name: "WEBHOOK_APIKEY_HEADER_VALUE", Text: "the API key; or WEBHOOK_APIKEY_HEADER_VALUE_FILE"},
 			{Name: "WEBHOOK_USER", Text: "user for basic authentication; needs WEBHOOK_PASSWORD too; or WEBHOOK_USER_FILE"},
 			{Name: "WEBHOOK_PASSWORD", Text: "password for basic authentication; or WEBHOOK_PASSWORD_FILE"},
-			{Name: "WEBHOOK_SIGNING_SECRET", Text: "signs requests as Standard Webhooks says; several, separated by spaces, while one replaces another; or WEBHOOK_SIGNING_SECRET_FILE"},
+			{
+				Name: "WEBHOOK_SIGNING_SECRET",
+				Text: "signs requests as Standard Webhooks says; several, separated by spaces, while one replaces another; or WEBHOOK_SIGNING_SECRET_FILE",
+			},
 			{Name: "WEBHOOK_BATCH_SIZE", Text: "sends requests with at most this many findings each; default one request with all"},
 			{Name: "WEBHOOK_TEMPLATE", Text: "Go template that makes the body of .scan, .findings and .batch; default is the JSON of both; or WEBHOOK_TEMPLATE_FILE"},
 			{Name: "WEBHOOK_CONTENT_TYPE", Text: "what the template makes; default application/json"},

@@ -43,7 +43,11 @@ func Hook() sdk.Hook {
 			{Name: "DEFECTDOJO_URL", Text: "where DefectDojo is, without /api/v2; or DEFECTDOJO_URL_FILE"},
 			{Name: "DEFECTDOJO_APIKEY", Text: "API v2 key of the user it is done as; or DEFECTDOJO_APIKEY_FILE"},
 			{Name: "DEFECTDOJO_LOW_PRIVILEGED_MODE", Text: "true makes neither product types nor a tool configuration, which only global roles may; default false"},
-			{Name: "DEFECTDOJO_SYNC_MODE", Text: "annotate adds what DefectDojo knows to the findings, append also adds findings that only DefectDojo has, replace takes DefectDojo's instead; used by a ReadAndWrite hook only; default annotate"},
+			{
+				Name: "DEFECTDOJO_SYNC_MODE",
+				Text: "annotate adds what DefectDojo knows to the findings, append also adds findings that only DefectDojo has, replace takes DefectDojo's " +
+					"instead; used by a ReadAndWrite hook only; default annotate",
+			},
 			{Name: "DEFECTDOJO_MAX_PAGE_COUNT_FOR_GETS", Text: "how many pages of 100 are read of a list; default 100"},
 			{Name: "DEFECTDOJO_REFETCH_WAIT_SECONDS", Text: "how long DefectDojo is given to find duplicates before findings are read back, up to 120; default 0"},
 			{Name: "DEFECTDOJO_IMPORT_TIMEOUT", Text: "how long an import may take, up to 30m; default 15m"},

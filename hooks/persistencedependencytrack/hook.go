@@ -19,7 +19,10 @@ func Hook() sdk.Hook {
 		Summary: "Uploads the SBOM of a Scan to Dependency-Track.",
 		Settings: append([]sdk.Setting{
 			{Name: "DEPENDENCYTRACK_URL", Text: "address of Dependency-Track's API server (http or https); or DEPENDENCYTRACK_URL_FILE"},
-			{Name: "DEPENDENCYTRACK_APIKEY", Text: "API key of a team with the permission BOM_UPLOAD, and PROJECT_CREATION_UPLOAD for new projects; or DEPENDENCYTRACK_APIKEY_FILE"},
+			{
+				Name: "DEPENDENCYTRACK_APIKEY",
+				Text: "API key of a team with the permission BOM_UPLOAD, and PROJECT_CREATION_UPLOAD for new projects; or DEPENDENCYTRACK_APIKEY_FILE",
+			},
 			{Name: "DEPENDENCYTRACK_AUTO_CREATE", Text: "false: projects must be there; default true"},
 			{Name: "DEPENDENCYTRACK_ANY_NAME", Text: "true: a component whose name is not an image reference gives its project that name; default false, which fails"},
 			{Name: "DEPENDENCYTRACK_WAIT", Text: "how long to wait until the SBOM is processed, such as 5m; default not at all"},

@@ -63,7 +63,10 @@ func (h *handler) nameOf(b *bom) (name, version string, err error) {
 	case h.anyName:
 		return b.name, firstOf(b.version, latest), nil
 	}
-	return "", "", fmt.Errorf("the SBOM is about %q (metadata.component.name), which is not a reference of an image; %s, or DEPENDENCYTRACK_ANY_NAME to true", b.name, advice)
+	return "", "", fmt.Errorf(
+		"the SBOM is about %q (metadata.component.name), which is not a reference of an image; %s, or DEPENDENCYTRACK_ANY_NAME to true",
+		b.name, advice,
+	)
 }
 
 const advice = "set the Scan's annotations " + annotations + "project-name and " + annotations + "project-version"

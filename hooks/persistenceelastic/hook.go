@@ -26,13 +26,22 @@ func Hook() sdk.Hook {
 			{Name: "ELASTICSEARCH_INDEX_SUFFIX", Text: "how names end: a date (UTC) in tokens of Luxon; default " + defaultSuffix},
 			{Name: "ELASTICSEARCH_APIKEY_ID", Text: "id of an API key; or ELASTICSEARCH_APIKEY_ID_FILE"},
 			{Name: "ELASTICSEARCH_APIKEY", Text: "the API key; without an id, its encoded form; or ELASTICSEARCH_APIKEY_FILE"},
-			{Name: "ELASTICSEARCH_APIKEY_SWAPPED", Text: "id of an API key where ELASTICSEARCH_APIKEY_ID holds the key, as in secrets made for secureCodeBox's chart; or ELASTICSEARCH_APIKEY_SWAPPED_FILE"},
+			{
+				Name: "ELASTICSEARCH_APIKEY_SWAPPED",
+				Text: "id of an API key where ELASTICSEARCH_APIKEY_ID holds the key, as in secrets made for secureCodeBox's chart; or ELASTICSEARCH_APIKEY_SWAPPED_FILE",
+			},
 			{Name: "ELASTICSEARCH_USERNAME", Text: "user, where there is no API key; or ELASTICSEARCH_USERNAME_FILE"},
 			{Name: "ELASTICSEARCH_PASSWORD", Text: "password; or ELASTICSEARCH_PASSWORD_FILE"},
-			{Name: "ELASTICSEARCH_MAPPINGS", Text: "elasticsearch or opensearch: types of fields that a new index has for labels and attributes; default none, the far end guesses"},
+			{
+				Name: "ELASTICSEARCH_MAPPINGS",
+				Text: "elasticsearch or opensearch: types of fields that a new index has for labels and attributes; default none, the far end guesses",
+			},
 			{Name: "ELASTICSEARCH_INDEX_BODY", Text: "JSON that a new index is made with, instead of ELASTICSEARCH_MAPPINGS; or ELASTICSEARCH_INDEX_BODY_FILE"},
 			{Name: "ELASTICSEARCH_BATCH_SIZE", Text: fmt.Sprintf("findings per request; default %d", defaultBatch)},
-			{Name: "ELASTICSEARCH_REFRESH", Text: "true: findings can be searched at once; false: when the index is refreshed anyway; wait_for: the hook waits for that; default true"},
+			{
+				Name: "ELASTICSEARCH_REFRESH",
+				Text: "true: findings can be searched at once; false: when the index is refreshed anyway; wait_for: the hook waits for that; default true",
+			},
 		}, sdk.DeliverySettings()...),
 		New: newHandler,
 	}

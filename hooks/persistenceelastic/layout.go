@@ -38,7 +38,10 @@ func parseLayout(text string) (layout, error) {
 		// These write slashes, colons and spaces, which no name of an index has.
 		switch token[0] {
 		case 'D', 't', 'T', 'f', 'F':
-			return nil, fmt.Errorf("has the token %s, a date as people of a country write it, which no index can be called; use yyyy, MM, dd, kkkk, WW, q and the like", token)
+			return nil, fmt.Errorf(
+				"has the token %s, a date as people of a country write it, which no index can be called; use yyyy, MM, dd, kkkk, WW, q and the like",
+				token,
+			)
 		}
 		write, known := tokens[token]
 		if !known {

@@ -51,7 +51,10 @@ func newHandler(env sdk.Env) (sdk.Handler, error) {
 		return nil, err
 	}
 	if h.maxFindings > report.MostFindings {
-		return nil, fmt.Errorf("REPORT_MAX_FINDINGS is %d, want %d at most: browsers do not show more with comfort, and the CSV has all", h.maxFindings, report.MostFindings)
+		return nil, fmt.Errorf(
+			"REPORT_MAX_FINDINGS is %d, want %d at most: browsers do not show more with comfort, and the CSV has all",
+			h.maxFindings, report.MostFindings,
+		)
 	}
 	if text := strings.ToUpper(env.Get("REPORT_JUNIT_SEVERITY")); text != "" {
 		severity, ok := report.ParseSeverity(text)
@@ -96,7 +99,10 @@ func (h *handler) setFormats(text string) error {
 func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	for _, f := range h.formats {
 		if h.urls[f.Object] == "" {
-			return fmt.Errorf("the operator gave no place for %s: spec.outputs of the hook must list this name, and the operator must know that field (OUTPUT_URLS)", f.Object)
+			return fmt.Errorf(
+				"the operator gave no place for %s: spec.outputs of the hook must list this name, and the operator must know that field (OUTPUT_URLS)",
+				f.Object,
+			)
 		}
 	}
 	in, err := h.input(ctx, s)

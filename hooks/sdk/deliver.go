@@ -18,7 +18,13 @@ import (
 func DeliverySettings() []Setting {
 	return []Setting{
 		{Name: "DELIVERY_ATTEMPTS", Text: fmt.Sprintf("how often a request is made at most; default %d", delivery.DefaultAttempts)},
-		{Name: "DELIVERY_BUDGET", Text: fmt.Sprintf("how long after its first attempt a request is still repeated; default 5m, and %s until the far end has answered well once", delivery.DefaultContact)},
+		{
+			Name: "DELIVERY_BUDGET",
+			Text: fmt.Sprintf(
+				"how long after its first attempt a request is still repeated; default 5m, and %s until the far end has answered well once",
+				delivery.DefaultContact,
+			),
+		},
 		{Name: "DELIVERY_TIMEOUT", Text: "how long the far end may take without a sign of life; default 1m"},
 		{Name: "HTTPS_PROXY", Text: "proxy for https addresses; default none"},
 		{Name: "HTTP_PROXY", Text: "proxy for http addresses; default none"},

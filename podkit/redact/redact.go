@@ -20,7 +20,8 @@ const (
 	// exactName is a whole name, or the end of one.
 	exactName = `(?:authorization|api[-_]?key|token|secret|passw(?:or)?d|routing[-_]key|signature)`
 	// likeName has a word in it that may mean one.
-	likeName = `[A-Za-z0-9_.-]*(?i:pass(?:w(?:or)?d|phrase|wd|code|key)?|pwd|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|account[-_]?key|credential|cookie|session|authorization|auth|bearer|signature|jwt)[A-Za-z0-9_.-]*`
+	likeName = `[A-Za-z0-9_.-]*(?i:pass(?:w(?:or)?d|phrase|wd|code|key)?|pwd|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|account[-_]?key|` +
+		`credential|cookie|session|authorization|auth|bearer|signature|jwt)[A-Za-z0-9_.-]*`
 	// value is what may stand behind a name: quoted, escaped quoted inside another string, or one word.
 	value = `(\\?"[^"\\]*\\?"|'[^']*'|(?:(?i:basic|bearer|token)\s+)?[^\s,;&"']+)`
 	// begins is where a flag may begin inside a shell string or a log.
@@ -82,7 +83,9 @@ var (
 		hide(`\bx(?:ox[abeoprs]|app|oxe)-[A-Za-z0-9-]{8,}`),
 		hide(`https://hooks\.slack\.com/[^\s"'<>]+`),
 		hide(`\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{16,}`),
-		hide(`\b(?:npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{16,}|dckr_pat_[A-Za-z0-9_-]{16,}|dop_v1_[a-f0-9]{32,}|hv[sbr]\.[A-Za-z0-9_-]{16,}|ATATT[A-Za-z0-9_=-]{16,})`),
+		hide(
+			`\b(?:npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{16,}|dckr_pat_[A-Za-z0-9_-]{16,}|dop_v1_[a-f0-9]{32,}|hv[sbr]\.[A-Za-z0-9_-]{16,}|ATATT[A-Za-z0-9_=-]{16,})`,
+		),
 		hide(`\b(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{8,}|\bsk-[A-Za-z0-9_-]{20,}|\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|\b[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}`),
 	}
 	// likeNameOnly is a name of a field or an annotation whose value is a secret, and likeFlagOnly a flag.

@@ -33,7 +33,10 @@ func newGitLab(o *options, t *polite) (*lab, error) {
 	}
 	t.host, t.header = u.Host, "PRIVATE-TOKEN"
 	// The transport adds the token and tries again.
-	c, err := gitlab.NewClient("", gitlab.WithBaseURL(o.url), gitlab.WithHTTPClient(newHTTPClient(t)), gitlab.WithCustomLimiter(unlimited{}), gitlab.WithoutRetries())
+	c, err := gitlab.NewClient(
+		"", gitlab.WithBaseURL(o.url), gitlab.WithHTTPClient(newHTTPClient(t)),
+		gitlab.WithCustomLimiter(unlimited{}), gitlab.WithoutRetries(),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("set up GitLab client: %w", err)
 	}

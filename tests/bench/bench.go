@@ -67,7 +67,10 @@ func Run(ctx context.Context, o Options) error {
 	defer b.operator.stop()
 	fmt.Fprintf(o.Out, "%d cores, %s; %d workers, %d requests/s to the API server, %d Job syncs, %d simulated nodes, at most %d Scans in flight\n",
 		runtime.NumCPU(), runtime.Version(), o.Workers, o.QPS, o.JobSyncs, o.SimNodes, o.InFlight)
-	fmt.Fprintf(o.Out, "%8s %8s %10s %12s %12s %10s %10s %22s\n", "finished", "added", "scans/s", "writes/scan", "CPU ms/scan", "RSS MiB", "peak MiB", "Job end → next Job ms")
+	fmt.Fprintf(
+		o.Out, "%8s %8s %10s %12s %12s %10s %10s %22s\n", "finished", "added", "scans/s", "writes/scan", "CPU ms/scan", "RSS MiB", "peak MiB",
+		"Job end → next Job ms",
+	)
 	done := 0
 	audit := &auditLog{file: localcluster.Layout(cluster.DataDir).AuditLog()}
 	for _, size := range o.Sizes {
@@ -174,7 +177,10 @@ func prepare(ctx context.Context, c client.Client, name string) error {
 				}}}},
 			},
 		},
-		&executionv1.ParseDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "nmap-xml"}, Spec: executionv1.ParseDefinitionSpec{Image: "parser", ScanAccess: executionv1.ScanAccessHandover}},
+		&executionv1.ParseDefinition{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "nmap-xml"},
+			Spec:       executionv1.ParseDefinitionSpec{Image: "parser", ScanAccess: executionv1.ScanAccessHandover},
+		},
 	}
 	for _, o := range objects {
 		if err := c.Create(ctx, o); err != nil {

@@ -34,7 +34,9 @@ type Objects[O client.Object] struct {
 
 // Start begins to follow the objects of a list's kind. each is called in order for
 // every change, and says whether the object is still there; it may be nil.
-func Start[O client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, each func(o O, there bool), opts ...client.ListOption) *Objects[O] {
+func Start[O client.Object](
+	ctx context.Context, c client.WithWatch, list client.ObjectList, each func(o O, there bool), opts ...client.ListOption,
+) *Objects[O] {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &Objects[O]{
 		client: c, list: list, opts: opts, each: each, stop: cancel,

@@ -31,7 +31,8 @@ func Digest(record *Record) []byte {
 	return sum[:]
 }
 
-// AppendChain is the chain after a record of this digest: SHA-256 of the chain before and the digest. The chain before the first record is nil or 32 zero bytes.
+// AppendChain is the chain after a record of this digest: SHA-256 of the chain before and the digest.
+// The chain before the first record is nil or 32 zero bytes.
 func AppendChain(chain, digest []byte) []byte {
 	var joined [2 * DigestSize]byte
 	copy(joined[:DigestSize], chain)

@@ -21,7 +21,8 @@ const (
 // DefaultLimits are the limits of a receiver that says nothing else.
 func DefaultLimits() *Limits {
 	return &Limits{
-		MaxMessageBytes: DefaultMaxMessageBytes, WindowBytes: DefaultWindowBytes, MaxRecordsPerBatch: DefaultMaxRecordsPerBatch, MaxRecordBytes: DefaultMaxRecordBytes,
+		MaxMessageBytes: DefaultMaxMessageBytes, WindowBytes: DefaultWindowBytes,
+		MaxRecordsPerBatch: DefaultMaxRecordsPerBatch, MaxRecordBytes: DefaultMaxRecordBytes,
 	}
 }
 

@@ -65,7 +65,8 @@ func run(args []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f, err)
 		}
-		if err := os.WriteFile(filepath.Join(args[1], filepath.Base(f)), out, 0o644); err != nil { //nolint:gosec // G306, G703: CRDs are public, and the folder is the developer's
+		err = os.WriteFile(filepath.Join(args[1], filepath.Base(f)), out, 0o644) //nolint:gosec // G306, G703: CRDs are public, and the folder is the developer's
+		if err != nil {
 			return err
 		}
 	}

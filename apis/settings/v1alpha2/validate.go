@@ -126,9 +126,10 @@ func (s *Sink) CanProve() bool {
 // Texts of refusals that the schema says as well. Here they hold for what was not checked by it: the annotation of an
 // object of v1alpha1, and files.
 const (
-	textPlain     = "would send findings in plain text: use https, or set tls.insecure where that is meant"
-	textToken     = "would send the %s in plain text: remove %s or tls.insecure"
-	textNoProof   = "results would be removed without proof that somebody has them: add a sink of provider grpc, kafka, nats or s3, or set provesStorage on one that keeps what it acknowledges"
+	textPlain   = "would send findings in plain text: use https, or set tls.insecure where that is meant"
+	textToken   = "would send the %s in plain text: remove %s or tls.insecure"
+	textNoProof = "results would be removed without proof that somebody has them: add a sink of provider grpc, kafka, nats or s3, or set " +
+		"provesStorage on one that keeps what it acknowledges"
 	textCA        = "holds the CA's private key, which no sender may have: put the certificate alone into a ConfigMap and name it in authentication.serverCA"
 	textServer    = "is the receiver's private key: it belongs to the receiver only; remove it"
 	textClient    = "is called authentication.mtlsClientCert"
@@ -360,7 +361,9 @@ func validateSubject(text string, at *field.Path) field.ErrorList {
 	if subject.MatchString(strings.NewReplacer("{cluster}", "c", "{tenant}", "t", "{kind}", "k").Replace(text)) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at, text, "is not a subject: write words with dots between, such as scanyard.{cluster}.{tenant}.{kind}, which are all that is filled in")}
+	return field.ErrorList{
+		field.Invalid(at, text, "is not a subject: write words with dots between, such as scanyard.{cluster}.{tenant}.{kind}, which are all that is filled in"),
+	}
 }
 
 func validateDirectory(text string, at *field.Path) field.ErrorList {

@@ -385,7 +385,10 @@ func (c *cluster) unfreeze(ctx context.Context, namespace string) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove the policy that refuses writes (it is without effect after %s; delete ValidatingAdmissionPolicy %s by hand): %w", freezeTime, policyName, err)
+		return fmt.Errorf(
+			"remove the policy that refuses writes (it is without effect after %s; delete ValidatingAdmissionPolicy %s by hand): %w",
+			freezeTime, policyName, err,
+		)
 	}
 	return nil
 }

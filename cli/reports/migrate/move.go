@@ -369,7 +369,10 @@ func (m *move) refused() error {
 	}
 	slices.Sort(lines)
 	m.list(lines)
-	return session.Exit(codeDifferent, fmt.Errorf("%d reports of %s cannot be moved, see above. Nothing is switched; change or delete them, and run this again", len(lines), m.group.name))
+	return session.Exit(
+		codeDifferent,
+		fmt.Errorf("%d reports of %s cannot be moved, see above. Nothing is switched; change or delete them, and run this again", len(lines), m.group.name),
+	)
 }
 
 // list prints problems, not all of very many.
@@ -416,7 +419,9 @@ func (m *move) frozen(ctx context.Context) (err error) {
 func (m *move) awaitFreeze(ctx context.Context) error {
 	s := &m.seen.sources[0]
 	return wait.PollUntilContextCancel(ctx, lookAgain, true, func(ctx context.Context) (bool, error) {
-		_, err := m.reader(m.group, s).Namespace(m.probeNamespace(s)).Create(ctx, m.probe(s.resource, s.version), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := m.reader(m.group, s).
+			Namespace(m.probeNamespace(s)).
+			Create(ctx, m.probe(s.resource, s.version), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil && ctx.Err() != nil {
 			return false, ctx.Err()
 		}
@@ -583,7 +588,10 @@ func (m *move) awaitCollector(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	m.progress.say("warning: the garbage collector has not seen the reports within %s: if it does not within the next half hour, restart kube-controller-manager", informersTime)
+	m.progress.say(
+		"warning: the garbage collector has not seen the reports within %s: if it does not within the next half hour, restart kube-controller-manager",
+		informersTime,
+	)
 	return nil
 }
 
@@ -613,8 +621,11 @@ func (m *move) compare(ctx context.Context) error {
 	for _, s := range m.seen.sources {
 		names = append(names, m.group.crd(s.resource))
 	}
-	return session.Exit(codeDifferent, fmt.Errorf("%d of %d reports of %s are not as they were, see above. The CRDs and their objects are kept; if you expect these differences, "+
-		"delete the CRDs: kubectl delete crd %s", len(wrong), len(want), m.group.name, strings.Join(names, " ")))
+	return session.Exit(
+		codeDifferent,
+		fmt.Errorf("%d of %d reports of %s are not as they were, see above. The CRDs and their objects are kept; if you expect these differences, "+
+			"delete the CRDs: kubectl delete crd %s", len(wrong), len(want), m.group.name, strings.Join(names, " ")),
+	)
 }
 
 // readBack reads what the server had at the switch, or has now, where that is too long ago.

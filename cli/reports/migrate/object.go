@@ -109,7 +109,10 @@ func withoutFinalizers(uid string, finalizers []string) ([]byte, error) {
 
 // comparedMetadata are the fields of metadata that a move keeps. managedFields are kept too, but written anew by every
 // server in its own order.
-var comparedMetadata = []string{"name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp", "labels", "annotations", "ownerReferences", "finalizers"}
+var comparedMetadata = []string{
+	"name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp",
+	"labels", "annotations", "ownerReferences", "finalizers",
+}
 
 // hashOf is the hash of what must be the same before and after the move. Empty values are as absent ones.
 func hashOf(u *unstructured.Unstructured) (string, error) {

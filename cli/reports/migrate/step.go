@@ -110,15 +110,18 @@ func (g *groupSeen) unreadable(bool) bool {
 }
 
 // giveBack is a patch that gives a group back to its CRDs.
-const giveBack = `{"metadata":{"annotations":{"reports.scanyard.io/managed":"false"},"labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},"spec":{"service":null,"caBundle":null}}`
+const giveBack = `{"metadata":{"annotations":{"reports.scanyard.io/managed":"false"},"labels":{"kube-aggregator.kubernetes.io/automanaged":"true"}},` +
+	`"spec":{"service":null,"caBundle":null}}`
 
 // refusal is why a group cannot be moved, and what to do; nil if it can.
 func refusal(g *groupSeen, what step, program string) error {
 	name := g.group.apiService()
 	switch what {
 	case stepForeign:
-		return fmt.Errorf("another server has %s: its APIService %s names the Service %s. Uninstall that server, or move its reports with its own means, and run this again",
-			g.group.name, name, g.foreign)
+		return fmt.Errorf(
+			"another server has %s: its APIService %s names the Service %s. Uninstall that server, or move its reports with its own means, and run this again",
+			g.group.name, name, g.foreign,
+		)
 	case stepHidden:
 		return fmt.Errorf("the reports API server has %s already, and the CRDs' objects were not copied. Give the group back to the CRDs and run this again: "+
 			"kubectl patch apiservice %s --type=merge -p '%s'", g.group.name, name, giveBack)

@@ -285,7 +285,8 @@ func (s *Server) receive(r *http.Request, body []byte) (any, *refusal) {
 	if refused := decode(body, &in); refused != nil {
 		return nil, refused
 	}
-	if in.MaxNumberOfMessages < 1 || in.MaxNumberOfMessages > 10 || in.WaitTimeSeconds < 0 || in.WaitTimeSeconds > 20 || in.VisibilityTimeout < 0 || in.VisibilityTimeout > 43200 {
+	if in.MaxNumberOfMessages < 1 || in.MaxNumberOfMessages > 10 || in.WaitTimeSeconds < 0 || in.WaitTimeSeconds > 20 || in.VisibilityTimeout < 0 ||
+		in.VisibilityTimeout > 43200 {
 		return nil, refuse("com.amazonaws.sqs#InvalidParameterValueException", "out of bounds: %+v", in)
 	}
 	s.wait(1)

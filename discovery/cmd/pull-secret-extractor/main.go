@@ -111,7 +111,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 		return fail(exitAPI, err)
 	}
 	if outcome == pullsecret.Kept {
-		fmt.Fprintf(stderr, "pull-secret-extractor: the Secret %s/%s of an earlier pod of this scan is used, since it may not be refreshed; where its credentials no longer work, delete that pod\n", pod.Namespace, *name)
+		fmt.Fprintf(
+			stderr,
+			"pull-secret-extractor: the Secret %s/%s of an earlier pod of this scan is used, since it may not be refreshed; where its credentials no longer "+
+				"work, delete that pod\n",
+			pod.Namespace, *name,
+		)
 		return 0
 	}
 	fmt.Fprintf(stderr, "pull-secret-extractor: credentials for %s are in the Secret %s/%s\n", img.Host, pod.Namespace, *name)

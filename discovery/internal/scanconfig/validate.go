@@ -42,7 +42,9 @@ func (c *ScanConfig) validate(path *field.Path) field.ErrorList {
 	}
 	errs = append(errs, validName(path.Child("scanType"), c.ScanType, "the name of a ScanType, such as nmap")...)
 	errs = append(errs, c.validateTimes(path)...)
-	errs = append(errs, oneOf(path.Child("concurrencyPolicy"), c.ConcurrencyPolicy, executionv1.AllowConcurrent, executionv1.ForbidConcurrent, executionv1.ReplaceConcurrent)...)
+	errs = append(
+		errs,
+		oneOf(path.Child("concurrencyPolicy"), c.ConcurrencyPolicy, executionv1.AllowConcurrent, executionv1.ForbidConcurrent, executionv1.ReplaceConcurrent)...)
 	errs = append(errs, oneOf(path.Child("resourceMode"), c.ResourceMode, executionv1.NamespaceLocal, executionv1.ClusterWide)...)
 	errs = append(errs, notNegative(path.Child("ttlSecondsAfterFinished"), c.TTLSecondsAfterFinished)...)
 	errs = append(errs, notNegative(path.Child("successfulJobsHistoryLimit"), c.SuccessfulJobsHistoryLimit)...)

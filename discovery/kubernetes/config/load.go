@@ -178,7 +178,12 @@ func (c *Config) validate() field.ErrorList {
 	errs = append(errs, Supported(field.NewPath("resourceInclusion", "mode"), c.ResourceInclusion.Mode, EnabledPerNamespace, EnabledPerResource, All)...)
 	errs = append(errs, Supported(field.NewPath("existingScans"), c.ExistingScans, UpdateExisting, KeepExisting)...)
 	errs = append(errs, Supported(field.NewPath("removal", "policy"), c.Removal.Policy, DeleteUnwanted, KeepUnwanted)...)
-	errs = append(errs, Supported(field.NewPath("containerAutoDiscovery", "imagesWithoutDigest"), c.ContainerAutoDiscovery.ImagesWithoutDigest, SkipDigestless, ScanDigestlessByTag)...)
+	errs = append(
+		errs,
+		Supported(
+			field.NewPath("containerAutoDiscovery", "imagesWithoutDigest"), c.ContainerAutoDiscovery.ImagesWithoutDigest, SkipDigestless,
+			ScanDigestlessByTag,
+		)...)
 	if lock := c.LeaderElection.ResourceLock; lock != "" && lock != "leases" {
 		errs = append(errs, field.NotSupported(field.NewPath("leaderElection", "resourceLock"), lock, []string{"leases"}))
 	}
@@ -218,7 +223,10 @@ func (c *Config) validateNames() field.ErrorList {
 			"passwordEnvironmentVariableName": secrets.PasswordNameEnvironmentVariableName,
 		} {
 			if value == "" {
-				errs = append(errs, field.Required(path.Child(name), "the variable that the scanner reads, such as TRIVY_USERNAME, since mapImagePullSecretsToEnvironmentVariables is true"))
+				errs = append(
+					errs,
+					field.Required(path.Child(name), "the variable that the scanner reads, such as TRIVY_USERNAME, since mapImagePullSecretsToEnvironmentVariables is true"),
+				)
 				continue
 			}
 			for _, msg := range validation.IsEnvVarName(value) {

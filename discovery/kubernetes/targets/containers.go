@@ -146,7 +146,8 @@ func (s *search) useOf(p *corev1.Pod, c running) (use, Reason, string) {
 		return u, "", ""
 	}
 	if s.ContainerAutoDiscovery.ImagesWithoutDigest == config.SkipDigestless || hexDigest.MatchString(repository) || repository == "" {
-		return use{}, NoDigest, "it has no digest of a registry, as images that were loaded into a node; containerAutoDiscovery.imagesWithoutDigest: ScanByTag scans what the registry has under its name"
+		return use{}, NoDigest, "it has no digest of a registry, as images that were loaded into a node; containerAutoDiscovery.imagesWithoutDigest: " +
+			"ScanByTag scans what the registry has under its name"
 	}
 	u.app = image{repository: repository}.app()
 	u.imageID = repository

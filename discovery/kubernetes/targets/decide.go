@@ -130,7 +130,8 @@ func (s *search) removable(key types.NamespacedName, have *Existing) bool {
 	if !s.isEnabled(kind) || s.held.targets.Has(targetKey(kind, target)) || s.held.targets.Has(configKey(kind, target, have.Labels[LabelScanConfigName])) {
 		return false
 	}
-	if name := key.Name; kind == KindContainer && (s.heldApp(name) || key.Namespace != s.Namespace.Name && s.heldApp(strings.TrimPrefix(name, s.Namespace.Name+"-"))) {
+	if name := key.Name; kind == KindContainer &&
+		(s.heldApp(name) || key.Namespace != s.Namespace.Name && s.heldApp(strings.TrimPrefix(name, s.Namespace.Name+"-"))) {
 		return false
 	}
 	if have.Ours {

@@ -69,7 +69,11 @@ func formerlyInNamespace(source, name string, limit int) string {
 func temporarySecretName(scan string) string {
 	const prefix = "temporary-secret-"
 	name := prefix + scan
-	if at := strings.Index(name, "-at-"); at > 0 && at+len("-at-")+minDigits <= maxImageScanName && len(name) > maxImageScanName && !strings.Contains(name[at+len("-at-"):], "-") {
+	if at := strings.Index(
+		name,
+		"-at-",
+	); at > 0 && at+len("-at-")+minDigits <= maxImageScanName && len(name) > maxImageScanName &&
+		!strings.Contains(name[at+len("-at-"):], "-") {
 		return name[:maxImageScanName]
 	}
 	return fit(name, maxImageScanName)

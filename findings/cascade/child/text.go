@@ -48,7 +48,11 @@ type OptionError struct {
 
 // Error names the parameter and the remedy.
 func (e *OptionError) Error() string {
-	return fmt.Sprintf("parameters[%d]: %q would begin with '-', so the finding would choose an option of the scanner; write what it begins with into the rule, or annotate the rule with %s: \"true\"", e.Parameter, e.Template, AnnotationOptions)
+	return fmt.Sprintf(
+		"parameters[%d]: %q would begin with '-', so the finding would choose an option of the scanner; write what it begins with into the rule, or "+
+			"annotate the rule with %s: \"true\"",
+		e.Parameter, e.Template, AnnotationOptions,
+	)
 }
 
 // AnnotationOptions on a rule, with the value "true", lets findings choose options of the scanner.

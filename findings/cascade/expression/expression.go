@@ -84,7 +84,10 @@ func checkFields(e ast.Expr) error {
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		name, ok := selected(e)
 		if ok && !slices.Contains(Fields, name) && unknown == nil {
-			unknown = fmt.Errorf("a finding has no field %q; there are %s; what the scanner found is below finding.attributes, a field of your own is finding[%q]", name, strings.Join(Fields, ", "), name)
+			unknown = fmt.Errorf(
+				"a finding has no field %q; there are %s; what the scanner found is below finding.attributes, a field of your own is finding[%q]",
+				name, strings.Join(Fields, ", "), name,
+			)
 		}
 	}))
 	return unknown

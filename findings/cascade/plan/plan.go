@@ -78,7 +78,10 @@ func New(in Input) (*Plan, error) {
 	}
 	cascades, _ := parent.Cascades()
 	limiter, _ := cascades.Get("scopeLimiter")
-	p := &Plan{parent: parent, decoder: finding.NewDecoder(0), index: match.NewIndex(), refusals: map[string]int{}, categories: map[string]struct{}{}, kept: kept{limit: keep}}
+	p := &Plan{
+		parent: parent, decoder: finding.NewDecoder(0), index: match.NewIndex(), refusals: map[string]int{}, categories: map[string]struct{}{},
+		kept: kept{limit: keep},
+	}
 	p.limiter, err = scope.New(scope.Settings{Limiter: limiter, Annotations: parent.Annotations(), Aliases: aliasesOf(in.ParseDefinition)})
 	if err != nil {
 		return nil, err

@@ -50,8 +50,17 @@ func HostileFindings(t testing.TB) []byte {
 
 // VariedFindings are an array of findings as scanners make them, of all severities.
 func VariedFindings(count int) []byte {
-	names := []string{"SQL Injection", "Cross Site Scripting (Reflected)", "Missing Content Security Policy", "Cookie Without Secure Flag", "Server Leaks Version Information", "Open Port: 443 (https)", "Outdated TLS 1.0 is enabled", "Directory Listing", "Weak Password Found", "Vulnerable JavaScript Library"}
-	categories := []string{"Injection", "Cross Site Scripting", "Missing Header", "Cookie", "Information Leak", "Open Port", "Outdated TLS Version", "Misconfiguration", "Discovered Credentials", "Vulnerable Dependency"}
+	names := []string{
+		"SQL Injection", "Cross Site Scripting (Reflected)", "Missing Content Security Policy",
+		"Cookie Without Secure Flag", "Server Leaks Version Information", "Open Port: 443 (https)",
+		"Outdated TLS 1.0 is enabled", "Directory Listing", "Weak Password Found",
+		"Vulnerable JavaScript Library",
+	}
+	categories := []string{
+		"Injection", "Cross Site Scripting", "Missing Header", "Cookie", "Information Leak",
+		"Open Port", "Outdated TLS Version", "Misconfiguration", "Discovered Credentials",
+		"Vulnerable Dependency",
+	}
 	severities := []string{"HIGH", "HIGH", "MEDIUM", "LOW", "INFORMATIONAL", "INFORMATIONAL", "MEDIUM", "LOW", "HIGH", "MEDIUM"}
 	var out strings.Builder
 	out.WriteByte('[')
@@ -63,8 +72,14 @@ func VariedFindings(count int) []byte {
 		if i%3 != 0 {
 			k = 4 + i%2
 		}
-		fmt.Fprintf(&out, `{"id":"%08x-0000-5000-8000-000000000000","name":%q,"category":%q,"severity":%q,"location":"https://shop-%d.example.com/app/%s","description":"The response of this page shows it. Number %d.\nSecond line.","mitigation":"Change the settings of the server.","references":[{"type":"CVE","value":"CVE-2029-%04d"},{"type":"URL","value":"https://cve.example.org/CVE-2029-%04d"}],"attributes":{"port":443,"confidence":"Medium","cwe":%d,"evidence":{"header":"Server: x","line":%d}},"identified_at":"2030-01-01T11:30:00Z"}`,
-			i, names[k], categories[k], severities[k], i%17, strings.ToLower(categories[k][:4]), i, i%9999, i%9999, 20+i%70, i)
+		fmt.Fprintf(
+			&out,
+			`{"id":"%08x-0000-5000-8000-000000000000","name":%q,"category":%q,"severity":%q,"location":"https://shop-%d.example.com/app/%s"`+
+				`,"description":"The response of this page shows it. Number %d.\nSecond line.","mitigation":"Change the settings of the server."`+
+				`,"references":[{"type":"CVE","value":"CVE-2029-%04d"},{"type":"URL","value":"https://cve.example.org/CVE-2029-%04d"}]`+
+				`,"attributes":{"port":443,"confidence":"Medium","cwe":%d,"evidence":{"header":"Server: x","line":%d}},"identified_at":"2030-01-01T11:30:00Z"}`,
+			i, names[k], categories[k], severities[k], i%17, strings.ToLower(categories[k][:4]), i, i%9999, i%9999, 20+i%70, i,
+		)
 	}
 	out.WriteByte(']')
 	return []byte(out.String())

@@ -198,7 +198,8 @@ func Open(options Options) (*Queue, error) {
 	q.Quarantined = aside
 	details, _ := json.Marshal(map[string]string{"directory": filepath.Base(aside), "error": damaged.Err.Error()}) // texts are always JSON
 	line, err := decision.Append(nil, &decision.Record{
-		EventType: "exporter_queue_damaged", Message: "the queue was damaged and put aside: " + damaged.Err.Error(), DecisionID: decision.RandomID(), Details: details,
+		EventType: "exporter_queue_damaged", Message: "the queue was damaged and put aside: " + damaged.Err.Error(),
+		DecisionID: decision.RandomID(), Details: details,
 	})
 	if err != nil {
 		return nil, errors.Join(err, q.Close())
@@ -237,7 +238,8 @@ func exists(given vfs.FS, path string) bool {
 func open(options Options) (*Queue, error) {
 	q := &Queue{
 		options: options, tenants: map[string]*tenant{}, sinks: map[string]*sinkState{}, sessions: map[string]session{}, nextID: 1,
-		space: make(chan struct{}), arrived: make(chan struct{}), work: make(chan *job, 256), closed: make(chan struct{}), ended: make(chan struct{}), damaged: make(chan struct{}),
+		space: make(chan struct{}), arrived: make(chan struct{}), work: make(chan *job, 256), closed: make(chan struct{}),
+		ended: make(chan struct{}), damaged: make(chan struct{}),
 		counters: Counters{Dropped: map[string]uint64{}},
 	}
 	if options.Fatal == nil {

@@ -41,7 +41,10 @@ const (
 var nameSyntax = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
 // options are the keys that only some sinks know. The sink checks their values.
-var options = []string{"format", "brokers", "endpoint", "region", "pathStyle", "objectLock", "ordered", "protocol", "compression", "mechanism", "provesStorage", "stream"}
+var options = []string{
+	"format", "brokers", "endpoint", "region", "pathStyle", "objectLock", "ordered",
+	"protocol", "compression", "mechanism", "provesStorage", "stream",
+}
 
 // files are the keys that name files with secrets.
 var files = []string{"ca", "cert", "key", "tokenFile", "usernameFile", "passwordFile", "credentialsFile", "signingFile"}
@@ -53,7 +56,9 @@ var plain = []string{"grpc", "http", "nats"}
 func Parse(text string) (Sink, error) {
 	name, rest, found := strings.Cut(text, "=")
 	if !found || !nameSyntax.MatchString(name) {
-		return Sink{}, errors.New("must be NAME=URL[,KEY=VALUE…] with a name of at most 40 lower-case letters, digits and dashes, such as hub=grpcs://compliance.example.com:443")
+		return Sink{}, errors.New(
+			"must be NAME=URL[,KEY=VALUE…] with a name of at most 40 lower-case letters, digits and dashes, such as hub=grpcs://compliance.example.com:443",
+		)
 	}
 	parts := strings.Split(rest, ",")
 	s := Sink{Config: sink.Config{Name: name, Options: map[string]string{}}}

@@ -56,7 +56,10 @@ func (l *Templates) Find(name, text string) (*Message, error) {
 		return nil, fmt.Errorf("read template %s: %w", name, err)
 	}
 	if _, err := fs.Stat(folder, name+".njk"); err == nil {
-		return nil, fmt.Errorf("the template %s.njk is a Nunjucks template, which is not supported; make a Go template %s.tmpl of it, as the hook's README says", name, name)
+		return nil, fmt.Errorf(
+			"the template %s.njk is a Nunjucks template, which is not supported; make a Go template %s.tmpl of it, as the hook's README says",
+			name, name,
+		)
 	}
 	return l.BuiltIn(name)
 }

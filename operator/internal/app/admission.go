@@ -34,7 +34,10 @@ type WebhookOptions struct {
 func (o *WebhookOptions) bindFlags(fs *flag.FlagSet) {
 	fs.StringVar(&o.Address, "webhook-bind-address", ":9443", "`address` where the API server asks whether an object is valid, by HTTPS")
 	fs.StringVar(&o.Service, "webhook-service", "", "`name` of the Service in front of it, in the namespace of the operator; empty switches it off")
-	fs.StringVar(&o.Configuration, "webhook-configuration", "", "`name` of the ValidatingWebhookConfiguration; the operator writes the authority of its certificate into it")
+	fs.StringVar(
+		&o.Configuration, "webhook-configuration", "",
+		"`name` of the ValidatingWebhookConfiguration; the operator writes the authority of its certificate into it",
+	)
 }
 
 func (o *WebhookOptions) validate(namespace string) (errs field.ErrorList) {

@@ -65,34 +65,58 @@ const (
 // BindFlags adds the flags, with their defaults.
 func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` that serves metrics; 0 switches them off")
-	fs.BoolVar(&o.MetricsAuthentication, "metrics-authentication", false, "serve metrics by HTTPS with a certificate of the process' own, to those only whose token the API server knows and whom it lets get the path /metrics")
+	fs.BoolVar(
+		&o.MetricsAuthentication, "metrics-authentication", false,
+		"serve metrics by HTTPS with a certificate of the process' own, to those only whose token the API server knows and whom it lets get the path /metrics",
+	)
 	fs.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` that serves /healthz and /readyz")
-	fs.StringVar(&o.PprofAddress, "pprof-bind-address", "", "`address` that serves profiles of the operator below /debug/pprof; empty switches them off; keep it on loopback")
+	fs.StringVar(
+		&o.PprofAddress, "pprof-bind-address", "",
+		"`address` that serves profiles of the operator below /debug/pprof; empty switches them off; keep it on loopback",
+	)
 	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "let one replica work at a time; needed with more than one")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "`namespace` of the operator's lease and Secret (default: environment variable POD_NAMESPACE)")
 	fs.IntVar(&o.Workers, "workers", defaultWorkers, "how many Scans are looked at at the same time")
 	fs.Float64Var(&o.QPS, "kube-api-qps", defaultQPS, "requests per second to the API server, on average")
 	fs.IntVar(&o.Burst, "kube-api-burst", defaultBurst, "requests to the API server at once")
 
-	fs.Func("watch-namespaces", "the only `namespaces` whose Scans the operator sees, comma-separated; empty for all (default: environment variable WATCH_NAMESPACES)", func(list string) error {
-		o.WatchNamespaces = splitList(list)
-		return nil
-	})
-	fs.BoolVar(&o.PerScanAccess, "per-scan-access", true, "let the parser and the hooks of a Scan run as an account that reaches this Scan only; false takes the accounts parser and scan-completion-hook, which reach all Scans of their namespace")
+	fs.Func(
+		"watch-namespaces",
+		"the only `namespaces` whose Scans the operator sees, comma-separated; empty for all (default: environment variable WATCH_NAMESPACES)",
+		func(list string) error {
+			o.WatchNamespaces = splitList(list)
+			return nil
+		},
+	)
+	fs.BoolVar(
+		&o.PerScanAccess, "per-scan-access", true,
+		"let the parser and the hooks of a Scan run as an account that reaches this Scan only; false takes the accounts parser and scan-completion-hook, "+
+			"which reach all Scans of their namespace",
+	)
 
 	s := &o.Scan
-	fs.DurationVar(&s.StartDeadline, "start-deadline", 30*time.Minute, "how long a pod of a Scan may take to start: image pulls, scheduling, quotas; its URLs (URL_EXPIRATION_PARSER, URL_EXPIRATION_HOOK) must live longer; a Scan can set spec.deadlines.startSeconds")
+	fs.DurationVar(
+		&s.StartDeadline, "start-deadline", 30*time.Minute,
+		"how long a pod of a Scan may take to start: image pulls, scheduling, quotas; its URLs (URL_EXPIRATION_PARSER, URL_EXPIRATION_HOOK) must live "+
+			"longer; a Scan can set spec.deadlines.startSeconds",
+	)
 	fs.DurationVar(&s.ScannerDeadline, "scanner-deadline", maxExpiry, "how long a scanner may take; a Scan can set spec.deadlines.scannerSeconds")
 	fs.DurationVar(&s.ParserDeadline, "parser-deadline", 6*time.Hour, "how long a parser may take; a Scan can set spec.deadlines.parserSeconds")
 	fs.DurationVar(&s.HookDeadline, "hook-deadline", 6*time.Hour, "how long each hook may take; a Scan can set spec.deadlines.hookSeconds")
 	fs.DurationVar(&s.MissingKindGrace, "missing-kind-grace", 30*time.Second, "how long a Scan waits for a ScanType or ParseDefinition that does not exist")
-	fs.DurationVar(&s.CleanupDeadline, "cleanup-deadline", 10*time.Minute, "how long the deletion of a Scan waits for its pods and for the storage before it leaves results behind")
+	fs.DurationVar(
+		&s.CleanupDeadline, "cleanup-deadline", 10*time.Minute,
+		"how long the deletion of a Scan waits for its pods and for the storage before it leaves results behind",
+	)
 	fs.BoolVar(&s.StatusLinks, "status-links", true, "write presigned download links into the status of Scans; whoever may read a Scan can then read its findings")
 
 	o.Webhook.bindFlags(fs)
 
 	fs.StringVar(&o.UploadAddress, "upload-endpoint-bind-address", ":8443", "`address` that gives scan pods fresh upload URLs, by HTTPS")
-	fs.StringVar(&o.UploadURL, "upload-endpoint-url", "", "`URL` under which scan pods reach that address, such as https://scanyard.scanyard-system.svc:8443; empty switches the endpoint off")
+	fs.StringVar(
+		&o.UploadURL, "upload-endpoint-url", "",
+		"`URL` under which scan pods reach that address, such as https://scanyard.scanyard-system.svc:8443; empty switches the endpoint off",
+	)
 	fs.StringVar(&o.UploadSecret, "upload-endpoint-secret", "scanyard-upload-tls", "`name` of the Secret that keeps its certificate; made where it does not exist")
 }
 
@@ -262,7 +286,10 @@ func (o *Options) validateUploads() field.ErrorList {
 	var errs field.ErrorList
 	u, err := url.Parse(o.UploadURL)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
-		errs = append(errs, field.Invalid(field.NewPath("--upload-endpoint-url"), o.UploadURL, "must be an https URL, such as https://scanyard.scanyard-system.svc:8443"))
+		errs = append(
+			errs,
+			field.Invalid(field.NewPath("--upload-endpoint-url"), o.UploadURL, "must be an https URL, such as https://scanyard.scanyard-system.svc:8443"),
+		)
 	}
 	if o.Namespace == "" {
 		errs = append(errs, field.Required(field.NewPath("--namespace"), "the namespace of the Secret --upload-endpoint-secret (or set POD_NAMESPACE)"))

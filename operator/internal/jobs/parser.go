@@ -55,9 +55,11 @@ func NewParser(in Parser, cfg Config) *batchv1.Job {
 		tolerations: def.Tolerations,
 		account:     in.ServiceAccount,
 		automount:   new(true),
-		podLabels:   overlay(overlay(map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy}, scan.Labels), map[string]string{executionv1.LabelPhase: executionv1.PhaseParser}),
-		ttl:         def.TTLSecondsAfterFinished,
-		defaults:    cfg.Additions.Parser,
+		podLabels: overlay(
+			overlay(map[string]string{executionv1.LabelManagedBy: executionv1.ManagedBy}, scan.Labels),
+			map[string]string{executionv1.LabelPhase: executionv1.PhaseParser},
+		),
+		ttl: def.TTLSecondsAfterFinished, defaults: cfg.Additions.Parser,
 	}
 	if cfg.CustomCA.set() {
 		w.volumes = append(w.volumes, cfg.CustomCA.caVolume())

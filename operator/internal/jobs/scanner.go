@@ -217,7 +217,10 @@ func TakesToken(spec *executionv1.ScanSpec) string {
 		}
 		for j := range spec.Volumes[i].Projected.Sources {
 			if spec.Volumes[i].Projected.Sources[j].ServiceAccountToken != nil {
-				return fmt.Sprintf("spec.volumes[%d].projected.sources[%d].serviceAccountToken: the account of the pod is not the Scan's; remove the token, or let a ScanType bring it", i, j)
+				return fmt.Sprintf(
+					"spec.volumes[%d].projected.sources[%d].serviceAccountToken: the account of the pod is not the Scan's; remove the token, or let a ScanType bring it",
+					i, j,
+				)
 			}
 		}
 	}

@@ -69,11 +69,9 @@ type Options struct {
 // New returns a Queue without limits.
 func New(o Options) *Queue {
 	q := &Queue{
-		clock: o.Clock, kueue: o.Kueue, await: o.AwaitLimits,
-		listing: fair.NewState(fair.Limits{}), entries: map[types.UID]*entry{},
-		ofJobs: map[types.UID]unendedJob{}, unended: map[types.UID]int{}, active: map[scanIn]int{}, ended: map[types.UID]*executionv1.Scan{}, scanners: map[types.UID]int{},
-		known: !o.AwaitLimits, free: true,
-		knowing: make(chan struct{}), waking: make(chan struct{}),
+		clock: o.Clock, kueue: o.Kueue, await: o.AwaitLimits, listing: fair.NewState(fair.Limits{}), entries: map[types.UID]*entry{},
+		ofJobs: map[types.UID]unendedJob{}, unended: map[types.UID]int{}, active: map[scanIn]int{}, ended: map[types.UID]*executionv1.Scan{},
+		scanners: map[types.UID]int{}, known: !o.AwaitLimits, free: true, knowing: make(chan struct{}), waking: make(chan struct{}),
 	}
 	if q.known {
 		q.knowOnce.Do(func() { close(q.knowing) })

@@ -136,7 +136,10 @@ const (
 
 // New returns an Access. The reader must not be cached.
 func New(reader client.Reader, writer client.Writer, c clock.PassiveClock, mode Mode) *Access {
-	return &Access{reader: reader, writer: writer, clock: c, mode: mode, seen: map[types.NamespacedName]time.Time{}, secrets: map[types.NamespacedName]pullSecrets{}}
+	return &Access{
+		reader: reader, writer: writer, clock: c, mode: mode, seen: map[types.NamespacedName]time.Time{},
+		secrets: map[types.NamespacedName]pullSecrets{},
+	}
 }
 
 // EnsureLurker makes sure that scanner pods can run in a namespace.

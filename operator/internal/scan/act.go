@@ -232,7 +232,10 @@ func (r *Reconciler) buildScanner(ctx context.Context, o *life.Observation, l li
 	if err != nil {
 		return nil, err
 	}
-	return jobs.NewScanner(jobs.Scanner{Scan: o.Scan, ScanType: o.ScanType, UploadURL: u, LogUploadURL: logURL, NoAccount: noAccount, Attempt: l.Attempt, Rerun: l.Rerun}, cfg)
+	return jobs.NewScanner(
+		jobs.Scanner{Scan: o.Scan, ScanType: o.ScanType, UploadURL: u, LogUploadURL: logURL, NoAccount: noAccount, Attempt: l.Attempt, Rerun: l.Rerun},
+		cfg,
+	)
 }
 
 func (r *Reconciler) buildParser(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest, cfg jobs.Config) (*batchv1.Job, error) {

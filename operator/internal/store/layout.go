@@ -59,7 +59,10 @@ func NewLayout(text string) (*Layout, error) {
 	two.UID = "22222222-2222-2222-2222-222222222222"
 	first, err := l.render(one, "raw.json")
 	if err != nil {
-		return nil, fmt.Errorf("%w; known are .Filename and of .Scan UID, Name, Namespace and CreationTimestamp: what can change while a Scan runs must not decide where its results lie", err)
+		return nil, fmt.Errorf(
+			"%w; known are .Filename and of .Scan UID, Name, Namespace and CreationTimestamp: what can change while a Scan runs must not decide where its results lie",
+			err,
+		)
 	}
 	second, err := l.render(two, "raw.json")
 	if err != nil {

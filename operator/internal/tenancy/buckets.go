@@ -65,7 +65,10 @@ func (b *Buckets) MayUse(ctx context.Context, namespace string, p store.Place) e
 // before the last Scan of a namespace that goes, while results stay where they were written.
 func mayUse(e *settings.Effective, p store.Place) error {
 	if (p.Prefix != "" || p.CredentialsSecret != "") && !e.ChoosesPlace {
-		return errors.New("the cluster does not let namespaces choose where results lie: the cluster admin can set spec.storage.allowNamespaces of the ClusterScanSetting, for as long as there are Scans with results there")
+		return errors.New(
+			"the cluster does not let namespaces choose where results lie: the cluster admin can set spec.storage.allowNamespaces of the ClusterScanSetting, " +
+				"for as long as there are Scans with results there",
+		)
 	}
 	if p.Bucket != "" && p.CredentialsSecret == "" && !slices.Contains(e.Buckets, p.Bucket) {
 		return errors.New("is not in spec.storage.buckets of the ClusterScanSetting: the cluster admin can add it, for as long as there are Scans with results in it")
@@ -104,7 +107,10 @@ func (b *Buckets) read(ctx context.Context, key types.NamespacedName) (store.Cre
 	case apierrors.IsNotFound(err):
 		return store.Credentials{}, fmt.Errorf("the Secret %s does not exist: create it with the keys %s and %s", key, keyAccess, keySecret)
 	case apierrors.IsForbidden(err):
-		return store.Credentials{}, fmt.Errorf("the operator may not read the Secret %s: give its ServiceAccount a Role with get on secrets, resourceNames [%s], in namespace %s", key, key.Name, key.Namespace)
+		return store.Credentials{}, fmt.Errorf(
+			"the operator may not read the Secret %s: give its ServiceAccount a Role with get on secrets, resourceNames [%s], in namespace %s",
+			key, key.Name, key.Namespace,
+		)
 	case err != nil:
 		return store.Credentials{}, fmt.Errorf("get Secret %s: %w", key, err)
 	}

@@ -126,7 +126,9 @@ func (s *Source) own(ctx context.Context, namespace string) (own *settingsv1alph
 
 // labels reads those of a namespace where weights or sinks ask for them. An operator for some namespaces
 // may not read Namespaces.
-func (s *Source) labels(ctx context.Context, cluster *settingsv1alpha2.ClusterScanSettingSpec, namespace string) (of map[string]string, version string, err error) {
+func (s *Source) labels(
+	ctx context.Context, cluster *settingsv1alpha2.ClusterScanSettingSpec, namespace string,
+) (of map[string]string, version string, err error) {
 	if namespace == "" || len(s.namespaces) > 0 || !asksLabels(cluster) {
 		return nil, "", nil
 	}

@@ -57,7 +57,10 @@ const maxName = 40
 
 func newScanner(root, name, resultType string) (*scanner, error) {
 	if !validName.MatchString(name) || len(name) > maxName {
-		return nil, fmt.Errorf("NAME %q: begin with a lower-case letter, then letters and digits, with single hyphens between them, at most %d characters: NAME=my-tool", name, maxName)
+		return nil, fmt.Errorf(
+			"NAME %q: begin with a lower-case letter, then letters and digits, with single hyphens between them, at most %d characters: NAME=my-tool",
+			name, maxName,
+		)
 	}
 	s := &scanner{root: root, name: name, pkg: strings.ReplaceAll(name, "-", ""), resultType: resultType}
 	if s.withParser = resultType == ""; s.withParser {

@@ -100,7 +100,10 @@ func unanswerable(q *query.Question, path *field.Path) (mistakes field.ErrorList
 	plan := planOf(q)
 	for _, t := range termsOf(q.Where) {
 		if _, ok := fieldsOf[plan][t.Field]; !ok {
-			mistakes = append(mistakes, field.Invalid(path.Child("filter"), t.String(), fmt.Sprintf("%s must not be asked for here: only %s", t.Field, strings.Join(fieldNames(plan), ", "))))
+			mistakes = append(
+				mistakes,
+				field.Invalid(path.Child("filter"), t.String(), fmt.Sprintf("%s must not be asked for here: only %s", t.Field, strings.Join(fieldNames(plan), ", "))),
+			)
 		}
 	}
 	if q.TrendDays > 0 && len(q.Kinds) > 0 {
@@ -200,7 +203,10 @@ func (a *Answerer) Answer(ctx context.Context, input *Input) (*reportsv1.Finding
 	timeout := cmp.Or(a.Timeout, defaultTimeout)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r := &run{question: question, dialect: dialect{a.Driver}, kinds: a.Kinds, searched: cmp.Or(a.MaxSearched, defaultMaxSearched), details: a.Details, plan: planOf(question), page: page}
+	r := &run{
+		question: question, dialect: dialect{a.Driver}, kinds: a.Kinds, searched: cmp.Or(a.MaxSearched, defaultMaxSearched), details: a.Details,
+		plan: planOf(question), page: page,
+	}
 	var invalid *InvalidError
 	err = a.Database.Query(bounded, func(tx *sqldb.Tx) error {
 		r.tx = tx
@@ -313,7 +319,8 @@ func (r *run) bounds() sqlText {
 	default:
 		return r.everywhere()
 	}
-	if r.plan == PlanResults && !requires(r.question, query.Policy, query.Equal, query.In) && !requires(r.question, query.Rule, query.Equal, query.In) && !requires(r.question, query.CVSS) {
+	if r.plan == PlanResults && !requires(r.question, query.Policy, query.Equal, query.In) && !requires(r.question, query.Rule, query.Equal, query.In) &&
+		!requires(r.question, query.CVSS) {
 		if !requires(r.question, query.SeverityOf) {
 			conditions = append(conditions, in("r.severity", upTo(severities)))
 		}

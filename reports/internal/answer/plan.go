@@ -90,7 +90,10 @@ func isIndexed(q *query.Question, within bound) bool {
 // unindexed are the terms that no index serves.
 func unindexed(q *query.Question) (terms []string) {
 	for _, t := range termsOf(q.Where) {
-		if served := []query.Field{query.Policy, query.Rule, query.SeverityOf, query.CVSS, query.Namespace, query.Suppressed}; !slices.Contains(served, t.Field) || t.Op == query.Contains {
+		if served := []query.Field{
+			query.Policy, query.Rule, query.SeverityOf, query.CVSS, query.Namespace, query.Suppressed,
+		}; !slices.Contains(served, t.Field) ||
+			t.Op == query.Contains {
 			terms = append(terms, t.String())
 		}
 	}

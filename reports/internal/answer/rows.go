@@ -26,7 +26,8 @@ type resultRow struct {
 	timestamp, firstSeen                          sql.NullInt64
 }
 
-const resultColumns = "r.object, r.i, r.ns, r.source, r.policy, r.rule, r.category, r.res_kind, r.res_ns, r.res_name, r.severity, r.result, r.suppressed, r.score, r.ts, r.first_seen"
+const resultColumns = "r.object, r.i, r.ns, r.source, r.policy, r.rule, r.category, r.res_kind, r.res_ns, r.res_name, r.severity, r.result, " +
+	"r.suppressed, r.score, r.ts, r.first_seen"
 
 func (row *resultRow) targets() []any {
 	return []any{
@@ -47,8 +48,10 @@ func (r *run) rowsStatement(keys []key) sqlText {
 		columns = append(columns, k.expression)
 		joins.WriteString(k.join)
 	}
-	return concat(piece("SELECT "+strings.Join(columns, ", ")+" FROM results r"+r.objects()+joins.String()+" WHERE "), r.where, piece(" AND "), behind(keys, r.after),
-		piece(orderBy(keys)+" LIMIT ?", r.question.Limit+1))
+	return concat(
+		piece("SELECT "+strings.Join(columns, ", ")+" FROM results r"+r.objects()+joins.String()+" WHERE "), r.where, piece(" AND "),
+		behind(keys, r.after), piece(orderBy(keys)+" LIMIT ?", r.question.Limit+1),
+	)
 }
 
 // rows answers with rows.

@@ -109,8 +109,8 @@ func (p Plan) columnOf(group query.Group) (column, bool) {
 		return resultsGroups[group], true
 	}
 	field, ok := map[query.Group]query.Field{
-		query.ByNamespace: query.Namespace, query.BySeverity: query.SeverityOf, query.ByResult: query.ResultOf, query.ByPolicy: query.Policy, query.BySource: query.Source,
-		query.ByFirstSeenDay: query.FirstSeen,
+		query.ByNamespace: query.Namespace, query.BySeverity: query.SeverityOf, query.ByResult: query.ResultOf, query.ByPolicy: query.Policy,
+		query.BySource: query.Source, query.ByFirstSeenDay: query.FirstSeen,
 	}[group]
 	c, has := fieldsOf[p][field]
 	return c, ok && has

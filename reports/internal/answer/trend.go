@@ -38,8 +38,10 @@ func (r *run) trend(ctx context.Context) error {
 		since = min(begin, written[0])
 	}
 	counts := map[int64]*[severities]int64{}
-	statement := concat(piece("SELECT r.day, r.severity, "+r.dialect.integer("SUM("+counted+")")+" FROM daily r WHERE r.day >= ? AND r.day <= ? AND ", since, today),
-		r.where, piece(" GROUP BY r.day, r.severity"))
+	statement := concat(
+		piece("SELECT r.day, r.severity, "+r.dialect.integer("SUM("+counted+")")+" FROM daily r WHERE r.day >= ? AND r.day <= ? AND ", since, today),
+		r.where, piece(" GROUP BY r.day, r.severity"),
+	)
 	err = r.each(ctx, statement, func(scan func(...any) error) error {
 		var day, severity, n int64
 		if err := scan(&day, &severity, &n); err != nil {
@@ -72,7 +74,10 @@ func (r *run) trend(ctx context.Context) error {
 
 // writtenDays are the days that have rows, in order: the last one up to the begin, and all behind it.
 func (r *run) writtenDays(ctx context.Context, begin, today int64) (days []int64, err error) {
-	statement := piece("SELECT DISTINCT day FROM daily WHERE day <= ? AND day >= COALESCE((SELECT MAX(day) FROM daily WHERE day <= ?), ?) ORDER BY day", today, begin, begin)
+	statement := piece(
+		"SELECT DISTINCT day FROM daily WHERE day <= ? AND day >= COALESCE((SELECT MAX(day) FROM daily WHERE day <= ?), ?) ORDER BY day",
+		today, begin, begin,
+	)
 	err = r.each(ctx, statement, func(scan func(...any) error) error {
 		var day int64
 		err := scan(&day)

@@ -32,7 +32,10 @@ func (d *databaseFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&d.sqlite, "sqlite", "", "`file` of the SQLite database")
 	flags.StringVar(&d.dsnFile, "dsn-file", "", "`file` that holds the data source name of the database; otherwise "+dsnVariable+" does")
 	flags.StringVar(&d.schema, "cluster-id", "", "schema of PostgreSQL for all tables, so that several clusters can share a database")
-	flags.StringVar(&d.migrate, "migrate", string(sqldb.MigrateAuto), "what happens to an older schema: auto brings it up to date, only does so and ends, off refuses to open it")
+	flags.StringVar(
+		&d.migrate, "migrate", string(sqldb.MigrateAuto),
+		"what happens to an older schema: auto brings it up to date, only does so and ends, off refuses to open it",
+	)
 	flags.StringVar(&d.synchronous, "sqlite-synchronous", "NORMAL", "NORMAL, or FULL to wait for the disk at each commit")
 	flags.IntVar(&d.maxConnections, "db-max-connections", 10, "connections to the database, one of which writes")
 }

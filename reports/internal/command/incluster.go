@@ -47,7 +47,10 @@ type inClusterFlags struct {
 func (f *inClusterFlags) bind(flags *pflag.FlagSet) {
 	f.serviceFlags.bind(flags)
 	flags.StringVar(&f.tlsSecret, "tls-secret", "", "Secret of the namespace that the server keeps its authority and its certificate in")
-	flags.StringVar(&f.takeOver, "take-over", string(apiservices.TakeNever), "which groups are taken: never, ifAbsent (nobody has them) or always (from CRDs as well)")
+	flags.StringVar(
+		&f.takeOver, "take-over", string(apiservices.TakeNever),
+		"which groups are taken: never, ifAbsent (nobody has them) or always (from CRDs as well)",
+	)
 	flags.StringVar(&f.injectCAFrom, "inject-ca-from", "", "`namespace/name` of the Certificate from which cert-manager tells kube-apiserver whom to trust")
 }
 

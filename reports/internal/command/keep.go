@@ -33,7 +33,10 @@ type keepFlags struct {
 func (k *keepFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&k.daily, "daily-keep", upkeep.DefaultKeep, "how long the numbers of each day are kept")
 	flags.DurationVar(&k.firstSeen, "first-seen-keep", upkeep.DefaultKeep, "how long is kept when a finding was seen first, after it was seen last")
-	flags.StringToStringVar(&k.maxAge, "max-age", nil, "age at which objects of a `kind=duration` are deleted, for reports, clusterreports, images, sboms, vulnerabilityreports; by default none are")
+	flags.StringToStringVar(
+		&k.maxAge, "max-age", nil,
+		"age at which objects of a `kind=duration` are deleted, for reports, clusterreports, images, sboms, vulnerabilityreports; by default none are",
+	)
 	flags.Int64Var(&k.namespaceBytes, "namespace-bytes", 0, "bytes that the objects of one namespace may have; 0 is no bound")
 }
 

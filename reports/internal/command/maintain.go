@@ -97,7 +97,8 @@ func newRestore(out io.Writer, getenv func(string) string) *cobra.Command {
 		Use: "restore FILE", Args: cobra.ExactArgs(1), Short: "Make a backup the SQLite database; no server may be using it",
 		Long: "Make a backup the SQLite database. What was there is kept beside it. Everybody who watches has to list again, since numbers of the lost time " +
 			"are known to them. For the other databases restore with their tools, and start the server with --restored once.\n\n" +
-			"It ends with 0 once the database is restored, with 3 if a server is using it, with 4 if the backup needs a newer program, else with 1; then nothing has changed.",
+			"It ends with 0 once the database is restored, with 3 if a server is using it, with 4 if the backup needs a newer program, else with 1; then " +
+			"nothing has changed.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := database.config(getenv)
 			if err != nil {

@@ -188,8 +188,10 @@ var postgres = &server{
 		if err != nil {
 			return err
 		}
-		cmd := unprivileged(exec.Command(filepath.Join(filepath.Dir(real), "initdb"), "--pgdata", filepath.Join(folder, "data"), "--username=postgres", "--auth=trust", "--no-sync",
-			"--encoding=UTF8", "--locale=C", "--no-instructions"))
+		cmd := unprivileged(
+			exec.Command(filepath.Join(filepath.Dir(real), "initdb"), "--pgdata", filepath.Join(folder, "data"), "--username=postgres", "--auth=trust", "--no-sync",
+				"--encoding=UTF8", "--locale=C", "--no-instructions"),
+		)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("initdb: %w: %s", err, out)
 		}

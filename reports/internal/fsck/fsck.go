@@ -180,7 +180,10 @@ func addDaily(ctx context.Context, tx *sqldb.Tx, wrong []row, now time.Time) err
 	end := tx.AddTo("daily", []string{"day", "ns", "source", "severity", "result", "suppressed"}, []string{"n", "added", "fixed"})
 	for _, r := range wrong {
 		args := append(append([]any{day}, r.key...), r.n)
-		if _, err := tx.Exec(ctx, `INSERT INTO daily (day, ns, source, severity, result, suppressed, n, added, fixed) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0)`+end, args...); err != nil {
+		if _, err := tx.Exec(
+			ctx,
+			`INSERT INTO daily (day, ns, source, severity, result, suppressed, n, added, fixed) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0)`+end,
+			args...); err != nil {
 			return err
 		}
 	}

@@ -180,7 +180,10 @@ var imageTable = []Column{
 	imageColumn("Reference", "string", 0, "where the image was found.", func(i *reportsv1.Image, _ func(*metav1.Time) any) any {
 		return reference(&i.Spec.Registry, i.Spec.Repository, i.Spec.Tag, i.Spec.Digest)
 	}),
-	imageColumn("Platform", "string", 0, "operating system and architecture.", func(i *reportsv1.Image, _ func(*metav1.Time) any) any { return text(i.Spec.Platform) }),
+	imageColumn(
+		"Platform", "string", 0, "operating system and architecture.",
+		func(i *reportsv1.Image, _ func(*metav1.Time) any) any { return text(i.Spec.Platform) },
+	),
 	imageColumn("State", "string", 0, "state of the work.", func(i *reportsv1.Image, _ func(*metav1.Time) any) any { return text(i.Status.State) }),
 	imageColumn("Critical", "integer", 0, "number of critical vulnerabilities.", func(i *reportsv1.Image, _ func(*metav1.Time) any) any {
 		return counted(i.Status.Vulnerabilities, func(s *reportsv1.VulnerabilitySummary) *int64 { return s.Critical })
@@ -194,7 +197,10 @@ var imageTable = []Column{
 	imageColumn("Scanned", "date", 0, "time since the report was made or confirmed.", func(i *reportsv1.Image, ago func(*metav1.Time) any) any {
 		return ago(i.Status.ScannedAt)
 	}),
-	imageColumn("Digest", "string", 1, "the first 12 digits of the digest.", func(i *reportsv1.Image, _ func(*metav1.Time) any) any { return shortDigest(i.Spec.Digest) }),
+	imageColumn(
+		"Digest", "string", 1, "the first 12 digits of the digest.",
+		func(i *reportsv1.Image, _ func(*metav1.Time) any) any { return shortDigest(i.Spec.Digest) },
+	),
 	imageColumn("Presence", "string", 1, "whether the registry still has the image.", func(i *reportsv1.Image, _ func(*metav1.Time) any) any {
 		return text(string(i.Status.Presence))
 	}),
@@ -234,7 +240,9 @@ var sbomTable = []Column{
 	ageColumn(),
 }
 
-func vulnerabilityColumn(name, kind string, priority int32, description string, value func(s *reportsv1.VulnerabilityReportSpec, ago func(*metav1.Time) any) any) Column {
+func vulnerabilityColumn(
+	name, kind string, priority int32, description string, value func(s *reportsv1.VulnerabilityReportSpec, ago func(*metav1.Time) any) any,
+) Column {
 	return newColumn(name, kind, priority, description, func(obj runtime.Object, ago func(*metav1.Time) any) any {
 		return value(&obj.(*reportsv1.VulnerabilityReport).Spec, ago)
 	})
@@ -284,13 +292,16 @@ var vulnerabilityTable = []Column{
 		}
 		return text(strings.TrimSpace(s.Provenance.Engine.Name + " " + s.Provenance.Engine.Version))
 	}),
-	vulnerabilityColumn("Database", "string", 1, "age of the data that was matched against.", func(s *reportsv1.VulnerabilityReportSpec, _ func(*metav1.Time) any) any {
-		const day = 24 * 60 * 60
-		if s.Provenance == nil || s.Provenance.Database == nil {
-			return nil
-		}
-		return strconv.FormatInt(s.Provenance.Database.AgeSeconds/day, 10) + "d"
-	}),
+	vulnerabilityColumn(
+		"Database", "string", 1, "age of the data that was matched against.",
+		func(s *reportsv1.VulnerabilityReportSpec, _ func(*metav1.Time) any) any {
+			const day = 24 * 60 * 60
+			if s.Provenance == nil || s.Provenance.Database == nil {
+				return nil
+			}
+			return strconv.FormatInt(s.Provenance.Database.AgeSeconds/day, 10) + "d"
+		},
+	),
 	changeCount("New", func(c *reportsv1.Changes) int64 { return c.New }),
 	changeCount("Fixed", func(c *reportsv1.Changes) int64 { return c.Fixed }),
 	vulnerabilityColumn("Digest", "string", 1, "the first 12 digits of the digest.", func(s *reportsv1.VulnerabilityReportSpec, _ func(*metav1.Time) any) any {

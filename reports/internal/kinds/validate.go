@@ -147,7 +147,9 @@ func validateSBOM(obj runtime.Object) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateDigest(path.Child("digest"), sbom.Spec.Digest)
 	errs = append(errs, required(path.Child("image"), sbom.Spec.Image)...)
-	errs = append(errs, oneOf(path.Child("completeness"), sbom.Spec.Completeness, []reportsv1.Completeness{reportsv1.CompletenessFull, reportsv1.CompletenessPartial})...)
+	errs = append(
+		errs,
+		oneOf(path.Child("completeness"), sbom.Spec.Completeness, []reportsv1.Completeness{reportsv1.CompletenessFull, reportsv1.CompletenessPartial})...)
 	return append(errs, oneOf(path.Child("origin"), sbom.Spec.Origin, []reportsv1.Origin{reportsv1.OriginGenerated, reportsv1.OriginImported})...)
 }
 

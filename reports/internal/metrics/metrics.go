@@ -91,14 +91,18 @@ func New(registry Registry) (*Metrics, error) {
 		commitSeconds: metrics.NewHistogram(histogram("commit_seconds", "How long transactions of the writer took.", seconds)),
 		commitBatch:   metrics.NewHistogram(histogram("commit_batch", "Changes in one transaction of the writer.", metrics.ExponentialBuckets(1, 2, 8))),
 		conflicts:     metrics.NewCounter(counter("conflicts_total", "Changes that were made from another state than the present one.")),
-		rejected:      metrics.NewCounterVec(counter("rejected_total", "Requests that were refused because of too many others, by what there was too much of."), []string{"reason"}),
+		rejected: metrics.NewCounterVec(
+			counter("rejected_total", "Requests that were refused because of too many others, by what there was too much of."), []string{"reason"},
+		),
 		watchers: metrics.NewGaugeVec(&metrics.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "watchers", Help: "Watches that are open at this replica, by kind.", StabilityLevel: metrics.ALPHA,
 		}, []string{"kind"}),
 		expired:       metrics.NewCounter(counter("watch_expired_total", "Watches that fell behind the compaction.")),
 		databaseError: metrics.NewCounterVec(counter("db_errors_total", "Errors of the database, by what they mean."), []string{"class"}),
 		damaged:       metrics.NewCounter(counter("damaged_payloads", "Payloads that were read and were not what had been written.")),
-		querySeconds:  metrics.NewHistogramVec(histogram("query_seconds", "How long answers to queries took, by the table that answered.", seconds), []string{"plan"}),
+		querySeconds: metrics.NewHistogramVec(
+			histogram("query_seconds", "How long answers to queries took, by the table that answered.", seconds), []string{"plan"},
+		),
 		queryRejected: metrics.NewCounter(counter("query_rejected_total", "Queries that were refused because too many were in work.")),
 	}
 	for _, metric := range []metrics.Registerable{
@@ -203,7 +207,10 @@ type collector struct {
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{descObjects, descResults, descBytes, descDedup, descRevision, descCompacted, descQueue, descTailLag, descMigration, descUp, descConnections} {
+	for _, d := range []*metrics.Desc{
+		descObjects, descResults, descBytes, descDedup, descRevision, descCompacted, descQueue, descTailLag,
+		descMigration, descUp, descConnections,
+	} {
 		ch <- d
 	}
 }

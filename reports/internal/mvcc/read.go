@@ -98,7 +98,10 @@ func (s *Store) Objects(ctx context.Context, tx *sqldb.Tx, ids ...int64) (found 
 		args = append(args, id)
 	}
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(ids)), ", ")
-	rows, err := tx.Query(ctx, `SELECT o.id, o.kind, o.rv, o.head, o.payload, b.codec, b.data FROM objects o LEFT JOIN blobs b ON b.sha = o.payload WHERE o.id IN (`+marks+`)`, args...)
+	rows, err := tx.Query(
+		ctx,
+		`SELECT o.id, o.kind, o.rv, o.head, o.payload, b.codec, b.data FROM objects o LEFT JOIN blobs b ON b.sha = o.payload WHERE o.id IN (`+marks+`)`,
+		args...)
 	if err != nil {
 		return nil, err
 	}

@@ -276,7 +276,8 @@ func (s *Store) settle(err error, events []Event, probe changeRow) error {
 // findOut asks the database whether a transaction was committed whose commit failed. The counter's lock makes the
 // question wait for a commit that is still under way.
 func (s *Store) findOut(probe changeRow, cause error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout) //nolint:forbidigo // the request's time may be over; the outcome is asked for all the same
+	// The request's time may be over; the outcome is asked for all the same.
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout) //nolint:forbidigo // see above
 	defer cancel()
 	var found int
 	err := s.db.Write(ctx, func(tx *sqldb.Tx, _ int64) error {
@@ -360,7 +361,8 @@ func (s *Store) exceeded(ctx context.Context, tx *sqldb.Tx, to *State, id int64)
 		return nil, nil //nolint:nilnil // no bound
 	}
 	var used, present int64
-	err := tx.QueryRow(ctx, `SELECT COALESCE(SUM(size), 0), COALESCE(SUM(CASE WHEN id = ? THEN size ELSE 0 END), 0) FROM objects WHERE ns = ?`, id, to.Namespace).Scan(&used, &present)
+	err := tx.QueryRow(ctx, `SELECT COALESCE(SUM(size), 0), COALESCE(SUM(CASE WHEN id = ? THEN size ELSE 0 END), 0) FROM objects WHERE ns = ?`, id, to.Namespace).
+		Scan(&used, &present)
 	if err != nil {
 		return nil, fmt.Errorf("add up the namespace: %w", err)
 	}

@@ -105,8 +105,8 @@ func (s *Storage) GetSingularName() string { return "reportimport" }
 // Categories implements rest.CategoriesProvider.
 func (s *Storage) Categories() []string { return []string{"scanyard"} }
 
-// Create implements rest.Creater: it writes the objects, removes what has gone, and raises the counter. Errors of the database end the import; what was written stays, and
-// is unchanged when the import is sent again.
+// Create implements rest.Creater: it writes the objects, removes what has gone, and raises the counter.
+// Errors of the database end the import; what was written stays, and is unchanged when the import is sent again.
 func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	wanted, ok := obj.(*reportsv1.ReportImport)
 	if !ok {

@@ -46,7 +46,9 @@ func Forget(ctx context.Context, tx *sqldb.Tx, keep Keep, now time.Time) (more b
 
 func forgetDaily(ctx context.Context, tx *sqldb.Tx, cutoff int64) (more bool, err error) {
 	var first, last sql.NullInt64
-	if err := tx.QueryRow(ctx, `SELECT MIN(day), MAX(day) FROM daily WHERE day <= ?`, cutoff).Scan(&first, &last); err != nil || !first.Valid || first.Int64 == last.Int64 {
+	if err := tx.QueryRow(ctx, `SELECT MIN(day), MAX(day) FROM daily WHERE day <= ?`, cutoff).
+		Scan(&first, &last); err != nil || !first.Valid ||
+		first.Int64 == last.Int64 {
 		return false, err
 	}
 	end := min(first.Int64+forgetDays, last.Int64)

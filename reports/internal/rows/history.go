@@ -40,7 +40,9 @@ func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, ns, target int64, after 
 	return s.fix(ctx, tx, ns, target, at, days)
 }
 
-func (s *Set) followPart(ctx context.Context, tx *sqldb.Tx, ns, target int64, part []string, rows map[string]*stored, at time.Time, days map[group]*course) error {
+func (s *Set) followPart(
+	ctx context.Context, tx *sqldb.Tx, ns, target int64, part []string, rows map[string]*stored, at time.Time, days map[group]*course,
+) error {
 	args := []any{ns, target}
 	for _, fingerprint := range part {
 		args = append(args, fingerprint)
@@ -73,7 +75,10 @@ func (s *Set) followPart(ctx context.Context, tx *sqldb.Tx, ns, target int64, pa
 		return nil
 	}
 	values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?), ", len(fresh)/9), ", ")
-	_, err = tx.Exec(ctx, `INSERT INTO history (ns, target, fingerprint, source, severity, result, first_at, last_at, fixed_at, reopened, run) VALUES `+values, fresh...)
+	_, err = tx.Exec(
+		ctx,
+		`INSERT INTO history (ns, target, fingerprint, source, severity, result, first_at, last_at, fixed_at, reopened, run) VALUES `+values,
+		fresh...)
 	return err
 }
 

@@ -197,8 +197,8 @@ func (s *Set) numbered(numbers map[string]int64) []stored {
 		}
 		found = append(found, stored{
 			group:  group{source: numbers[row.Source], severity: row.Severity, result: row.Result, suppressed: suppressed},
-			policy: numbers[row.Policy], rule: numbers[row.Rule], category: numbers[row.Category],
-			resKind: numbers[row.ResourceKind], resNamespace: numbers[row.ResourceNamespace], resName: numbers[row.ResourceName], fingerprint: row.Fingerprint(), row: row,
+			policy: numbers[row.Policy], rule: numbers[row.Rule], category: numbers[row.Category], resKind: numbers[row.ResourceKind],
+			resNamespace: numbers[row.ResourceNamespace], resName: numbers[row.ResourceName], fingerprint: row.Fingerprint(), row: row,
 		})
 	}
 	return found

@@ -133,7 +133,10 @@ func see(ctx context.Context, tx *sqldb.Tx, ns int64, after []stored, at time.Ti
 		if err := readSeen(ctx, tx, args, seen); err != nil {
 			return nil, err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE first_seen SET last = ? WHERE ns = ? AND fingerprint IN `+marks(1, len(part)), append([]any{at.Unix()}, args...)...); err != nil {
+		if _, err := tx.Exec(
+			ctx,
+			`UPDATE first_seen SET last = ? WHERE ns = ? AND fingerprint IN `+marks(1, len(part)),
+			append([]any{at.Unix()}, args...)...); err != nil {
 			return nil, err
 		}
 		var fresh []any
@@ -231,7 +234,11 @@ func count(ctx context.Context, tx *sqldb.Tx, ns int64, before, after []stored) 
 		if n >= 0 {
 			continue
 		}
-		_, err := tx.Exec(ctx, `DELETE FROM counts WHERE ns IN (?, 0) AND policy = ? AND result = ? AND suppressed = ? AND n = 0`, ns, key.policy, int(key.result), key.suppressed)
+		_, err := tx.Exec(
+			ctx,
+			`DELETE FROM counts WHERE ns IN (?, 0) AND policy = ? AND result = ? AND suppressed = ? AND n = 0`,
+			ns, key.policy, int(key.result), key.suppressed,
+		)
 		if err != nil {
 			return err
 		}
@@ -282,7 +289,10 @@ func addCourse(ctx context.Context, tx *sqldb.Tx, day, ns int64, days map[group]
 	}
 	end := tx.AddTo("daily", []string{"day", "ns", "source", "severity", "result", "suppressed"}, []string{"n", "added", "fixed"})
 	for part := range slices.Chunk(args, 9*step) {
-		if _, err := tx.Exec(ctx, `INSERT INTO daily (day, ns, source, severity, result, suppressed, n, added, fixed) VALUES `+marks(len(part)/9, 9)+end, part...); err != nil {
+		if _, err := tx.Exec(
+			ctx,
+			`INSERT INTO daily (day, ns, source, severity, result, suppressed, n, added, fixed) VALUES `+marks(len(part)/9, 9)+end,
+			part...); err != nil {
 			return err
 		}
 	}

@@ -131,7 +131,10 @@ func (db *DB) migrate(ctx context.Context) error {
 	}
 	return db.dialect.migrationLock(ctx, db.pools.writer, db.config.MigrationWait, func(conn *sql.Conn) error {
 		types := db.dialect.columns()
-		table := fmt.Sprintf(`CREATE TABLE IF NOT EXISTS migrations (version %s NOT NULL PRIMARY KEY, at %s NOT NULL, sha %s NOT NULL)`, types.Int, types.Int, types.ASCII(64))
+		table := fmt.Sprintf(
+			`CREATE TABLE IF NOT EXISTS migrations (version %s NOT NULL PRIMARY KEY, at %s NOT NULL, sha %s NOT NULL)`,
+			types.Int, types.Int, types.ASCII(64),
+		)
 		if _, err := conn.ExecContext(ctx, table); err != nil {
 			return fmt.Errorf("make the table of migrations: %w", err)
 		}
@@ -183,7 +186,10 @@ func pending(steps []migration, applied map[int64]string) ([]migration, error) {
 		if !ok {
 			todo = append(todo, step)
 		} else if sha != step.sha {
-			return nil, fmt.Errorf("migration %d of the database is not the one of this program: the database was made by another program, or a migration was edited", step.version)
+			return nil, fmt.Errorf(
+				"migration %d of the database is not the one of this program: the database was made by another program, or a migration was edited",
+				step.version,
+			)
 		}
 	}
 	for version := range applied {
@@ -226,7 +232,9 @@ func (db *DB) fillMeta(ctx context.Context, conn *sql.Conn) error {
 		"rv": 1, "compacted": 0, "clean": 1, "lease": 0,
 		"instance": int64(binary.BigEndian.Uint64(random[:]) >> 1),
 	}
-	insert := db.dialect.rebind(`INSERT INTO meta (k, v) SELECT k, v FROM (SELECT '%s' AS k, %d AS v) AS wanted WHERE NOT EXISTS (SELECT 1 FROM meta WHERE meta.k = wanted.k)`)
+	insert := db.dialect.rebind(
+		`INSERT INTO meta (k, v) SELECT k, v FROM (SELECT '%s' AS k, %d AS v) AS wanted WHERE NOT EXISTS (SELECT 1 FROM meta WHERE meta.k = wanted.k)`,
+	)
 	var errs []error
 	for key, value := range values {
 		_, err := conn.ExecContext(ctx, fmt.Sprintf(insert, key, value))

@@ -16,10 +16,14 @@ import (
 
 // Texts of etcd's storage, which clients and tests know.
 const (
-	watchTooOld         = "The resourceVersion for the provided watch is too old."
-	listTooOld          = "The resourceVersion for the provided list is too old."
-	continueTooOld      = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."
-	continueMayGoOn     = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+	watchTooOld    = "The resourceVersion for the provided watch is too old."
+	listTooOld     = "The resourceVersion for the provided list is too old."
+	continueTooOld = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the " +
+		"continue parameter."
+	continueMayGoOn = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the " +
+		"continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token " +
+		"results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may " +
+		"show up in the list."
 	retryUnavailable    = 5
 	retryBusy           = 1
 	retryNoSpace        = 30

@@ -149,7 +149,10 @@ func (o *options) each(cmd *cobra.Command, names []string, use func(context.Cont
 	return nil
 }
 
-func (o *options) one(cmd *cobra.Command, r *recipe.Recipe, lock *recipe.Lock, wanted []recipe.Platform, use func(context.Context, string, *image.Set) (v1.Hash, error)) (err error) {
+func (o *options) one(
+	cmd *cobra.Command, r *recipe.Recipe, lock *recipe.Lock, wanted []recipe.Platform,
+	use func(context.Context, string, *image.Set) (v1.Hash, error),
+) (err error) {
 	full, err := o.fullName(r)
 	if err != nil {
 		return err

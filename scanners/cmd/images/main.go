@@ -48,7 +48,10 @@ func newCommand(env environment) *cobra.Command {
 	f.StringVar(&o.recipes, "recipes", "", "the folder of recipes (default: scanners/images below the root)")
 	f.StringVar(&o.cache, "cache", "", "where Debian packages are kept (default: in the user's cache folder)")
 	f.StringVar(&o.mirror, "mirror", "", "the Debian archive (default: that of this machine's apt); packages are checked, so plain HTTP is safe")
-	f.StringVar(&o.securityMirror, "security-mirror", "", "the archive of Debian's security updates (default: that of this machine's apt, or the one beside --mirror)")
+	f.StringVar(
+		&o.securityMirror, "security-mirror", "",
+		"the archive of Debian's security updates (default: that of this machine's apt, or the one beside --mirror)",
+	)
 	f.BoolVar(&o.insecure, "insecure", false, "allow registries without TLS (those on this machine may be anyway)")
 	root.AddCommand(newList(o), newBuild(o), newPush(o), newLock(o))
 	return root

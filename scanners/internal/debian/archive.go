@@ -160,7 +160,10 @@ func (c *Client) release(ctx context.Context, rel *Release, s recipe.Suite) (*re
 		return nil, fmt.Errorf("InRelease is of suite %s (%s)", got.suite, got.codename)
 	}
 	if !got.validUntil.IsZero() && c.Now.After(got.validUntil) && !c.AllowExpired {
-		return nil, fmt.Errorf("InRelease was valid until %s only: the mirror is behind; use another one, or --allow-expired for a snapshot of the archive", got.validUntil.Format(time.RFC3339))
+		return nil, fmt.Errorf(
+			"InRelease was valid until %s only: the mirror is behind; use another one, or --allow-expired for a snapshot of the archive",
+			got.validUntil.Format(time.RFC3339),
+		)
 	}
 	return got, nil
 }

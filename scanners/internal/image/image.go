@@ -184,7 +184,10 @@ func (w *build) assemble(ctx context.Context) (v1.Image, error) {
 		if err != nil {
 			return nil, err
 		}
-		add := mutate.Addendum{Layer: l, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: w.date}, CreatedBy: "images build " + w.recipe.Name, Comment: s.what}}
+		add := mutate.Addendum{
+			Layer: l, MediaType: types.OCILayer,
+			History: v1.History{Created: v1.Time{Time: w.date}, CreatedBy: "images build " + w.recipe.Name, Comment: s.what},
+		}
 		if img, err = mutate.Append(img, add); err != nil {
 			return nil, fmt.Errorf("add layer of %s: %w", s.what, err)
 		}

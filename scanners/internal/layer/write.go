@@ -61,7 +61,10 @@ func (t *Tree) WriteTar(w io.Writer, date time.Time) error {
 }
 
 func (t *Tree) writeEntry(tw *tar.Writer, name string, e *entry, date time.Time) error {
-	h := &tar.Header{Typeflag: e.kind, Name: name, Linkname: e.target, Mode: e.mode, Uid: e.uid, Gid: e.gid, Size: e.size, ModTime: date.UTC().Truncate(time.Second)}
+	h := &tar.Header{
+		Typeflag: e.kind, Name: name, Linkname: e.target, Mode: e.mode, Uid: e.uid, Gid: e.gid, Size: e.size,
+		ModTime: date.UTC().Truncate(time.Second),
+	}
 	if e.kind == tar.TypeDir {
 		h.Name += "/"
 	}

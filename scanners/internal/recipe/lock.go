@@ -201,7 +201,8 @@ func (l *Lock) Save(r *Recipe) error {
 			b.WriteString("  - " + string(mustJSON(p)) + "\n")
 		}
 	}
-	if err := os.WriteFile(filepath.Join(r.Dir, LockFile), []byte(b.String()), 0o644); err != nil { //nolint:gosec // a file to commit, readable as its neighbours are
+	err = os.WriteFile(filepath.Join(r.Dir, LockFile), []byte(b.String()), 0o644) //nolint:gosec // a file to commit, readable as its neighbours are
+	if err != nil {
 		return fmt.Errorf("recipe %s: %w", r.Name, err)
 	}
 	return nil

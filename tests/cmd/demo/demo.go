@@ -46,7 +46,10 @@ const (
 
 // demo runs everything and removes it again, however it ends.
 func demo(ctx context.Context, out io.Writer, s settings) (err error) {
-	fmt.Fprint(out, "Scanyard demo: six scans on a Kubernetes cluster made of this machine's processes.\nNo containers, no downloads, nothing outside this machine.\n\n")
+	fmt.Fprint(
+		out,
+		"Scanyard demo: six scans on a Kubernetes cluster made of this machine's processes.\nNo containers, no downloads, nothing outside this machine.\n\n",
+	)
 	c := &clock{began: time.Now(), out: out}
 	dir, cleanup, err := dataDir(s)
 	if err != nil {

@@ -64,7 +64,10 @@ nothing is left behind.`,
 	flags.StringVar(&s.programs.Charts, "charts", usual.Charts, "folder of the charts")
 	flags.StringVar(&s.programs.Helm, "helm", usual.Helm, "Helm, by path or name")
 	flags.StringVar(&s.programs.Gitleaks, "gitleaks", usual.Gitleaks, "gitleaks, by path or name")
-	flags.StringVar(&s.dataDir, "data-dir", "", "where the cluster keeps its files (default: a temporary folder for the demo, one in the user's cache folder for up and down)")
+	flags.StringVar(
+		&s.dataDir, "data-dir", "",
+		"where the cluster keeps its files (default: a temporary folder for the demo, one in the user's cache folder for up and down)",
+	)
 	root.Flags().BoolVar(&s.keep, "keep", false, "leave the cluster running at the end")
 	root.AddCommand(
 		&cobra.Command{

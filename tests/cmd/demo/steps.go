@@ -187,7 +187,17 @@ func (st *stage) leakedSecret(ctx context.Context) (typed, error) {
 
 // clusterWide is step 3. The hook of team-b must not run for it.
 func (st *stage) clusterWide(ctx context.Context) (typed, error) {
-	o, err := st.finish(ctx, st.root, teamB, "security-check", "nmap", "--cluster-wide", "--name", "security-check", "--wait", "--", "-sV", "-p", st.target.Ports(), st.target.Host)
+	o, err := st.finish(
+		ctx, st.root, teamB, "security-check", "nmap",
+		"--cluster-wide",
+		"--name",
+		"security-check",
+		"--wait",
+		"--",
+		"-sV",
+		"-p",
+		st.target.Ports(), st.target.Host,
+	)
 	if err != nil {
 		return o.table, err
 	}

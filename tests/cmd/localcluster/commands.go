@@ -90,7 +90,10 @@ func statusCommand(dataDir *string) *cobra.Command {
 				fmt.Fprintf(w, "%s\trunning\t%d\t%d\t%s\t%s\n", s.Name, s.PID, s.Starts, residentMemory(s.PID), time.Since(s.Since).Round(time.Second))
 			}
 			o := c.ObjectStore
-			fmt.Fprintf(w, "\nKUBECONFIG\t%s\nS3 endpoint\t%s\nS3 bucket\t%s\nS3 access key\t%s\nS3 secret key\t%s\n", c.Kubeconfig, o.URL(), o.Bucket, o.AccessKey, o.SecretKey)
+			fmt.Fprintf(
+				w, "\nKUBECONFIG\t%s\nS3 endpoint\t%s\nS3 bucket\t%s\nS3 access key\t%s\nS3 secret key\t%s\n", c.Kubeconfig, o.URL(), o.Bucket,
+				o.AccessKey, o.SecretKey,
+			)
 			return w.Flush()
 		},
 	}

@@ -70,7 +70,9 @@ func runNode(ctx context.Context, l localcluster.Layout, s *localcluster.State) 
 		return err
 	}
 	cfg.QPS, cfg.Burst = nodeQPS, nodeBurst
-	cfg.ContentConfig = rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf", AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json"}
+	cfg.ContentConfig = rest.ContentConfig{
+		ContentType: "application/vnd.kubernetes.protobuf", AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json",
+	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return err

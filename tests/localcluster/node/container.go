@@ -96,7 +96,10 @@ func (r *runner) crashLoop(ctx context.Context, pause time.Duration) {
 		s.LastTerminationState = s.State
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reasonCrashLoop, Message: msg}}
 	})
-	r.w.a.event(ctx, p, corev1.EventTypeWarning, "BackOff", "Back-off restarting failed container "+r.c.Name+" in pod "+p.Name+"_"+p.Namespace+"("+string(p.UID)+")")
+	r.w.a.event(
+		ctx, p, corev1.EventTypeWarning, "BackOff",
+		"Back-off restarting failed container "+r.c.Name+" in pod "+p.Name+"_"+p.Namespace+"("+string(p.UID)+")",
+	)
 }
 
 // pause waits and tells whether the container still wants to run.
@@ -392,7 +395,10 @@ func (r *runner) signal(cmd *exec.Cmd, sig syscall.Signal) {
 func (r *runner) notStarted(ctx context.Context, err error) int {
 	const code = 128
 	now := metav1.NewTime(r.w.a.o.Now())
-	msg := fmt.Sprintf("failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: %v: unknown", err)
+	msg := fmt.Sprintf(
+		"failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: %v: unknown",
+		err,
+	)
 	r.terminated(corev1.ContainerStateTerminated{ExitCode: code, Reason: reasonStartError, Message: msg, StartedAt: metav1.Unix(0, 0), FinishedAt: now})
 	r.w.a.event(ctx, r.w.pod, corev1.EventTypeWarning, "Failed", "Error: "+msg)
 	r.w.a.cgroups.leave(r.w.cgroup(r.c.Name))

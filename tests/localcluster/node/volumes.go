@@ -131,7 +131,9 @@ func (w *worker) fill(ctx context.Context, dir string, v *corev1.Volume, src sou
 		}
 		return nil
 	}
-	return errors.New("this kind of volume is not supported by the local node: use emptyDir, configMap, secret, downwardAPI, projected, persistentVolumeClaim or hostPath")
+	return errors.New(
+		"this kind of volume is not supported by the local node: use emptyDir, configMap, secret, downwardAPI, projected, persistentVolumeClaim or hostPath",
+	)
 }
 
 func (w *worker) project(ctx context.Context, dir string, p *corev1.VolumeProjection, mode *int32, src sources) error {

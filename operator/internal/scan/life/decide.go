@@ -189,7 +189,10 @@ func invalidScanType(o *Observation) string {
 	case x.Type == "":
 		return "spec.extractResults.type is empty: name the ParseDefinition that reads the result"
 	case !strings.HasPrefix(x.Location, executionv1.ResultsDir) || strings.HasSuffix(x.Location, "/"):
-		return fmt.Sprintf("spec.extractResults.location %q is not a file below %s, the only folder that is shared with the lurker", x.Location, executionv1.ResultsDir)
+		return fmt.Sprintf(
+			"spec.extractResults.location %q is not a file below %s, the only folder that is shared with the lurker",
+			x.Location, executionv1.ResultsDir,
+		)
 	case names.CheckFile(jobs.ResultOf(o.ScanType).File) != nil:
 		return fmt.Sprintf("spec.extractResults.location %q does not end in a file name that results can be stored under", x.Location)
 	case jobs.ResultOf(o.ScanType).File == apioutcome.CategoriesFile:

@@ -20,7 +20,10 @@ func awaitStorage(o *Observation, d *Decision) {
 		return
 	case IsSettled(o):
 		if asksRerun(o.Scan) {
-			d.Event = &Event{executionv1.ReasonStorageUnavailable, "What the annotation " + executionv1.AnnotationRerun + " asks for waits for object storage: " + Clean(o.StorageError)}
+			d.Event = &Event{
+				executionv1.ReasonStorageUnavailable,
+				"What the annotation " + executionv1.AnnotationRerun + " asks for waits for object storage: " + Clean(o.StorageError),
+			}
 		}
 		return
 	}

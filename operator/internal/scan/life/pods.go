@@ -77,7 +77,10 @@ func lastFailure(pod *corev1.Pod, s corev1.ContainerStatus) *corev1.ContainerSta
 func waitingMessage(reason, image string, pod *corev1.Pod, s corev1.ContainerStatus) string {
 	switch reason {
 	case executionv1.ReasonImagePull:
-		return fmt.Sprintf("The image %q of container %q cannot be pulled. Check its name and tag, and that the cluster may pull it (imagePullSecrets).", image, s.Name)
+		return fmt.Sprintf(
+			"The image %q of container %q cannot be pulled. Check its name and tag, and that the cluster may pull it (imagePullSecrets).",
+			image, s.Name,
+		)
 	case executionv1.ReasonContainerFailing:
 		if t := lastFailure(pod, s); t != nil {
 			return fmt.Sprintf("Container %q fails and is restarted: %s", s.Name, terminated(t))

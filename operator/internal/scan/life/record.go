@@ -48,7 +48,8 @@ func (r Record) Text() string {
 }
 
 func (r Record) equal(other Record) bool {
-	return r.Began == other.Began && r.End == other.End && r.Run == other.Run && maps.Equal(r.Hooks, other.Hooks) && slices.Equal(r.AfterFailure, other.AfterFailure)
+	return r.Began == other.Began && r.End == other.End && r.Run == other.Run && maps.Equal(r.Hooks, other.Hooks) &&
+		slices.Equal(r.AfterFailure, other.AfterFailure)
 }
 
 // NextRecord is what the record is to say when the status is s, and whether that is news. Of a

@@ -164,7 +164,10 @@ func jobLost(r Role) func(*Observation, *Decision) {
 		}
 		d.fail(o, s, phase, Cause{
 			executionv1.ReasonJobLost,
-			fmt.Sprintf("The %s Job was removed before its outcome was seen, and storage has no %s. Was it deleted by hand, or is ttlSecondsAfterFinished very short?", name, file),
+			fmt.Sprintf(
+				"The %s Job was removed before its outcome was seen, and storage has no %s. Was it deleted by hand, or is ttlSecondsAfterFinished very short?",
+				name, file,
+			),
 		})
 	}
 }

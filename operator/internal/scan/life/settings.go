@@ -88,7 +88,10 @@ func (o *Observation) parserForbidden() string {
 func (o *Observation) refusedHook(h *Hook) *Cause {
 	switch {
 	case len(h.Spec.Outputs) > 0 && !o.OwnsFolder:
-		return &Cause{executionv1.ReasonInvalidHook, "spec.outputs needs a folder for each Scan in storage, which S3_URL_TEMPLATE of the operator does not give: nobody would remove them"}
+		return &Cause{
+			executionv1.ReasonInvalidHook,
+			"spec.outputs needs a folder for each Scan in storage, which S3_URL_TEMPLATE of the operator does not give: nobody would remove them",
+		}
 	case h.ExecutionNamespace != "" && len(o.Settings.Namespaces) > 0 && !slices.Contains(o.Settings.Namespaces, h.ExecutionNamespace):
 		return &Cause{executionv1.ReasonInvalidHook, fmt.Sprintf("spec.executionNamespace %q is none of the namespaces that the operator works in; "+
 			"add it to --watch-namespaces (chart: watchNamespaces)", h.ExecutionNamespace)}

@@ -81,10 +81,16 @@ func MapBytes(m map[string]string) (n int) {
 // by the API server.
 func tooLarge(s *executionv1.Scan) string {
 	if n := SpecBytes(&s.Spec); n > largestScan {
-		return fmt.Sprintf("spec has %d KiB, more than the %d KiB that a Scan may have: put large inputs into a ConfigMap or Secret and mount it", n>>10, largestScan>>10)
+		return fmt.Sprintf(
+			"spec has %d KiB, more than the %d KiB that a Scan may have: put large inputs into a ConfigMap or Secret and mount it",
+			n>>10, largestScan>>10,
+		)
 	}
 	if n := MapBytes(s.Labels); n > LargestLabels {
-		return fmt.Sprintf("metadata.labels have %d KiB, more than the %d KiB that those of a Scan may have: use annotations for what nothing selects by", n>>10, LargestLabels>>10)
+		return fmt.Sprintf(
+			"metadata.labels have %d KiB, more than the %d KiB that those of a Scan may have: use annotations for what nothing selects by",
+			n>>10, LargestLabels>>10,
+		)
 	}
 	return ""
 }

@@ -18,8 +18,8 @@ import (
 
 // ConditionTypes are the conditions of a Scan, in the order in which they are written.
 var ConditionTypes = []string{
-	executionv1.ConditionReady, executionv1.ConditionAdmitted, executionv1.ConditionScanned, executionv1.ConditionParsed, executionv1.ConditionTargetReached, executionv1.ConditionHooksCompleted,
-	executionv1.ConditionCancelled, executionv1.ConditionRerun,
+	executionv1.ConditionReady, executionv1.ConditionAdmitted, executionv1.ConditionScanned, executionv1.ConditionParsed,
+	executionv1.ConditionTargetReached, executionv1.ConditionHooksCompleted, executionv1.ConditionCancelled, executionv1.ConditionRerun,
 }
 
 // troubleReasons are those that say why the pods of a phase do not get on.

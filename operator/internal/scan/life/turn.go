@@ -62,7 +62,10 @@ func (s *Status) leaveQueue() {
 
 // PlaceText says in the user's words where a Scan stands and what holds it.
 func PlaceText(at *fair.Standing) string {
-	return fmt.Sprintf("Position %d of %d, %d of %d in its namespace: %s.", at.Position, at.Of, at.NamespacePosition, at.NamespaceOf, limitText(at.Limit, at.Bound))
+	return fmt.Sprintf(
+		"Position %d of %d, %d of %d in its namespace: %s.", at.Position, at.Of,
+		at.NamespacePosition, at.NamespaceOf, limitText(at.Limit, at.Bound),
+	)
 }
 
 func limitText(l fair.Limit, bound int) string {

@@ -91,7 +91,10 @@ func (s *status) inOrder(v *view, d *Decision) {
 func (v *view) clamped() string {
 	var message strings.Builder
 	if asked := v.timetable.asked; asked > 0 {
-		fmt.Fprintf(&message, " Runs are planned at least %s apart, as schedules.minIntervalSeconds of the ClusterScanSetting says, and not %s.", v.Bounds.MinInterval, asked)
+		fmt.Fprintf(
+			&message, " Runs are planned at least %s apart, as schedules.minIntervalSeconds of the ClusterScanSetting says, and not %s.",
+			v.Bounds.MinInterval, asked,
+		)
 	}
 	spec := &v.Scheduled.Spec
 	for _, limit := range []struct {
@@ -99,7 +102,10 @@ func (v *view) clamped() string {
 		value *int32
 	}{{"successfulJobsHistoryLimit", spec.SuccessfulJobsHistoryLimit}, {"failedJobsHistoryLimit", spec.FailedJobsHistoryLimit}} {
 		if limit.value != nil && *limit.value > v.Bounds.MaxHistory {
-			fmt.Fprintf(&message, " At most %d Scans are kept, as schedules.maxHistory of the ClusterScanSetting says, and not the %d of spec.%s.", v.Bounds.MaxHistory, *limit.value, limit.field)
+			fmt.Fprintf(
+				&message, " At most %d Scans are kept, as schedules.maxHistory of the ClusterScanSetting says, and not the %d of spec.%s.",
+				v.Bounds.MaxHistory, *limit.value, limit.field,
+			)
 		}
 	}
 	return message.String()

@@ -81,7 +81,10 @@ func newTimetable(spec *executionv1.ScheduledScanSpec, seed string, zones func(s
 		field := fmt.Sprintf("spec.windows[%d]", i)
 		c, err := parseCron(w.Schedule, zone)
 		if err != nil {
-			return nil, &problem{executionv1.ReasonInvalidSpec, fmt.Sprintf("%s.schedule %q is not a cron expression: %s%s", field, w.Schedule, err, cronAdvice(w.Schedule))}
+			return nil, &problem{
+				executionv1.ReasonInvalidSpec,
+				fmt.Sprintf("%s.schedule %q is not a cron expression: %s%s", field, w.Schedule, err, cronAdvice(w.Schedule)),
+			}
 		}
 		d, err := parseDuration(w.Duration)
 		if err != nil || d == 0 || d > maxWindow {
@@ -144,7 +147,10 @@ func (t *timetable) readTimes(spec *executionv1.ScheduledScanSpec, zone *time.Lo
 	case err != nil:
 		return invalidDuration("spec.interval", spec.Interval, "12h")
 	case d == 0:
-		return &problem{executionv1.ReasonNoScheduleOrInterval, "neither spec.schedule nor spec.interval is set; set a cron expression such as \"0 3 * * *\", or a duration such as 12h"}
+		return &problem{
+			executionv1.ReasonNoScheduleOrInterval,
+			"neither spec.schedule nor spec.interval is set; set a cron expression such as \"0 3 * * *\", or a duration such as 12h",
+		}
 	}
 	t.interval = max(d, minInterval)
 	return nil
