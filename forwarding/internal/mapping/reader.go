@@ -56,6 +56,7 @@ type Reader struct {
 	total    uint64
 	outcomes map[string]uint64
 	rejected []Rejected
+	refused  uint64
 }
 
 // maxRejected bounds the elements that are told one by one.
@@ -128,11 +129,15 @@ func (r *Reader) reject(reason, message string) {
 		index := int(r.total)
 		r.rejected = append(r.rejected, Rejected{Index: index, EventID: forwardingv1.EventID(r.stream, r.total+2), Reason: reason, Message: message})
 	}
+	r.refused++
 	r.total++
 }
 
 // Rejected tells the elements that could not be sent so far, the first 1,000 of them.
 func (r *Reader) Rejected() []Rejected { return r.rejected }
+
+// RejectedCount counts all elements that could not be sent so far.
+func (r *Reader) RejectedCount() uint64 { return r.refused }
 
 // Total counts the elements of findings.json so far.
 func (r *Reader) Total() uint64 { return r.total }

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scans
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/scanyard/scanyard/forwarding/sink"
+)
+
+// Retry is how long to wait between tries. Zeros take the defaults.
+type Retry struct {
+	Initial, Max time.Duration
+	// Wait waits; nil: a timer.
+	Wait func(context.Context, time.Duration) error
+}
+
+// Waits where nobody says others, and those of far ends that are only probed.
+const (
+	defaultInitial = 500 * time.Millisecond
+	defaultMax     = 5 * time.Minute
+	probeFirst     = 5 * time.Second
+	probeMax       = time.Minute
+	longestPause   = 10 * time.Minute
+)
+
+// do calls try until it succeeds, refuses, or the context ends; then the error is the last one of try.
+func (r *Retry) do(ctx context.Context, try func() error) error {
+	for n := 0; ; n++ {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		failure := sink.AsError(err)
+		if failure.Class == sink.Refused {
+			return failure
+		}
+		if err := r.after(ctx, failure, n); err != nil {
+			return err
+		}
+	}
+}
+
+// after waits for the next try. The error is the failure, once the context has ended.
+func (r *Retry) after(ctx context.Context, failure *sink.Error, n int) error {
+	wait := r.Wait
+	if wait == nil {
+		wait = sleep
+	}
+	if ended := wait(ctx, r.pause(failure, n)); ended != nil {
+		return fmt.Errorf("%w (%w)", failure, ended)
+	}
+	return nil
+}
+
+// pause is the wait after try number n from 0, with full jitter but where the far end says how long.
+func (r *Retry) pause(failure *sink.Error, n int) time.Duration {
+	first, longest := r.Initial, r.Max
+	if first <= 0 {
+		first = defaultInitial
+	}
+	if longest <= 0 {
+		longest = defaultMax
+	}
+	switch failure.Class {
+	case sink.Auth:
+		first, longest = probeFirst, min(longest, probeMax)
+	case sink.Incompatible:
+		first, longest = probeMax, min(longest, probeMax)
+	case sink.Overload:
+		if failure.RetryAfter > 0 {
+			return min(failure.RetryAfter, longestPause)
+		}
+	case sink.Transport, sink.Refused:
+	}
+	bound := min(first, longest)
+	for range n {
+		if bound = min(2*bound, longest); bound == longest {
+			break
+		}
+	}
+	if failure.Class == sink.Auth || failure.Class == sink.Incompatible {
+		return bound
+	}
+	return rand.N(bound) + 1 //nolint:gosec // jitter protects nothing
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// delivery hands batches to a sink: again where the sink failed, in halves where the far end refuses or asks for less.
+type delivery struct {
+	sink  sink.Sink
+	retry Retry
+}
+
+// batch delivers all records of a batch, in order.
+func (d *delivery) batch(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
+	for n := 0; ; n++ {
+		outcome, err := d.sink.Deliver(ctx, batch)
+		if err == nil {
+			return outcome, nil
+		}
+		failure, many := sink.AsError(err), len(batch.Records) > 1
+		if failure.Class == sink.Refused {
+			if many {
+				return d.halves(ctx, batch)
+			}
+			rejection := sink.Rejection{EventID: batch.Records[0].EventID, Reason: string(failure.Reason), Message: failure.Message}
+			return sink.Outcome{Rejected: []sink.Rejection{rejection}}, nil
+		}
+		if err := d.retry.after(ctx, failure, n); err != nil {
+			return sink.Outcome{}, err
+		}
+		if failure.Class == sink.Overload && many {
+			return d.halves(ctx, batch)
+		}
+	}
+}
+
+// halves delivers a batch in two.
+func (d *delivery) halves(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
+	middle := len(batch.Records) / 2
+	var both sink.Outcome
+	for _, records := range [][]sink.Record{batch.Records[:middle], batch.Records[middle:]} {
+		outcome, err := d.batch(ctx, sink.Batch{Stream: batch.Stream, Records: records})
+		if err != nil {
+			return sink.Outcome{}, err
+		}
+		both.Duplicates += outcome.Duplicates
+		both.Rejected = append(both.Rejected, outcome.Rejected...)
+		both.Streams = append(both.Streams, outcome.Streams...)
+	}
+	return both, nil
+}
