@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// forwarder sends results of Scans to far ends. See the README of this module.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/scanyard/scanyard/forwarding/internal/forwarder"
+	_ "github.com/scanyard/scanyard/forwarding/internal/sinks"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	err := forwarder.New(forwarder.Options{Out: os.Stdout, Err: os.Stderr, Version: version(), Getenv: os.Getenv}).ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+	}
+	return forwarder.ExitCode(err)
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version
+}
