@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -61,6 +62,9 @@ func run() int {
 	}
 	if err := app.Run(ctrl.SetupSignalHandler(), rest, o); err != nil {
 		log.Error(err, "The operator ends")
+		if errors.Is(err, app.ErrOldCRDs) {
+			return 2
+		}
 		return 1
 	}
 	return 0

@@ -5,20 +5,24 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"strconv"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/scanyard/scanyard/operator/internal/certificate"
+	"github.com/scanyard/scanyard/operator/internal/conversion"
 	"github.com/scanyard/scanyard/operator/internal/webhook"
 )
 
@@ -84,7 +88,8 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o 
 	}
 	cert, err := certificate.Ensure(ctx, direct, certificate.Request{
 		Secret: client.ObjectKey{Namespace: o.Namespace, Name: w.Service + "-tls"},
-		Host:   w.Service + "." + o.Namespace + ".svc", Purpose: "answers to the API server",
+		Host:   w.Service + "." + o.Namespace + ".svc", Also: []string{w.conversionService() + "." + o.Namespace + ".svc"},
+		Purpose: "answers to the API server",
 	}, clock.RealClock{}.Now())
 	if err != nil {
 		return err
@@ -93,8 +98,41 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o 
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert.TLS, nil }
 	}}})
 	server.Register(webhook.Path, webhook.NewHandler(webhook.Checks(mgr.GetClient())))
-	if err := mgr.Add(server); err != nil {
+	convert, err := conversion.NewHandler()
+	if err != nil {
+		return err
+	}
+	server.Register(conversion.Path, convert)
+	if err := errors.Join(mgr.Add(server), addConversion(ctx, mgr, config, o, []byte(cert.CA))); err != nil {
 		return err
 	}
 	return (&webhook.Authority{Client: mgr.GetClient(), Name: w.Configuration, CA: []byte(cert.CA)}).SetupWithManager(mgr)
+}
+
+// conversionService is the name of the Service in front of the conversion. It is one of its own, since it has the
+// replicas that are not ready yet as well: conversion needs no cache.
+func (o *WebhookOptions) conversionService() string { return o.Service + "-conversion" }
+
+// addConversion tells the API server where it gets settings in their other version, and has all of them stored in the
+// newest one.
+func addConversion(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o *Options, ca []byte) error {
+	live, err := client.NewWithWatch(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	path, port := conversion.Path, int32(443)
+	for _, name := range conversion.CRDs() {
+		keeper := &conversion.Keeper{Client: live, Name: name, Server: apiextensionsv1.WebhookClientConfig{
+			Service:  &apiextensionsv1.ServiceReference{Namespace: o.Namespace, Name: o.Webhook.conversionService(), Path: &path, Port: &port},
+			CABundle: ca,
+		}}
+		if err := keeper.Write(ctx); err != nil {
+			// It tries again; the stored version is there without it.
+			ctrl.LoggerFrom(ctx).Error(err, "Tell the API server where settings are converted", "crd", name)
+		}
+		if err := mgr.Add(keeper); err != nil {
+			return err
+		}
+	}
+	return mgr.Add(conversion.NewMigration(live, mgr.GetEventRecorder("scanyard"), metrics.Registry))
 }

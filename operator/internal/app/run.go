@@ -11,9 +11,12 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -57,7 +60,8 @@ const (
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	config.QPS, config.Burst = float32(o.QPS), o.Burst
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme), settingsv1alpha2.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme), settingsv1alpha2.AddToScheme(scheme),
+		apiextensionsv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	if err := awaitKinds(ctx, config); err != nil {
@@ -118,16 +122,41 @@ func awaitKinds(ctx context.Context, config *rest.Config) error {
 	}
 	var missing error
 	err = wait.PollUntilContextTimeout(ctx, kindsEvery, kindsTimeout, true, func(ctx context.Context) (bool, error) {
+		if err := servesNewest(ctx, d); err != nil {
+			return false, err
+		}
 		missing = knowsKinds(ctx, d)
 		if missing != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info("Waiting for CRDs", "error", missing.Error())
 		}
 		return missing == nil, nil
 	})
+	if errors.Is(err, ErrOldCRDs) {
+		return err
+	}
 	if err != nil && missing != nil {
 		return fmt.Errorf("%w; are the CRDs of the chart (crds/) installed, and is the API server up?", missing)
 	}
 	return err
+}
+
+// ErrOldCRDs says that the CRDs are those of an earlier release. Helm never upgrades CRDs.
+var ErrOldCRDs = errors.New("kubectl apply --server-side -f charts/scanyard/crds")
+
+// servesNewest says which CRD of settings is served in an older version only.
+func servesNewest(ctx context.Context, d discovery.DiscoveryInterfaceWithContext) error {
+	newest := settingsv1alpha2.SchemeGroupVersion
+	older := newest.Group + "/v1alpha1"
+	for _, plural := range []string{"scansettings", "clusterscansettings"} {
+		served := func(version string) bool {
+			list, err := d.ServerResourcesForGroupVersionWithContext(ctx, version)
+			return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
+		}
+		if served(older) && !served(newest.String()) {
+			return fmt.Errorf("CRD %s.%s does not serve %s: %w", plural, newest.Group, newest.Version, ErrOldCRDs)
+		}
+	}
+	return nil
 }
 
 // knowsKinds says which kind the API server does not know.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"time"
 
@@ -38,6 +39,8 @@ type Request struct {
 	Secret client.ObjectKey
 	// Host is the DNS name or address that clients call the server by.
 	Host string
+	// Also are further names that the server is called by.
+	Also []string
 	// Purpose completes "Certificate of the operator's ", for whoever finds the Secret.
 	Purpose string
 }
@@ -55,11 +58,12 @@ func Ensure(ctx context.Context, c client.Client, r Request, now time.Time) (*Ce
 			if err == nil {
 				err = c.Create(ctx, &secret)
 			}
-		case err == nil && !usable(&secret, r.Host, now):
+		case err == nil && !usable(&secret, r.names(), now):
 			fresh, makeErr := newSecret(r, now)
 			if makeErr != nil {
 				return nil, makeErr
 			}
+			fresh.Data[caKey] = append(fresh.Data[caKey], stillTrusted(secret.Data[caKey], now)...)
 			secret.Data = fresh.Data
 			err = c.Update(ctx, &secret)
 		}
@@ -82,7 +86,27 @@ func parse(s *corev1.Secret) (*Certificate, error) {
 	return &Certificate{TLS: pair, CA: string(s.Data[caKey])}, nil
 }
 
-func usable(s *corev1.Secret, host string, now time.Time) bool {
+func (r *Request) names() []string { return append([]string{r.Host}, r.Also...) }
+
+// stillTrusted are the authorities that replicas and pods of before may serve or trust for a while: as many as a few
+// rotations leave, not more.
+func stillTrusted(bundle []byte, now time.Time) []byte {
+	const most = 2
+	var kept []byte
+	for range most {
+		block, rest := pem.Decode(bundle)
+		if block == nil {
+			break
+		}
+		bundle = rest
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(c.NotAfter) {
+			kept = append(kept, pem.EncodeToMemory(block)...)
+		}
+	}
+	return kept
+}
+
+func usable(s *corev1.Secret, names []string, now time.Time) bool {
 	c, err := parse(s)
 	if err != nil || c.TLS.Leaf == nil {
 		return false
@@ -91,8 +115,12 @@ func usable(s *corev1.Secret, host string, now time.Time) bool {
 	if !roots.AppendCertsFromPEM([]byte(c.CA)) {
 		return false
 	}
-	_, err = c.TLS.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now.Add(renewBefore)})
-	return err == nil
+	for _, name := range names {
+		if _, err := c.TLS.Leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: now.Add(renewBefore)}); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func newSecret(r Request, now time.Time) (corev1.Secret, error) {
@@ -100,7 +128,7 @@ func newSecret(r Request, now time.Time) (corev1.Secret, error) {
 	if err != nil {
 		return corev1.Secret{}, err
 	}
-	leaf, err := ca.Issue([]string{r.Host}, now, lifetime)
+	leaf, err := ca.Issue(r.names(), now, lifetime)
 	if err != nil {
 		return corev1.Secret{}, err
 	}

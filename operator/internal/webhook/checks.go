@@ -76,28 +76,28 @@ func problems(sentences ...string) (errs field.ErrorList) {
 type settingsChecks struct{ reader client.Reader }
 
 func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte) (field.ErrorList, error) {
-	var s settingsv1alpha2.ScanSetting
-	if err := json.Unmarshal(raw, &s); err != nil {
+	s, err := readScanSetting(raw)
+	if err != nil {
 		return nil, fmt.Errorf("read the ScanSetting: %w", err)
 	}
 	cluster := &settingsv1alpha2.ClusterScanSetting{}
-	err := c.reader.Get(ctx, client.ObjectKey{Name: settingsv1alpha2.Name}, cluster)
+	err = c.reader.Get(ctx, client.ObjectKey{Name: settingsv1alpha2.Name}, cluster)
 	if apierrors.IsNotFound(err) {
 		cluster = nil
 	} else if err != nil {
 		return nil, fmt.Errorf("get ClusterScanSetting: %w", err)
 	}
 	unmatched, err := c.unmatched(ctx, s.Namespace, s.Spec.JobPatches)
-	return append(settings.ValidateScanSetting(cluster, &s), unmatched...), err
+	return append(settings.ValidateScanSetting(cluster, s), unmatched...), err
 }
 
 func (c settingsChecks) checkCluster(ctx context.Context, raw []byte) (field.ErrorList, error) {
-	var s settingsv1alpha2.ClusterScanSetting
-	if err := json.Unmarshal(raw, &s); err != nil {
+	s, err := readClusterScanSetting(raw)
+	if err != nil {
 		return nil, fmt.Errorf("read the ClusterScanSetting: %w", err)
 	}
 	unmatched, err := c.unmatched(ctx, "", s.Spec.JobPatches)
-	return append(settings.ValidateClusterScanSetting(&s), unmatched...), err
+	return append(settings.ValidateClusterScanSetting(s), unmatched...), err
 }
 
 // unmatched are the patches for what is not installed, in one namespace and, for "", in all.

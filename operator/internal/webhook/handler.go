@@ -39,6 +39,14 @@ func (h handler) Handle(ctx context.Context, req admission.Request) admission.Re
 		return admission.Allowed("")
 	}
 	if req.Operation == admissionv1.Update {
+		// Before equal specs pass: a stale copy differs in its annotation only.
+		stale, err := staleCopy(req)
+		if err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		if len(stale) > 0 {
+			return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: refusal(req, stale)}}
+		}
 		same, err := sameSpec(req.OldObject.Raw, req.Object.Raw)
 		if err != nil {
 			return admission.Errored(http.StatusBadRequest, err)

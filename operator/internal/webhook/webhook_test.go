@@ -163,6 +163,8 @@ func TestMistakesAreRefused(t *testing.T) {
 	must(t, cluster.Client.Create(t.Context(), bounds))
 	t.Cleanup(func() { must(t, cluster.Client.Delete(context.WithoutCancel(t.Context()), bounds)) })
 	cases := map[string]struct{ object, says string }{
+		"SinkWithoutAllowance": {setting("ScanSetting", `{"resultForwarding": {"provider": "grpc", "grpc": {"endpoint": "h:1"}}}`), "or ask the cluster admin"},
+		"SinkOfNowhere":        {setting("ClusterScanSetting", `{"resultForwarding": {"provider": "grpc", "grpc": {"endpoint": "https://u:p@h:1"}}}`), "such as https://compliance.example.com:443"},
 		"GoodRule":             {rule(`{"anyOf": [{"category": "Open Port"}], "expression": "finding.attributes.port > 1024"}`), ""},
 		"RuleWithWrongField":   {rule(`{"expression": "finding.categry == 'Open Port'"}`), `spec.matches.expression: Invalid value: a finding has no field "categry"`},
 		"RuleOfText":           {rule(`{"expression": "finding.category"}`), ""},

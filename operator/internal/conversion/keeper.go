@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conversion
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// CRDs are the names of those whose kinds have two versions.
+func CRDs() []string {
+	return []string{"scansettings.settings.scanyard.io", "clusterscansettings.settings.scanyard.io"}
+}
+
+// retry is the wait after a call that has failed.
+const retry = 5 * time.Second
+
+// Keeper keeps in one CRD where the API server asks for conversion. It is a Runnable of every replica.
+type Keeper struct {
+	// Client reads and watches live: the operator may not list CRDs.
+	Client client.WithWatch
+	// Name of the CRD.
+	Name string
+	// Server is where to ask, and whom to trust.
+	Server apiextensionsv1.WebhookClientConfig
+}
+
+// NeedLeaderElection is false: the leader may be the replica that is going.
+func (*Keeper) NeedLeaderElection() bool { return false }
+
+// Start keeps the CRD until the context ends.
+func (k *Keeper) Start(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := k.follow(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Keep the conversion of settings", "crd", k.Name)
+		}
+	}, retry)
+	return nil
+}
+
+// follow writes the conversion now and at each change, until the watch ends.
+func (k *Keeper) follow(ctx context.Context) error {
+	if err := k.Write(ctx); err != nil {
+		return err
+	}
+	w, err := k.Client.Watch(ctx, &apiextensionsv1.CustomResourceDefinitionList{}, client.MatchingFields{"metadata.name": k.Name})
+	if err != nil {
+		return fmt.Errorf("watch CRD: %w", err)
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if seen, ok := e.Object.(*apiextensionsv1.CustomResourceDefinition); ok && e.Type != watch.Deleted {
+			if err := k.Ensure(ctx, seen); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Write writes the conversion now, so that the API server knows the authority before a replica serves with it.
+func (k *Keeper) Write(ctx context.Context) error {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := k.Client.Get(ctx, client.ObjectKey{Name: k.Name}, crd); err != nil {
+		return fmt.Errorf("get CRD: %w", err)
+	}
+	return k.Ensure(ctx, crd)
+}
+
+// serves says whether a conversion asks this server and trusts it. More may be trusted: a replica of before, with the
+// authority of before, must not undo what a newer one has written.
+func (k *Keeper) serves(now *apiextensionsv1.CustomResourceConversion) bool {
+	if now == nil || now.Strategy != apiextensionsv1.WebhookConverter || now.Webhook == nil || now.Webhook.ClientConfig == nil {
+		return false
+	}
+	at := now.Webhook.ClientConfig
+	block, _ := pem.Decode(k.Server.CABundle)
+	trusted := block != nil && bytes.Contains(at.CABundle, pem.EncodeToMemory(block))
+	return trusted && equality.Semantic.DeepEqual(at.Service, k.Server.Service) && equality.Semantic.DeepEqual(at.URL, k.Server.URL)
+}
+
+// Ensure writes the conversion where another one stands, or none.
+func (k *Keeper) Ensure(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
+	want := &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: &k.Server, ConversionReviewVersions: []string{"v1"}},
+	}
+	if k.serves(crd.Spec.Conversion) {
+		return nil
+	}
+	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"conversion": want}})
+	if err != nil {
+		return fmt.Errorf("say the conversion of CRD %s: %w", crd.Name, err)
+	}
+	if err := k.Client.Patch(ctx, crd.DeepCopy(), client.RawPatch(types.MergePatchType, raw)); err != nil {
+		return fmt.Errorf("write the conversion into CRD %s: %w", crd.Name, err)
+	}
+	return nil
+}
