@@ -61,6 +61,14 @@ func (p *Pair) Issue(hosts []string, now time.Time, lifetime time.Duration) (*Pa
 	return issue(t, p)
 }
 
+// IssueClient signs a certificate by which a client of a server shows who it is.
+func (p *Pair) IssueClient(name string, now time.Time, lifetime time.Duration) (*Pair, error) {
+	return issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-ClockSkew), NotAfter: now.Add(lifetime),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, p)
+}
+
 // Parse reads a pair that was stored. A key that does not belong to the certificate is an error.
 func Parse(certPEM, keyPEM []byte) (*Pair, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)

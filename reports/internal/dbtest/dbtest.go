@@ -213,12 +213,15 @@ var mariadb = &server{
 		}
 		return exec.LookPath("/usr/sbin/mariadbd")
 	},
-	prepare: func(_, folder string) error { return os.Mkdir(filepath.Join(folder, "data"), 0o700) },
+	prepare: func(_, folder string) error {
+		return errors.Join(certify(folder), os.Mkdir(filepath.Join(folder, "data"), 0o700))
+	},
 	command: func(program, folder string) *exec.Cmd {
 		// Without the tables of users there is nobody to log in: whoever reaches the socket in the folder is the owner.
 		args := []string{
 			"--no-defaults", "--datadir=" + filepath.Join(folder, "data"), "--socket=" + filepath.Join(folder, "socket"), "--pid-file=" + filepath.Join(folder, "pid"),
 			"--log-error=" + filepath.Join(folder, "log"), "--skip-grant-tables", "--skip-networking", "--max-connections=400", "--max-allowed-packet=64M",
+			"--ssl-ca=" + filepath.Join(folder, "ca.crt"), "--ssl-cert=" + filepath.Join(folder, "server.crt"), "--ssl-key=" + filepath.Join(folder, "server.key"),
 			"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
 		}
 		if os.Geteuid() == 0 {

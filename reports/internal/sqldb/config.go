@@ -37,11 +37,22 @@ func (Secret) String() string { return "[redacted]" }
 // GoString returns a placeholder.
 func (Secret) GoString() string { return "[redacted]" }
 
+// TLSFiles are files of certificates, as PEM. They may be missing.
+type TLSFiles struct {
+	// CA has signed the server's certificate. Without it the authorities of the machine count.
+	CA string
+	// Cert and Key show who the program is. They are read at each connection, so that they may be renewed.
+	Cert, Key string
+}
+
 // Config says which database is opened, and how.
 type Config struct {
 	Driver Driver
 	// DSN is the path of the file for SQLite, the data source name of the driver for the others.
 	DSN Secret
+	// TLS is how MariaDB and MySQL are trusted, and how they know the program. PostgreSQL has parameters of its data source
+	// name and variables for that.
+	TLS TLSFiles
 	// Schema names the schema (PostgreSQL) that holds all tables, so that several clusters can share one database.
 	// Empty is the schema of the connection.
 	Schema string
@@ -73,6 +84,12 @@ func (c *Config) Validate() field.ErrorList {
 	}
 	if c.DSN == "" {
 		errs = append(errs, field.Required(field.NewPath("dsn"), ""))
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		errs = append(errs, field.Invalid(field.NewPath("tls"), c.TLS.Cert, "a certificate and its key must be given together"))
+	}
+	if c.TLS != (TLSFiles{}) && c.Driver != MySQL {
+		errs = append(errs, field.Forbidden(field.NewPath("tls"), "is for MariaDB and MySQL; SQLite has no connection, and PostgreSQL takes sslrootcert, sslcert and sslkey"))
 	}
 	if c.MaxConnections < 0 || c.MaxConnections == 1 {
 		errs = append(errs, field.Invalid(field.NewPath("maxConnections"), c.MaxConnections, "must be 2 or more: one connection writes"))

@@ -4,9 +4,13 @@ package sqldb
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -33,6 +37,9 @@ func (mysqlDialect) open(ctx context.Context, config Config) (pools, error) {
 	if parsed.Timeout == 0 {
 		parsed.Timeout = config.Wait
 	}
+	if err := secure(parsed, config.TLS); err != nil {
+		return pools{}, err
+	}
 	if parsed.Params == nil {
 		parsed.Params = map[string]string{}
 	}
@@ -55,6 +62,42 @@ func (mysqlDialect) open(ctx context.Context, config Config) (pools, error) {
 	return pools{writer: writer, readers: readers, probe: probe}, nil
 }
 
+// secure has connections over a network encrypted and the server's name and certificate verified, unless the data source
+// name says otherwise.
+func secure(parsed *mysql.Config, files TLSFiles) error {
+	switch {
+	case parsed.TLSConfig == "true":
+	case parsed.TLSConfig != "", parsed.Net == "unix":
+		if files != (TLSFiles{}) {
+			return errors.New("certificates for the database are given, but its data source name does without them: tls must be true in it, or missing")
+		}
+		return nil
+	}
+	host, _, err := net.SplitHostPort(parsed.Addr)
+	if err != nil {
+		return errors.New("the DSN is not valid: the address must be host:port")
+	}
+	parsed.TLSConfig = "true"
+	parsed.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
+	if files.CA != "" {
+		bundle, err := os.ReadFile(files.CA)
+		if err != nil {
+			return fmt.Errorf("read the authority of the database: %w", err)
+		}
+		parsed.TLS.RootCAs = x509.NewCertPool()
+		if !parsed.TLS.RootCAs.AppendCertsFromPEM(bundle) {
+			return fmt.Errorf("read the authority of the database: %s holds no certificate", files.CA)
+		}
+	}
+	if files.Cert != "" {
+		parsed.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+			return &pair, err
+		}
+	}
+	return nil
+}
+
 // checkMySQL refuses servers that would lose or refuse data later on.
 func checkMySQL(ctx context.Context, db *sql.DB) error {
 	var packet int64
@@ -62,6 +105,12 @@ func checkMySQL(ctx context.Context, db *sql.DB) error {
 	if err := db.QueryRowContext(ctx, `SELECT @@max_allowed_packet, @@default_storage_engine`).Scan(&packet, &engine); err != nil {
 		if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
 			return fmt.Errorf("connect to MariaDB or MySQL: error %d", answer.Number)
+		}
+		if errors.Is(err, mysql.ErrNoTLS) {
+			return errors.New("connect to MariaDB or MySQL: the server does not offer TLS; tls=false in the data source name does without")
+		}
+		if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+			return fmt.Errorf("connect to MariaDB or MySQL: %w", untrusted)
 		}
 		return errors.New("connect to MariaDB or MySQL: the server does not answer")
 	}
