@@ -51,6 +51,9 @@ func startReplicas(t *testing.T, config sqldb.Config, n int) *replicas {
 		t.Fatal(err)
 	}
 	r := &replicas{t: t, live: map[int]*process{}, args: []string{"--database", string(config.Driver), "--dsn-file", dsn}}
+	if config.Driver == sqldb.SQLite {
+		r.args = []string{"--sqlite", string(config.DSN)}
+	}
 	if config.Schema != "" {
 		r.args = append(r.args, "--cluster-id", config.Schema)
 	}
