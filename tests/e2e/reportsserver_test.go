@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,8 +29,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
+	"github.com/scanyard/scanyard/apis/pki"
 	"github.com/scanyard/scanyard/tests/install"
 	"github.com/scanyard/scanyard/tests/localcluster"
 	"github.com/scanyard/scanyard/tests/scans"
@@ -352,6 +356,61 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 		}
 	})
 
+	// What kube-apiserver shows is verified by what a ConfigMap says, which changes when the authority is replaced.
+	It("believes a new authority of kube-apiserver's proxy without a restart, and an old one no longer", func(ctx SpecContext) {
+		pods, err := r.kube.CoreV1().Pods(reportsNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=server"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pods.Items).To(HaveLen(1))
+		now := time.Now()
+		next, err := pki.NewAuthority("next-front-proxy-ca", now, time.Hour)
+		Expect(err).NotTo(HaveOccurred())
+		shown, err := next.IssueClient("front-proxy-client", now, time.Hour)
+		Expect(err).NotTo(HaveOccurred())
+		pair, err := tls.X509KeyPair(shown.CertPEM, shown.KeyPEM)
+		Expect(err).NotTo(HaveOccurred())
+		// What the server believes is asked, not whom the client trusts.
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}, DisableKeepAlives: true}
+		url := "https://" + net.JoinHostPort(pods.Items[0].Status.PodIP, fmt.Sprint(r.release.Values["port"])) + "/apis/wgpolicyk8s.io/v1alpha2/policyreports?limit=1"
+		answers := func(ctx context.Context) (int, error) {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			if err != nil {
+				return 0, err
+			}
+			request.Header.Set("X-Remote-User", "somebody")
+			request.Header.Set("X-Remote-Group", "system:masters")
+			answer, err := (&http.Client{Transport: transport}).Do(request)
+			if err != nil {
+				return 0, err
+			}
+			return answer.StatusCode, answer.Body.Close()
+		}
+		Expect(answers(ctx)).To(Equal(http.StatusUnauthorized))
+
+		const bundle = "requestheader-client-ca-file"
+		trust := func(change func(string) string) {
+			GinkgoHelper()
+			maps := r.kube.CoreV1().ConfigMaps("kube-system")
+			Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+				found, err := maps.Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				found.Data[bundle] = change(found.Data[bundle])
+				_, err = maps.Update(ctx, found, metav1.UpdateOptions{})
+				return err
+			})).To(Succeed())
+		}
+		trust(func(old string) string { return old + string(next.CertPEM) })
+		Eventually(ctx, answers).WithTimeout(patience).Should(Equal(http.StatusOK))
+		_, err = r.any.Resource(polr).List(ctx, metav1.ListOptions{Limit: 1})
+		Expect(err).NotTo(HaveOccurred(), "while both are trusted")
+		trust(func(both string) string { return strings.ReplaceAll(both, string(next.CertPEM), "") })
+		Eventually(ctx, answers).WithTimeout(patience).Should(Equal(http.StatusUnauthorized))
+		same, err := r.kube.CoreV1().Pods(reportsNamespace).Get(ctx, pods.Items[0].Name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(same.Status.ContainerStatuses[0].RestartCount).To(BeZero())
+	})
+
 	It("has reports collected with their owner, and before the server's restart as after", func(ctx SpecContext) {
 		ns := r.namespace(ctx)
 		for round, name := range []string{"before", "after"} {
@@ -386,6 +445,30 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 		Expect(list.Items).To(BeEmpty())
 		_, err = r.any.Resource(polr).Namespace(ns).Create(ctx, report(ns, "late", "CVE-2024-1", "high"), metav1.CreateOptions{})
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "a report in a namespace that is gone: %v", err)
+	})
+
+	It("lets a namespace with 10,000 reports be deleted", Label("long"), func(ctx SpecContext) {
+		ns := r.namespace(ctx)
+		var all errgroup.Group
+		for client := range 8 {
+			_, writer := r.clients("")
+			all.Go(func() error {
+				for i := client; i < 10_000; i += 8 {
+					if _, err := writer.Resource(polr).Namespace(ns).Create(ctx, report(ns, fmt.Sprintf("r-%d", i), "CVE-2024-1", "high"), metav1.CreateOptions{}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		Expect(all.Wait()).To(Succeed())
+		began := time.Now()
+		Expect(r.kube.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) bool {
+			_, err := r.kube.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}).WithTimeout(10 * time.Minute).WithPolling(100 * time.Millisecond).Should(BeTrue())
+		AddReportEntry("10,000 reports and their namespace were gone after", time.Since(began).String())
 	})
 
 	// kube-apiserver runs no admission for groups of others: the server itself counts.
