@@ -2,3 +2,7 @@
 
 // Package sinks puts our sinks into a program: a line for each.
 package sinks
+
+import (
+	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/grpc" // grpc and grpcs
+)

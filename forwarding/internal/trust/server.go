@@ -39,7 +39,7 @@ const rereadAfter = time.Second
 // NewServer reads the files. An error names the file that cannot be used.
 func NewServer(files ServerFiles, now func() time.Time) (*Server, error) {
 	s := &Server{files: files, now: now}
-	config, err := files.load()
+	config, err := files.load(now)
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +47,12 @@ func NewServer(files ServerFiles, now func() time.Time) (*Server, error) {
 	return s, nil
 }
 
-func (f ServerFiles) load() (*tls.Config, error) {
+func (f ServerFiles) load(now func() time.Time) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
 	if err != nil {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", f.Certificate, f.Key, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2"}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2"}, Time: now}
 	if f.ClientCA == "" {
 		return config, nil
 	}
@@ -74,7 +74,7 @@ func (s *Server) config() *tls.Config {
 	defer s.mutex.Unlock()
 	if now := s.now(); now.Sub(s.read) >= rereadAfter {
 		s.read = now
-		if config, err := s.files.load(); err == nil {
+		if config, err := s.files.load(s.now); err == nil {
 			s.current = config
 		}
 	}

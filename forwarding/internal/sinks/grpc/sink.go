@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package grpc
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/decisionwire"
+	"github.com/scanyard/scanyard/forwarding/internal/trust"
+	"github.com/scanyard/scanyard/forwarding/internal/wire"
+	"github.com/scanyard/scanyard/forwarding/sink"
+)
+
+func init() {
+	sink.Register("grpc", Open)
+	sink.Register("grpcs", Open)
+}
+
+// defaultTimeout is the silence that a far end is allowed.
+const defaultTimeout = 30 * time.Second
+
+// maxPause bounds what a far end may ask for.
+const maxPause = 10 * time.Minute
+
+// Sink sends to one receiver.
+type Sink struct {
+	config sink.Config
+	trust  *trust.Client
+	conn   *grpc.ClientConn
+	client forwardingv1.ForwardingServiceClient
+
+	// alone is held by a delivery that must be the only one in flight.
+	alone sync.RWMutex
+
+	mutex       sync.Mutex
+	opening     chan struct{} // holds one token: who has it may open a session
+	session     *session
+	compression string
+	negotiated  bool
+	stores      *bool
+	careful     bool
+	quietUntil  time.Time
+	now         func() time.Time
+}
+
+// Open makes the sink. It dials with the first delivery.
+func Open(config sink.Config) (sink.Sink, error) {
+	if config.Timeout <= 0 {
+		config.Timeout = defaultTimeout
+	}
+	compression, err := compressionOf(config)
+	if err != nil {
+		return nil, err
+	}
+	plain := config.Insecure || config.URL.Scheme == "grpc"
+	host := config.URL.Host
+	if config.URL.Port() == "" {
+		host = net.JoinHostPort(config.URL.Hostname(), "443")
+	}
+	s := &Sink{config: config, compression: compression, negotiated: compression != auto, opening: make(chan struct{}, 1), now: time.Now} //nolint:forbidigo // pauses and certificates go by the clock of the machine
+	s.trust = trust.New(trust.Config{
+		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: plain, Dial: config.Dial, Now: s.now,
+	})
+	options := []grpc.DialOption{
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return s.trust.DialPlain(ctx, "tcp", address)
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: wire.PingAfter, Timeout: wire.PingTimeout}),
+		grpc.WithPerRPCCredentials(bearer{s.trust, plain}),
+		grpc.WithUserAgent("scanyard-forwarding/" + config.Version),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick(), MinConnectTimeout: config.Timeout}),
+	}
+	if plain {
+		options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	} else {
+		options = append(options, grpc.WithTransportCredentials(s.trust.Credentials()), grpc.WithAuthority(host))
+	}
+	s.conn, err = grpc.NewClient("passthrough:///"+host, options...)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", config.Name, err)
+	}
+	s.client = forwardingv1.NewForwardingServiceClient(s.conn)
+	return s, nil
+}
+
+// auto stands for what both sides have.
+const auto = "auto"
+
+func compressionOf(config sink.Config) (string, error) {
+	switch strings.ToLower(config.Options["compression"]) {
+	case "":
+		return auto, nil
+	case "none":
+		return "", nil
+	case "gzip":
+		return wire.Gzip, nil
+	case "zstd":
+		return wire.Zstd, nil
+	}
+	return "", fmt.Errorf("sink %s: compression must be None, Gzip or Zstd, is %q", config.Name, config.Options["compression"])
+}
+
+// bearer sends the token as it is now with each call.
+type bearer struct {
+	trust *trust.Client
+	plain bool
+}
+
+// GetRequestMetadata gives the header.
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, err := b.trust.Token(ctx)
+	if err != nil {
+		return nil, status.Error(codes.Unauthenticated, err.Error())
+	}
+	if token == "" {
+		return nil, nil
+	}
+	return map[string]string{"authorization": "Bearer " + token.Reveal()}, nil
+}
+
+// RequireTransportSecurity is false for plain text, which the command line and settings allow with a token on this machine only.
+func (b bearer) RequireTransportSecurity() bool { return !b.plain }
+
+// Close ends the connection.
+func (s *Sink) Close() error { return s.conn.Close() }
+
+// Probe asks for versions and limits.
+func (s *Sink) Probe(ctx context.Context) error {
+	if err := s.paused(); err != nil {
+		return err
+	}
+	return s.tried(ctx, func(ctx context.Context) error {
+		_, err := s.negotiate(ctx)
+		return err
+	})
+}
+
+// tried calls once more where the secrets changed since the far end refused them.
+func (s *Sink) tried(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	err := call(ctx)
+	if err != nil && sink.AsError(err).Class == sink.Auth && s.trust.Refused(ctx) {
+		err = call(ctx)
+	}
+	return err
+}
+
+func (s *Sink) negotiate(ctx context.Context) (*forwardingv1.NegotiateResponse, error) {
+	answer, err := s.client.Negotiate(ctx, &forwardingv1.NegotiateRequest{ApiVersions: []string{forwardingv1.Version}, SenderVersion: s.config.Version})
+	if err != nil {
+		return nil, s.explain(err, true)
+	}
+	if !slices.Contains(answer.GetApiVersions(), forwardingv1.Version) {
+		return nil, &sink.Error{
+			Class: sink.Incompatible, Reason: sink.NotCompatible,
+			Message: fmt.Sprintf("the receiver does not have wire version %s: it has %s", forwardingv1.Version, strings.Join(answer.GetApiVersions(), ", ")),
+		}
+	}
+	s.mutex.Lock()
+	s.stores = new(answer.GetStores())
+	s.mutex.Unlock()
+	return answer, nil
+}
+
+// Proof asks the receiver what it holds of a stream.
+func (s *Sink) Proof(ctx context.Context, stream *forwardingv1.StreamId) (sink.Verdict, error) {
+	var verdict sink.Verdict
+	err := s.tried(ctx, func(ctx context.Context) error {
+		negotiated, err := s.negotiate(ctx)
+		if err != nil {
+			return err
+		}
+		answer, err := s.client.GetStream(ctx, &forwardingv1.GetStreamRequest{Stream: stream})
+		if err != nil {
+			return s.explain(err, true)
+		}
+		state := answer.GetState()
+		verdict = sink.Verdict{
+			Proved: negotiated.GetStores(), Completeness: state.GetCompleteness(), Records: state.GetRecords(), Missing: state.GetMissing(),
+			Gaps: state.GetGaps(), Chain: state.GetChain(), HighestSequence: state.GetHighestSequence(),
+		}
+		return nil
+	})
+	return verdict, err
+}
+
+// paused is the error of a far end that asked for silence.
+func (s *Sink) paused() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if left := s.quietUntil.Sub(s.now()); left > 0 {
+		return &sink.Error{Class: sink.Overload, Reason: sink.Overloaded, Message: "the receiver asked for silence", RetryAfter: left}
+	}
+	return nil
+}
+
+func (s *Sink) pause(asked time.Duration) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.quietUntil = s.now().Add(min(asked, maxPause))
+}
+
+// Deliver sends a batch and waits until the receiver has it on disk.
+func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
+	if err := s.paused(); err != nil {
+		return sink.Outcome{}, err
+	}
+	s.mutex.Lock()
+	careful := s.careful
+	s.mutex.Unlock()
+	if careful {
+		s.alone.Lock()
+		defer s.alone.Unlock()
+	} else {
+		s.alone.RLock()
+		defer s.alone.RUnlock()
+	}
+	outcome, err := s.deliver(ctx, batch)
+	if err != nil && s.again(ctx, err) {
+		outcome, err = s.deliver(ctx, batch)
+	}
+	if err != nil && sink.AsError(err).Class == done {
+		outcome, err = sink.Outcome{Duplicates: len(batch.Records)}, nil
+	}
+	if err == nil && careful {
+		s.mutex.Lock()
+		s.careful = false
+		s.mutex.Unlock()
+	}
+	return outcome, err
+}
+
+// again tells whether a second try costs nothing: the secrets are others now, or a connection that worked was replaced, as receivers do with age.
+func (s *Sink) again(ctx context.Context, err error) bool {
+	e := sink.AsError(err)
+	if e.Class == sink.Auth {
+		return s.trust.Refused(ctx)
+	}
+	return e.Reason == sink.Disconnected && ctx.Err() == nil && s.paused() == nil
+}
+
+func (s *Sink) deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
+	session, err := s.open(ctx)
+	if err != nil {
+		return sink.Outcome{}, err
+	}
+	var outcome sink.Outcome
+	var deliveries []*delivery
+	for _, part := range parts(batch, session.limits, &outcome) {
+		d, err := session.send(ctx, part)
+		if err != nil {
+			return sink.Outcome{}, err
+		}
+		deliveries = append(deliveries, d)
+	}
+	for _, d := range deliveries {
+		if err := session.wait(ctx, d, len(batch.Records)); err != nil {
+			return sink.Outcome{}, err
+		}
+		outcome.Rejected = append(outcome.Rejected, d.rejected...)
+		outcome.Streams = append(outcome.Streams, d.streams...)
+		outcome.Duplicates += d.duplicates
+	}
+	return outcome, nil
+}
+
+// parts are the batches of the protocol. A record that the receiver would refuse for its size is refused here.
+func parts(batch sink.Batch, limits *forwardingv1.Limits, outcome *sink.Outcome) []*forwardingv1.Batch {
+	var list []*forwardingv1.Batch
+	part, size := &forwardingv1.Batch{Stream: batch.Stream}, uint64(0)
+	const beside = 16 << 10 // what a message needs beside its records
+	most := max(limits.GetMaxMessageBytes(), beside) - beside
+	for _, record := range batch.Records {
+		message, err := decisionwire.Message(record)
+		if err != nil {
+			outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: record.EventID, Reason: "Malformed", Message: err.Error()})
+			continue
+		}
+		if len(message.GetDigest()) == 0 {
+			message = proto.CloneOf(message)
+			message.Schema, message.Digest = forwardingv1.Schema, forwardingv1.Digest(message)
+		}
+		length := uint64(proto.Size(message))
+		if length > limits.GetMaxRecordBytes() || length > most {
+			outcome.Rejected = append(outcome.Rejected, sink.Rejection{
+				EventID: record.EventID, Reason: string(sink.TooLarge),
+				Message: fmt.Sprintf("the record has %d bytes: the receiver takes at most %d", length, min(limits.GetMaxRecordBytes(), most)),
+			})
+			continue
+		}
+		if len(part.Records) > 0 && (size+length+8 > most || len(part.Records) >= int(limits.GetMaxRecordsPerBatch())) {
+			list = append(list, part)
+			part, size = &forwardingv1.Batch{Stream: batch.Stream}, 0
+		}
+		part.Records = append(part.Records, message)
+		size += length + 8
+	}
+	if len(part.Records) > 0 {
+		list = append(list, part)
+	}
+	return list
+}
