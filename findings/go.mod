@@ -3,8 +3,8 @@ module github.com/scanyard/scanyard/findings
 go 1.26.0
 
 require (
-	cel.dev/cel-go v0.32.0
 	github.com/Masterminds/sprig/v3 v3.3.0
+	github.com/google/cel-go v0.29.2
 	github.com/google/go-cmp v0.7.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/scanyard/scanyard/apis v0.0.0
