@@ -91,7 +91,9 @@ func (m *Migration) migrate(ctx context.Context, name string) error {
 	if err := m.rewrite(ctx, crd); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": crd.ResourceVersion}, "status": map[string]any{"storedVersions": []string{newest}}})
+	raw, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": crd.ResourceVersion}, "status": map[string]any{"storedVersions": []string{newest}},
+	})
 	if err != nil {
 		return fmt.Errorf("say which versions are stored: %w", err)
 	}
