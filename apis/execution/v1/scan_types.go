@@ -358,7 +358,23 @@ const (
 	// False when it reached none, so that no finding means nothing, and Unknown when its
 	// result does not tell. Scans whose parser does not say it have none.
 	ConditionTargetReached = "TargetReached"
+	// ConditionForwarded is True when every sink has the results, Unknown while they are sent, and
+	// False while the worst sink does not take them; the reason is that sink's. Scans of namespaces
+	// without sinks have none. The forwarder writes it.
+	ConditionForwarded = "Forwarded"
+	// ConditionResultsStored is False when the results were removed from the cluster after they were
+	// forwarded, and True while they could be and are kept. Other Scans have none.
+	ConditionResultsStored = "ResultsStored"
 )
+
+// ConditionOrder returns the types of conditions in the order in which everybody writes them, so that equal conditions are
+// equal on the wire and writers do not undo each other.
+func ConditionOrder() []string {
+	return []string{
+		ConditionReady, ConditionAdmitted, ConditionScanned, ConditionParsed, ConditionTargetReached, ConditionHooksCompleted,
+		ConditionCancelled, ConditionRerun, ConditionForwarded, ConditionResultsStored,
+	}
+}
 
 // Reasons of the conditions of a Scan.
 const (
@@ -753,7 +769,88 @@ type ScanStatus struct {
 	// An addition to the secureCodeBox contract.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+
+	// forwarding says how far each sink of the settings has the results. The forwarder writes it and
+	// seals each entry: one that somebody else wrote counts as absent, and the results are sent again.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +listType=map
+	// +listMapKey=sink
+	// +kubebuilder:validation:MaxItems=40
+	Forwarding []SinkProgress `json:"forwarding,omitempty"`
 }
+
+// SinkProgress is how far a sink has the results of a Scan. An addition to the secureCodeBox contract.
+type SinkProgress struct {
+	// sink is cluster/NAME or NAMESPACE/NAME.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=110
+	Sink string `json:"sink"`
+
+	// epoch of the sink in the settings that this was sent for.
+	// +optional
+	Epoch int32 `json:"epoch,omitempty"`
+
+	// revision is the highest attempt of the Scan's phases and hooks that this was sent of.
+	// +optional
+	Revision int32 `json:"revision,omitempty"`
+
+	// resend is the annotation forwarding.scanyard.io/resend that this was sent for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Resend string `json:"resend,omitempty"`
+
+	// etag of the findings that this was sent of.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ETag string `json:"etag,omitempty"`
+
+	// sequence of the last record that the sink has acknowledged.
+	// +optional
+	Sequence int64 `json:"sequence,omitempty"`
+
+	// offset in the findings behind that record, in bytes.
+	// +optional
+	Offset int64 `json:"offset,omitempty"`
+
+	// chain is the digest of all records up to that one, in hexadecimal.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Chain string `json:"chain,omitempty"`
+
+	// records is how many were sent, those included that the sink had already.
+	// +optional
+	Records int64 `json:"records,omitempty"`
+
+	// deadLetters is how many of them the sink refused.
+	// +optional
+	DeadLetters int64 `json:"deadLetters,omitempty"`
+
+	// completedAt is when the sink had all.
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+
+	// verdict is Complete where the sink has proved that it has stored all, and Accepted where it has
+	// only acknowledged that.
+	// +optional
+	Verdict SinkVerdict `json:"verdict,omitempty"`
+
+	// seal is a digest over the other fields and the Scan's UID, by a key of the forwarder.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Seal string `json:"seal,omitempty"`
+}
+
+// SinkVerdict is what a sink's acknowledgement of a whole Scan is worth.
+// +kubebuilder:validation:Enum=Complete;Accepted
+type SinkVerdict string
+
+const (
+	// VerdictComplete is set when the sink has proved that it has stored all.
+	VerdictComplete SinkVerdict = "Complete"
+	// VerdictAccepted is set when the sink has acknowledged all.
+	VerdictAccepted SinkVerdict = "Accepted"
+)
 
 // Scan is one run of a scanner: its raw result is stored, parsed into findings, and
 // handed to the selected hooks.

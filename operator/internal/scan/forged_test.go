@@ -150,6 +150,7 @@ func forgeries() map[string][]string {
 		"lastRerun":          {`"scanner@1"`},
 		"attempts":           {`{"scanner":7,"parser":9}`, `{"scanner":9223372036854775807}`, `{"scanner":-1}`},
 		"containerFailure":   {`{"job":"scan-x","container":"x","exitCode":137,"message":"forged"}`, `null`},
+		"forwarding":         {`[{"sink":"cluster/default","revision":9,"verdict":"Complete","seal":"forged"}]`, `null`},
 		"queue":              {`{"position":1,"of":1,"namespacePosition":1,"namespaceOf":1}`, `null`},
 		"startedAt":          {past, future, `null`},
 		"storedFindings":     {`{"size":1,"sha256":"x"}`, `{"size":-1,"sha256":""}`, `null`},

@@ -23,14 +23,14 @@ func Brief(s *executionv1.ScanStatus) *executionv1.ScanStatus {
 	return &executionv1.ScanStatus{State: s.State, FinishedAt: s.FinishedAt, LastRerun: s.LastRerun, Attempts: s.Attempts}
 }
 
-// Recalled returns the status of a Scan as the operator remembers it, with the findings, and with
-// conditions of types that are not ours, as they are now.
+// Recalled returns the status of a Scan as the operator remembers it, with the findings, the progress of
+// sinks, and conditions of types that are not ours, as they are now.
 func Recalled(scan *executionv1.Scan, known *executionv1.ScanStatus) *executionv1.ScanStatus {
 	if IsBrief(known) {
 		return recalledEnd(scan, known)
 	}
 	s := known.DeepCopy()
-	s.Findings = scan.Status.Findings
+	s.Findings, s.Forwarding = scan.Status.Findings, scan.Status.Forwarding
 	for _, c := range scan.Status.Conditions {
 		if !slices.Contains(ConditionTypes, c.Type) && FindCondition(s.Conditions, c.Type) == nil {
 			s.Conditions = append(s.Conditions, c)

@@ -16,7 +16,7 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 )
 
-// ConditionTypes are the conditions of a Scan, in the order in which they are written.
+// ConditionTypes are the conditions of a Scan that the operator writes.
 var ConditionTypes = []string{
 	executionv1.ConditionReady, executionv1.ConditionAdmitted, executionv1.ConditionScanned, executionv1.ConditionParsed,
 	executionv1.ConditionTargetReached, executionv1.ConditionHooksCompleted, executionv1.ConditionCancelled, executionv1.ConditionRerun,
@@ -176,8 +176,9 @@ func (s *Status) settled(o *Observation, value metav1.ConditionStatus, reason, m
 // result is the finished status: conditions in a fixed order, so that equal statuses
 // are equal on the wire, and the generation they speak of.
 func (s *Status) result() *executionv1.ScanStatus {
+	order := executionv1.ConditionOrder()
 	slices.SortStableFunc(s.Conditions, func(a, b metav1.Condition) int {
-		return slices.Index(ConditionTypes, a.Type) - slices.Index(ConditionTypes, b.Type)
+		return slices.Index(order, a.Type) - slices.Index(order, b.Type)
 	})
 	return s.ScanStatus
 }
