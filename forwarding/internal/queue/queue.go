@@ -59,7 +59,7 @@ type Options struct {
 	SyncInterval time.Duration
 	// Quarantine renames a damaged directory; without it Open fails.
 	Quarantine bool
-	// Sinks are the names of the sinks that records are kept for.
+	// Sinks are the names of the sinks that records are kept for; nil leaves them as they are.
 	Sinks []string
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -415,8 +415,10 @@ func (q *Queue) read() error {
 		return nil
 	}
 	q.checkDisk()
-	if err := q.SetSinks(q.options.Sinks); err != nil {
-		return err
+	if q.options.Sinks != nil {
+		if err := q.SetSinks(q.options.Sinks); err != nil {
+			return err
+		}
 	}
 	return q.makeBallast()
 }
