@@ -4,5 +4,6 @@
 package sinks
 
 import (
-	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/grpc" // grpc and grpcs
+	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/grpc" // grpc, grpcs
+	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/http" // http, https
 )

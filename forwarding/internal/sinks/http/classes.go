@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpsink
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/scanyard/scanyard/forwarding/sink"
+)
+
+// maxWords bounds what is told of the far end's words.
+const maxWords = 256
+
+// classOf says what an answer means; empty: the far end has the batch.
+func classOf(status int, single, retryAfter bool) (sink.Class, sink.Reason) {
+	switch {
+	case status >= 200 && status < 300, status == http.StatusConflict && single:
+		return "", ""
+	case status >= 300 && status < 400:
+		return sink.Incompatible, sink.NotCompatible
+	}
+	switch status {
+	case http.StatusUnauthorized, http.StatusProxyAuthRequired:
+		return sink.Auth, sink.TokenRejected
+	case http.StatusForbidden:
+		return sink.Auth, sink.PermissionDenied
+	case http.StatusTooManyRequests, http.StatusInsufficientStorage:
+		return sink.Overload, sink.Overloaded
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict:
+		return sink.Refused, sink.RecordsRejected
+	case http.StatusRequestEntityTooLarge:
+		return sink.Refused, sink.TooLarge
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return sink.Transport, sink.Disconnected
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return sink.Incompatible, sink.NotCompatible
+	case http.StatusServiceUnavailable:
+		if retryAfter {
+			return sink.Overload, sink.Overloaded
+		}
+	}
+	if status >= 400 && status < 500 {
+		return sink.Incompatible, sink.NotCompatible
+	}
+	return sink.Transport, sink.Disconnected
+}
+
+// retryAfter reads the header in seconds or as a date.
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return max(0, time.Duration(min(seconds, 1<<20))*time.Second)
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(0, date.Sub(now))
+	}
+	return 0
+}
+
+// words gives the printable beginning of an answer.
+func words(body []byte) string {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(string(body), ""))
+	runes := []rune(strings.TrimSpace(text))
+	return string(runes[:min(len(runes), maxWords)])
+}
+
+// failure says why there was no answer.
+func failure(err error) *sink.Error {
+	class, reason := sink.Transport, sink.Disconnected
+	var timeout net.Error
+	switch {
+	case errors.As(err, new(*net.DNSError)):
+		reason = sink.DNSFailed
+	case errors.Is(err, syscall.ECONNREFUSED):
+		reason = sink.ConnectionRefused
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		class, reason = sink.Auth, sink.UntrustedServer
+	case errors.As(err, new(x509.HostnameError)):
+		class, reason = sink.Auth, sink.ServerNameMismatch
+	case isExpired(err):
+		class, reason = sink.Auth, sink.ServerCertificateExpired
+	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(tls.RecordHeaderError)), strings.Contains(err.Error(), "remote error: tls"):
+		class, reason = sink.Auth, sink.TLSFailed
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		reason = sink.Timeout
+	}
+	return &sink.Error{Class: class, Reason: reason, Message: words([]byte(withoutURL(err)))}
+}
+
+func isExpired(err error) bool {
+	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
+	return ok && invalid.Reason == x509.Expired
+}
+
+// withoutURL gives the text of an error without the address, whose query may hold secrets.
+func withoutURL(err error) string {
+	type urlError interface {
+		error
+		Unwrap() error
+		Timeout() bool
+	}
+	if outer, ok := errors.AsType[urlError](err); ok && outer.Unwrap() != nil {
+		return outer.Unwrap().Error()
+	}
+	return err.Error()
+}
+
+func answered(status int, header http.Header, body []byte, single bool, now time.Time) *sink.Error {
+	after := header.Get("Retry-After")
+	class, reason := classOf(status, single, after != "")
+	if class == "" {
+		return nil
+	}
+	text := fmt.Sprintf("the far end answered %d", status)
+	if said := words(body); said != "" {
+		text += ": " + said
+	}
+	return &sink.Error{Class: class, Reason: reason, Message: text, RetryAfter: retryAfter(after, now)}
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpsink
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/scanyard/scanyard/forwarding/internal/cloudevent"
+	"github.com/scanyard/scanyard/forwarding/sink"
+)
+
+const (
+	secretsAge = 10 * time.Second
+	maxAnswer  = 1 << 20
+)
+
+// The formats of a request.
+const (
+	formatBatch  = "CloudEventsBatch"
+	formatSingle = "CloudEvents"
+	formatLines  = "NDJSON"
+)
+
+var contentTypes = map[string]string{
+	formatBatch: "application/cloudevents-batch+json", formatSingle: "application/cloudevents+json", formatLines: "application/x-ndjson",
+}
+
+func init() {
+	sink.Register("http", Open)
+	sink.Register("https", Open)
+}
+
+// httpSink is one far end.
+type httpSink struct {
+	config sink.Config
+	format string
+	client *http.Client
+	now    func() time.Time
+
+	mu       sync.Mutex
+	material sink.Material
+	read     time.Time
+}
+
+// Open makes a sink of an http or https URL.
+func Open(config sink.Config) (sink.Sink, error) {
+	format := config.Options["format"]
+	if format == "" {
+		format = formatBatch
+	}
+	if contentTypes[format] == "" {
+		return nil, fmt.Errorf("sink %s: the format %q is not known: use one of %s", config.Name, format, strings.Join(slices.Sorted(maps.Keys(contentTypes)), ", "))
+	}
+	s := &httpSink{config: config, format: format, now: time.Now} //nolint:forbidigo // a sink is opened by its configuration alone
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	if config.Dial != nil {
+		dialer.ControlContext = func(_ context.Context, network, address string, _ syscall.RawConn) error {
+			return config.Dial(network, address)
+		}
+	}
+	s.client = &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, DialTLSContext: s.dialTLS(dialer),
+			MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s, nil
+}
+
+// dialTLS makes each handshake with what is trusted now.
+func (s *httpSink) dialTLS(dialer *net.Dialer) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		m, err := s.secrets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: host}
+		if s.config.TLS12 {
+			config.MinVersion = tls.VersionTLS12
+		}
+		if s.config.ServerName != "" {
+			config.ServerName = s.config.ServerName
+		}
+		if m.Roots != nil {
+			config.RootCAs = x509.NewCertPool()
+			config.RootCAs.AppendCertsFromPEM(m.Roots)
+		}
+		if m.Certificate != nil {
+			pair, err := tls.X509KeyPair(m.Certificate, m.Key)
+			if err != nil {
+				return nil, err
+			}
+			config.Certificates = []tls.Certificate{pair}
+		}
+		return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, address)
+	}
+}
+
+// secrets reads what may have been rotated.
+func (s *httpSink) secrets(ctx context.Context) (sink.Material, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.config.Secrets == nil {
+		return sink.Material{}, nil
+	}
+	if now := s.now(); s.read.IsZero() || now.Sub(s.read) >= secretsAge {
+		m, err := s.config.Secrets.Read(ctx)
+		if err != nil {
+			return m, &sink.Error{Class: sink.Auth, Reason: sink.SecretMissing, Message: err.Error()}
+		}
+		s.material, s.read = m, now
+	}
+	return s.material, nil
+}
+
+func (s *httpSink) forget() {
+	s.mu.Lock()
+	s.read = time.Time{}
+	s.mu.Unlock()
+	s.client.CloseIdleConnections()
+}
+
+// Deliver posts a batch, or its events one by one.
+func (s *httpSink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
+	events := make([][]byte, 0, len(batch.Records))
+	var outcome sink.Outcome
+	var ids []string
+	for _, record := range batch.Records {
+		event, err := cloudevent.Append(nil, batch.Stream, record)
+		if err != nil {
+			outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: record.EventID, Reason: "Malformed", Message: err.Error()})
+			continue
+		}
+		events, ids = append(events, event), append(ids, record.EventID)
+	}
+	if len(events) == 0 {
+		return outcome, nil
+	}
+	if s.format != formatSingle {
+		rejected, err := s.post(ctx, s.body(events), ids)
+		outcome.Rejected = append(outcome.Rejected, rejected...)
+		return outcome, err
+	}
+	for i, event := range events {
+		rejected, err := s.post(ctx, event, ids[i:i+1])
+		if e, ok := errors.AsType[*sink.Error](err); ok && e.Class == sink.Refused {
+			rejected, err = []sink.Rejection{{EventID: ids[i], Reason: string(e.Reason), Message: e.Message}}, nil
+		}
+		if err != nil {
+			return outcome, err
+		}
+		outcome.Rejected = append(outcome.Rejected, rejected...)
+	}
+	return outcome, nil
+}
+
+func (s *httpSink) body(events [][]byte) []byte {
+	if s.format == formatLines {
+		return append(bytes.Join(events, []byte("\n")), '\n')
+	}
+	return append(append([]byte("["), bytes.Join(events, []byte(","))...), ']')
+}
+
+func (s *httpSink) post(ctx context.Context, body []byte, ids []string) ([]sink.Rejection, error) {
+	m, err := s.secrets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.URL.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, &sink.Error{Class: sink.Incompatible, Reason: sink.NotCompatible, Message: withoutURL(err)}
+	}
+	key := sha256.Sum256([]byte(strings.Join(ids, "")))
+	request.Header.Set("Content-Type", contentTypes[s.format])
+	request.Header.Set("Idempotency-Key", hex.EncodeToString(key[:]))
+	request.Header.Set("User-Agent", "scanyard-forwarding/"+s.config.Version)
+	switch {
+	case m.Token != "":
+		request.Header.Set("Authorization", "Bearer "+m.Token.Reveal())
+	case m.Username != "":
+		request.SetBasicAuth(m.Username, m.Password.Reveal())
+	}
+	sign(request.Header, m.Further, hex.EncodeToString(key[:]), s.now(), body)
+	response, err := s.client.Do(request)
+	if err != nil {
+		if e, ok := errors.AsType[*sink.Error](err); ok {
+			return nil, e
+		}
+		e := failure(err)
+		if e.Class == sink.Auth {
+			s.forget()
+		}
+		return nil, e
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, failure(err)
+	}
+	if e := answered(response.StatusCode, response.Header, answer, len(ids) == 1, s.now()); e != nil {
+		if e.Class == sink.Auth {
+			s.forget()
+		}
+		return nil, e
+	}
+	return rejections(answer, ids), nil
+}
+
+// rejections reads which events of an accepted batch are refused.
+func rejections(answer []byte, ids []string) []sink.Rejection {
+	var body struct {
+		Rejected []struct {
+			ID      string `json:"id"`
+			Message string `json:"message"`
+		} `json:"rejected"`
+	}
+	if json.Unmarshal(answer, &body) != nil {
+		return nil // the answer is no JSON of ours: nothing in it refuses anything
+	}
+	var all []sink.Rejection
+	for _, r := range body.Rejected {
+		if slices.Contains(ids, r.ID) {
+			all = append(all, sink.Rejection{EventID: r.ID, Reason: string(sink.RecordsRejected), Message: words([]byte(r.Message))})
+		}
+	}
+	return all
+}
+
+// sign adds the headers of Standard Webhooks, with one signature for each secret.
+func sign(header http.Header, secrets map[string]sink.Secret, id string, now time.Time, body []byte) {
+	var signatures []string
+	at := strconv.FormatInt(now.Unix(), 10)
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if name != "secret" && !strings.HasPrefix(name, "secret-") {
+			continue
+		}
+		key := []byte(secrets[name].Reveal())
+		if encoded, ok := strings.CutPrefix(string(key), "whsec_"); ok {
+			if decoded, err := base64.StdEncoding.DecodeString(encoded); err == nil {
+				key = decoded
+			}
+		}
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id + "." + at + "."))
+		mac.Write(body)
+		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	if len(signatures) > 0 {
+		header.Set("Webhook-Id", id)
+		header.Set("Webhook-Timestamp", at)
+		header.Set("Webhook-Signature", strings.Join(signatures, " "))
+	}
+}
+
+// Probe asks nothing: the next batch is the probe.
+func (*httpSink) Probe(context.Context) error { return nil }
+
+// Close ends idle connections.
+func (s *httpSink) Close() error {
+	s.client.CloseIdleConnections()
+	return nil
+}
