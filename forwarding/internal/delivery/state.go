@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery
+
+import (
+	"time"
+
+	"github.com/scanyard/scanyard/forwarding/sink"
+)
+
+// Health is what people see of a lane.
+type Health string
+
+// The states of section 12.
+const (
+	Healthy      Health = "Healthy"
+	Retrying     Health = "Retrying"
+	AuthFailed   Health = "AuthFailed"
+	Incompatible Health = "Incompatible"
+	Overloaded   Health = "Overloaded"
+	Unknown      Health = "Unknown"
+)
+
+const (
+	maxPause         = 10 * time.Minute
+	firstProbe       = 5 * time.Second
+	maxProbe         = time.Minute
+	growthShare      = 10 // a batch grows by a tenth per success
+	shrinkFactor     = 2
+	defaultInitial   = 500 * time.Millisecond
+	defaultMax       = 5 * time.Minute
+	breakerRun       = 20
+	breakerWindow    = 200
+	maxBackoffDouble = 30
+)
+
+// Retry bounds the delays.
+type Retry struct{ Initial, Max time.Duration }
+
+func (r Retry) orDefault() Retry {
+	if r.Initial == 0 {
+		r.Initial = defaultInitial
+	}
+	if r.Max == 0 {
+		r.Max = defaultMax
+	}
+	return r
+}
+
+// State is how it goes with one lane.
+type State struct {
+	Health   Health
+	Class    sink.Class
+	Reason   sink.Reason
+	Message  string
+	Failures int // in a row
+	NextTry  time.Time
+	// Share of the configured batch that is sent, above 0 and up to 1.
+	Share float64
+}
+
+// Probing is true where the sink is only probed.
+func (s State) Probing() bool { return s.Class == sink.Auth || s.Class == sink.Incompatible }
+
+// delivered is the state after a success.
+func (s State) delivered() State {
+	return State{Health: Healthy, Share: min(1, s.Share+s.Share/growthShare)}
+}
+
+// failed is the state after a failure. random is from 0 to 1.
+func (s State) failed(e *sink.Error, retry Retry, now time.Time, random float64) State {
+	next := State{Class: e.Class, Reason: e.Reason, Message: e.Message, Failures: s.Failures + 1, Share: s.Share}
+	var delay time.Duration
+	switch e.Class {
+	case sink.Auth:
+		next.Health, delay = AuthFailed, min(doubled(firstProbe, maxProbe, s.Failures), retry.Max)
+	case sink.Incompatible:
+		next.Health, delay = Incompatible, min(maxProbe, retry.Max)
+	case sink.Overload:
+		next.Health, next.Share = Overloaded, s.Share/shrinkFactor
+		delay = min(e.RetryAfter, maxPause)
+		if delay <= 0 {
+			delay = jittered(retry, s.Failures, random)
+		}
+	default:
+		next.Health, delay = Retrying, jittered(retry, s.Failures, random)
+	}
+	next.NextTry = now.Add(delay)
+	return next
+}
+
+// jittered is a delay from 0 to initial·2ⁿ, at most max: full jitter keeps senders apart that failed together.
+func jittered(retry Retry, failures int, random float64) time.Duration {
+	return time.Duration(random * float64(doubled(retry.Initial, retry.Max, failures)))
+}
+
+func doubled(first, limit time.Duration, times int) time.Duration {
+	d := first
+	for range min(times, maxBackoffDouble) {
+		if d *= 2; d >= limit {
+			return limit
+		}
+	}
+	return min(d, limit)
+}
+
+// Breaker sees when a far end refuses everything.
+type Breaker struct {
+	Open bool
+	run  []uint64 // sequences refused since the last accepted one
+	last []bool   // of the last 200: true is refused
+	sum  int      // refused since the start
+}
+
+// accepted notes records that the far end took; one closes the breaker.
+func (b *Breaker) accepted(n int) {
+	if n == 0 {
+		return
+	}
+	if b.Open {
+		b.last = nil
+	}
+	b.Open, b.run = false, nil
+	for range min(n, breakerWindow) {
+		b.note(false)
+	}
+}
+
+// refused notes a record, and is true where the breaker opens by that.
+func (b *Breaker) refused(sequence uint64) bool {
+	b.sum++
+	b.run = append(b.run, sequence)
+	b.note(true)
+	if b.Open {
+		return false
+	}
+	count := 0
+	for _, refused := range b.last {
+		if refused {
+			count++
+		}
+	}
+	b.Open = len(b.run) >= breakerRun || len(b.last) == breakerWindow && count > breakerWindow/2
+	return b.Open
+}
+
+func (b *Breaker) note(refused bool) {
+	if b.last = append(b.last, refused); len(b.last) > breakerWindow {
+		b.last = b.last[1:]
+	}
+}
+
+// takeRun gives the refused records that go back, and forgets them.
+func (b *Breaker) takeRun() []uint64 {
+	run := b.run
+	b.run = nil
+	return run
+}
