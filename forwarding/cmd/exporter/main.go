@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// exporter takes records of decisions by a socket, keeps them on disk and delivers them at least once. See the README of this module.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/scanyard/scanyard/forwarding/internal/exporter"
+	_ "github.com/scanyard/scanyard/forwarding/internal/sinks"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	syscall.Umask(0o077) // files of the queue are for its user only
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(1) // what was acknowledged is synced
+	}()
+	err := exporter.New(exporter.Options{Out: os.Stdout, Err: os.Stderr, Version: version(), Now: time.Now}).ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+	}
+	return exporter.ExitCode(err)
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version
+}
