@@ -216,7 +216,7 @@ func validateBlocks(s *Sink, at *field.Path) field.ErrorList {
 		case b.there && b.of == s.Provider:
 			own = true
 		case b.there:
-			others = append(others, string(b.of))
+			others = append(others, " and remove "+string(b.of))
 		}
 	}
 	if !slices.Contains(known, string(s.Provider)) {
@@ -225,10 +225,7 @@ func validateBlocks(s *Sink, at *field.Path) field.ErrorList {
 	if own && len(others) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("provider is %s: describe it in %s.%s", s.Provider, strings.TrimPrefix(at.String(), "spec."), s.Provider)
-	for _, o := range others {
-		text += " and remove " + o
-	}
+	text := fmt.Sprintf("provider is %s: describe it in %s.%s", s.Provider, strings.TrimPrefix(at.String(), "spec."), s.Provider) + strings.Join(others, "")
 	return field.ErrorList{field.Invalid(at.Child("provider"), s.Provider, text)}
 }
 
