@@ -419,3 +419,124 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("another server: %+v", got)
 	}
 }
+
+// TestMigrationBack holds that reports go back to the CRDs while they are written, watched and interrupted, and that the
+// cluster's own controllers go on behind it.
+func TestMigrationBack(t *testing.T) {
+	w := newWorld(t)
+	want := w.fill(reports(t) / 2)
+	w.owned("owned")
+	_, err := w.dynamic.Resource(openReports).Namespace(team).Create(t.Context(), newReport(openReports, "open", 1), metav1.CreateOptions{})
+	w.must(err)
+	if got := w.migrate(nil, "", "--keep-crds"); got.code != 0 {
+		t.Fatalf("migrate: %+v", got)
+	}
+	// A report that belongs to a report, and something else that does.
+	owner, err := w.dynamic.Resource(policyReports).Namespace(team).Get(t.Context(), "kept-00001", metav1.GetOptions{})
+	w.must(err)
+	belongs := []metav1.OwnerReference{{APIVersion: "wgpolicyk8s.io/v1alpha2", Kind: "PolicyReport", Name: owner.GetName(), UID: owner.GetUID()}}
+	child := newReport(policyReports, "a-child", 1)
+	child.SetOwnerReferences(belongs)
+	_, err = w.dynamic.Resource(policyReports).Namespace(team).Create(t.Context(), child, metav1.CreateOptions{FieldManager: "somebody"})
+	w.must(err)
+	_, err = w.client.CoreV1().ConfigMaps(team).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "notes", OwnerReferences: belongs}}, metav1.CreateOptions{})
+	w.must(err)
+
+	informers := dynamicinformer.NewFilteredDynamicSharedInformerFactory(w.dynamic, 0, team, nil)
+	informer := informers.ForResource(policyReports).Informer()
+	informers.Start(t.Context().Done())
+	informers.WaitForCacheSync(t.Context().Done())
+	writing := w.startWriter()
+	writing.goesOn()
+	got := w.migrate(nil, "", "--back", "--dry-run")
+	if got.code != 0 || !strings.Contains(got.out, "copy to the CRDs and switch") || !strings.Contains(got.out, "configmaps notes in namespace team belongs to PolicyReport kept-00001") {
+		t.Fatalf("dry run: %+v", got)
+	}
+	for _, at := range []struct {
+		says   string
+		signal os.Signal
+	}{
+		{"wgpolicyk8s.io: copying", syscall.SIGKILL},
+		{"wgpolicyk8s.io: writes are refused", syscall.SIGKILL},
+		{"wgpolicyk8s.io: writes are refused", os.Interrupt},
+		{"wgpolicyk8s.io: the CRDs answer", syscall.SIGKILL},
+		{"wgpolicyk8s.io: comparing", os.Interrupt},
+		{"wgpolicyk8s.io: removing", syscall.SIGKILL},
+	} {
+		got := w.migrate(at.signal, at.says, "--back")
+		t.Logf("interrupted at %q by %s: exit code %d", at.says, at.signal, got.code)
+		if at.signal == os.Interrupt && got.code != 0 && got.code != 130 || strings.Contains(got.err, "not as they were") {
+			t.Fatalf("interrupted at %q: %+v", at.says, got)
+		}
+		writing.goesOn()
+	}
+	if got := w.migrate(nil, "", "--back"); got.code != 0 || !strings.Contains(got.out, "The CRDs have the reports of wgpolicyk8s.io and openreports.io") {
+		t.Fatalf("the last call: %+v", got)
+	}
+	writing.goesOn()
+	have, gone := writing.end()
+	maps.Copy(want, have)
+	w.compareContent(want, gone)
+	w.until("the informer to have what the list has", func(context.Context) (bool, error) {
+		return len(informer.GetStore().ListKeys()) == len(w.list()), nil
+	})
+	w.stateAfterBack()
+	w.controllersSee()
+}
+
+// compareContent compares as compare does, but for the uids, which are new.
+func (w *world) compareContent(want map[string]written, gone map[string]bool) {
+	w.t.Helper()
+	have := w.list()
+	for name, object := range want {
+		if now, there := have[name]; !there || now.round != object.round {
+			w.t.Errorf("%s: want %+v, got %+v", name, object, now)
+		}
+	}
+	for name := range have {
+		if gone[name] {
+			w.t.Errorf("%s was deleted, and is there again", name)
+		}
+	}
+}
+
+// stateAfterBack holds that the CRDs have the groups, that what a report had is kept, and that nothing of the move is left.
+func (w *world) stateAfterBack() {
+	w.t.Helper()
+	for _, r := range []schema.GroupVersionResource{policyReports, openReports} {
+		service, err := w.dynamic.Resource(apiServices).Get(w.t.Context(), r.Version+"."+r.Group, metav1.GetOptions{})
+		w.must(err)
+		if _, there, _ := unstructured.NestedMap(service.Object, "spec", "service"); there {
+			w.t.Errorf("%s names a Service", service.GetName())
+		}
+		crd, err := w.dynamic.Resource(crds).Get(w.t.Context(), r.Resource+"."+r.Group, metav1.GetOptions{})
+		w.must(err)
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		for _, version := range versions {
+			if version.(map[string]any)["name"] == "v1transit" {
+				w.t.Errorf("%s has the version of the move still", crd.GetName())
+			}
+		}
+	}
+	get := func(r schema.GroupVersionResource, name string) *unstructured.Unstructured {
+		u, err := w.dynamic.Resource(r).Namespace(team).Get(w.t.Context(), name, metav1.GetOptions{})
+		w.must(err)
+		return u
+	}
+	if finalizers := get(policyReports, "kept-00107").GetFinalizers(); len(finalizers) != 1 || finalizers[0] != "example.com/keep" {
+		w.t.Errorf("finalizers %v", finalizers)
+	}
+	if get(openReports, "open").Object["source"] != "test" {
+		w.t.Error("the report of openreports.io has lost its source")
+	}
+	if _, err := w.dynamic.Resource(policyReports).Namespace(team).Get(w.t.Context(), "open", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		w.t.Errorf("a report of openreports.io is in wgpolicyk8s.io: %v", err)
+	}
+	owner, child := get(policyReports, "kept-00001"), get(policyReports, "a-child")
+	if owners := child.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != owner.GetUID() {
+		w.t.Errorf("the owner's uid is %s, the child has %v", owner.GetUID(), owners)
+	}
+	if managers := child.GetManagedFields(); len(managers) != 1 || managers[0].Manager != "somebody" {
+		w.t.Errorf("who has written the child: %v", managers)
+	}
+}

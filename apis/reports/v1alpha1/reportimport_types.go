@@ -29,6 +29,13 @@ type ReportImportSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MinResourceVersion *int64 `json:"minResourceVersion,omitempty"`
+
+	// freezeSeconds has the server refuse writes of reports for this long from now on, before anything else is done; 0 lets
+	// them through again. Meanwhile the last reports are moved back to CRDs.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=20
+	FreezeSeconds *int32 `json:"freezeSeconds,omitempty"`
 }
 
 // RemovedReport names a report that is to be deleted.

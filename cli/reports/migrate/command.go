@@ -30,6 +30,7 @@ type options struct {
 	dryRun   bool
 	keepCRDs bool
 	noFreeze bool
+	back     bool
 	timeout  time.Duration
 }
 
@@ -52,6 +53,9 @@ A cluster administrator runs it once, with the server installed. Reports keep th
 It may be interrupted at any time: writes are let through again, and another call goes on.
 The ConfigMap reports-migration beside the server says how far it is.
 
+With --back the reports go from the server to the CRDs, which must be installed. They get new
+uids and times of creation. A report goes to the group that it was written in first.
+
 Exit codes: 0 all is moved; 1 something failed; 3 the timeout passed; 5 another server has a
 group; 6 reports cannot be moved or are not as they were: the CRDs are kept then.`,
 		Example: examples,
@@ -63,7 +67,10 @@ group; 6 reports cannot be moved or are not as they were: the CRDs are kept then
 	flags.BoolVar(&o.dryRun, "dry-run", false, "check, print the plan, and change nothing")
 	flags.BoolVar(&o.keepCRDs, "keep-crds", false, "do not delete the CRDs; no version of them is served any more")
 	flags.BoolVar(&o.noFreeze, "no-freeze", false, "do not refuse writes at the switch; those of the last second may be lost")
+	flags.BoolVar(&o.back, "back", false, "move the reports of the server back to the custom resources")
 	flags.DurationVar(&o.timeout, "timeout", 30*time.Minute, "how long the move may take; another call goes on")
+	cmd.MarkFlagsMutuallyExclusive("back", "keep-crds")
+	cmd.MarkFlagsMutuallyExclusive("back", "no-freeze")
 	return cmd
 }
 
@@ -98,6 +105,9 @@ func (o *options) moveAll(ctx context.Context, c *cluster, wanted []group) error
 	server, err := c.findServer(ctx)
 	if err != nil {
 		return err
+	}
+	if o.back {
+		return o.backAll(ctx, c, wanted, server)
 	}
 	seen, err := o.check(ctx, c, wanted, server)
 	if err != nil || o.dryRun {

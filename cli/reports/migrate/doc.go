@@ -19,4 +19,15 @@
 //     never starts a pod, and that the cluster itself ends and deletes.
 //   - The comparison reads the server's state as of the switch, so that what was written since is no difference.
 //   - CRDs are deleted only when the comparison has found no difference.
+//
+// The way back, --back, goes the other way:
+//
+//	open a version of the CRDs ─► copy in rounds ─► freeze ─► switch ─► end watches ─► compare ─► remove from the server
+//
+// What it decides:
+//
+//   - While the server has the group, etcd is written through another version of the CRDs, which kube-apiserver serves itself.
+//   - The server refuses writes while the last round goes on, and ends that by itself: policies of the cluster do not tell the time.
+//   - Reports get new uids, also where the CRD was kept and has them still.
+//   - What is in etcd is overwritten or deleted until it is what the server has, so that there is nothing to note before the switch.
 package migrate

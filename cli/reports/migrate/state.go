@@ -36,6 +36,8 @@ const (
 	phaseSettled phase = "settled"
 	// phaseCompared has found no difference.
 	phaseCompared phase = "compared"
+	// phaseReturning has everything written to etcd and recorded on the way back; the APIService tells whether the switch was made.
+	phaseReturning phase = "returning"
 	// phaseDone is the end.
 	phaseDone phase = "done"
 )

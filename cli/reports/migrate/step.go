@@ -39,6 +39,9 @@ type groupSeen struct {
 	foreign string // the Service of another server
 	sources []source
 	state   state
+	// returning is how many reports of the server belong to the group, if that was counted.
+	returning int64
+	counted   bool
 }
 
 // reportsServer is the reports API server, as its own group's APIService names it.

@@ -162,6 +162,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 	}
 	store, err := mvcc.Open(ctx, database, mvcc.Options{
 		History: f.history, Restored: f.restored, Unindex: rows.Drop, NamespaceBytes: f.keep.namespaceBytes, Observer: watched,
+		Freezable: movedKinds,
 	})
 	if err != nil {
 		return err
@@ -183,6 +184,11 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 		Virtual: f.keep.virtual(database, f.database.sqlite, watched), Observer: watched,
 		Ready: func(url string) { announce(out, url, ca) },
 	})
+}
+
+// movedKinds are the keys of the kinds that can be moved back to CRDs.
+func movedKinds(key string) bool {
+	return strings.HasPrefix(key, "/reports/") || strings.HasPrefix(key, "/clusterreports/")
 }
 
 func (f *serveFlags) address() string {

@@ -28,7 +28,7 @@ func newImports(deps server.Deps, sqliteFile string) *reportimports.Storage {
 	}
 	return reportimports.New(reportimports.Config{
 		Decoder: serializer.NewCodecFactory(deps.Scheme).UniversalDecoder(internal(kinds.WGPolicy), internal(kinds.OpenReports)),
-		Counter: deps.Store, FreeBytes: freeBytes(sqliteFile), Progress: deps.Store,
+		Counter: deps.Store, FreeBytes: freeBytes(sqliteFile), Progress: deps.Store, Freeze: deps.Store.Freeze,
 		Destination: func(kind schema.GroupVersionKind) (reportimports.Destination, bool) {
 			for i := range kinds.Table {
 				resource := &kinds.Table[i]

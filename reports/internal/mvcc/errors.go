@@ -28,6 +28,8 @@ var (
 	ErrBusy = errors.New("the database is busy")
 	// ErrNoSpace is in every error of a database whose disk is full.
 	ErrNoSpace = errors.New("no space is left in the database")
+	// ErrFrozen is returned for a change that is refused for some seconds, see Freeze.
+	ErrFrozen = errors.New("reports are being moved, try again in seconds")
 	// ErrNotWritten is in every error of a write that the database is known not to hold.
 	ErrNotWritten = errors.New("outcome known: not written")
 )

@@ -38,6 +38,8 @@ type Options struct {
 	Unindex Indexer
 	// NamespaceBytes bounds what the objects of a namespace take; a change that needs more is not made. 0 is no bound.
 	NamespaceBytes int64
+	// Freezable names the keys whose changes Freeze refuses; nil names none.
+	Freezable func(key string) bool
 	// Restored says that the database is an older copy: the counter jumps, so that every watcher lists anew.
 	Restored bool
 }
@@ -275,12 +277,7 @@ func (s *Store) Moving(ctx context.Context, moving bool) error {
 		return err
 	}
 	return s.Maintain(ctx, "note the state of a migration", func(tx *sqldb.Tx) error {
-		found, err := tx.Exec(ctx, `UPDATE meta SET v = ? WHERE k = ?`, wanted, movingKey)
-		if err != nil || found > 0 {
-			return err
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO meta (k, v) VALUES (?, ?)`, movingKey, wanted)
-		return err
+		return putMeta(ctx, tx, movingKey, wanted)
 	})
 }
 

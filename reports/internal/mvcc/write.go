@@ -63,6 +63,8 @@ type Outcome struct {
 	Exists bool
 	// Exceeded tells, of a change that was not made, which bound of its namespace is in the way.
 	Exceeded *Exceeded
+
+	frozen bool // was not made since writes are refused for now
 }
 
 // Exceeded is the bound of a namespace that a change would exceed, in bytes.
@@ -104,7 +106,11 @@ func (s *Store) Write(ctx context.Context, change Change) (Outcome, error) {
 			w.stored.blob = s.codec.newBlob(change.To.Payload)
 		}
 	}
-	return s.enqueue(ctx, w)
+	outcome, err := s.enqueue(ctx, w)
+	if err == nil && outcome.frozen {
+		err = ErrFrozen
+	}
+	return outcome, err
 }
 
 // Tick raises the counter without a change.
@@ -222,23 +228,13 @@ func (s *Store) transact(batch []*write) (int, error) {
 	var probe changeRow
 	taken := len(batch)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx, revision int64) error {
-		events = events[:0]
 		first := revision
-		for i, w := range batch {
-			if i > 0 && s.clock.Since(begun) > batchTime {
-				taken = i
-				break
-			}
-			event, err := s.apply(ctx, tx, w, revision+1)
-			if err != nil {
-				return err
-			}
-			if event == nil {
-				continue
-			}
-			revision = event.Revision
-			events = append(events, *event)
-			probe = changeRow{revision: revision, at: s.lastAt, key: event.Key}
+		var err error
+		if events, revision, taken, err = s.applyAll(ctx, tx, batch, revision, begun); err != nil {
+			return err
+		}
+		if n := len(events); n > 0 {
+			probe = changeRow{revision: revision, at: s.lastAt, key: events[n-1].Key}
 		}
 		if revision == first {
 			return nil
@@ -271,6 +267,32 @@ func (s *Store) settle(err error, events []Event, probe changeRow) error {
 		return fmt.Errorf("%w: %w: the transaction takes more than %s", ErrBusy, ErrNotWritten, transactionTimeout)
 	}
 	return err
+}
+
+// applyAll makes the changes of a batch, each as a revision of its own, until they have taken long since begun. It returns
+// the last revision, and how many changes it has dealt with: all, where there is an error.
+func (s *Store) applyAll(ctx context.Context, tx *sqldb.Tx, batch []*write, revision int64, begun time.Time) (events []Event, last int64, n int, err error) {
+	frozen, err := s.frozen(ctx, tx, batch)
+	if err != nil {
+		return nil, revision, len(batch), err
+	}
+	for i, w := range batch {
+		if i > 0 && s.clock.Since(begun) > batchTime {
+			return events, revision, i, nil
+		}
+		if w.outcome = (Outcome{frozen: frozen && s.freezable(w)}); w.outcome.frozen {
+			continue
+		}
+		event, err := s.apply(ctx, tx, w, revision+1)
+		if err != nil {
+			return nil, revision, len(batch), err
+		}
+		if event != nil {
+			revision = event.Revision
+			events = append(events, *event)
+		}
+	}
+	return events, revision, len(batch), nil
 }
 
 // findOut asks the database whether a transaction was committed whose commit failed. The counter's lock makes the

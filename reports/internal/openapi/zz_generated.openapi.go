@@ -2612,6 +2612,13 @@ func schema_scanyard_apis_reports_v1alpha1_ReportImportSpec(ref common.Reference
 							Format:      "int64",
 						},
 					},
+					"freezeSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "freezeSeconds has the server refuse writes of reports for this long from now on, before anything else is done; 0 lets them through again. Meanwhile the last reports are moved back to CRDs.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 				},
 			},
 		},

@@ -28,6 +28,9 @@ import (
 // maxObjects is how many objects one ReportImport may hold, and how many it may remove.
 const maxObjects = 500
 
+// maxFreezeSeconds is how long one ReportImport may have writes refused.
+const maxFreezeSeconds = 20
+
 // Destination is where objects of one kind are written to.
 type Destination struct {
 	Storage genericregistry.DryRunnableStorage
@@ -59,6 +62,8 @@ type Config struct {
 	Counter     Counter
 	// FreeBytes tells how much space the database has left; nil, or false, where that is not known.
 	FreeBytes func() (int64, bool)
+	// Freeze refuses writes of reports for a time; 0 lets them through again. It returns when the last write before is done.
+	Freeze func(ctx context.Context, d time.Duration) error
 	// Progress notes how far a move is. Nil: nobody wants to know.
 	Progress Progress
 }
@@ -121,7 +126,7 @@ func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.
 		return nil, apierrors.NewInvalid(reportsv1.SchemeGroupVersion.WithKind("ReportImport").GroupKind(), wanted.Name, mistakes)
 	}
 	dry := options != nil && dryrun.IsDryRun(options.DryRun)
-	if err := s.noteProgress(ctx, &wanted.Spec, dry); err != nil {
+	if err := s.prepare(ctx, &wanted.Spec, dry); err != nil {
 		return nil, err
 	}
 	status := reportsv1.ReportImportStatus{}
@@ -167,18 +172,28 @@ func mistakesOfSpec(spec *reportsv1.ReportImportSpec) field.ErrorList {
 	if wanted := spec.MinResourceVersion; wanted != nil && *wanted < 1 {
 		mistakes = append(mistakes, field.Invalid(path.Child("minResourceVersion"), *wanted, "must be at least 1"))
 	}
-	if len(spec.Objects) == 0 && len(spec.Removed) == 0 && spec.MinResourceVersion == nil {
-		mistakes = append(mistakes, field.Required(path.Child("objects"), "must be there unless removed or minResourceVersion is"))
+	if seconds := spec.FreezeSeconds; seconds != nil && (*seconds < 0 || *seconds > maxFreezeSeconds) {
+		mistakes = append(mistakes, field.Invalid(path.Child("freezeSeconds"), *seconds, fmt.Sprintf("must be from 0 to %d", maxFreezeSeconds)))
+	}
+	if len(spec.Objects) == 0 && len(spec.Removed) == 0 && spec.MinResourceVersion == nil && spec.FreezeSeconds == nil {
+		mistakes = append(mistakes, field.Required(path.Child("objects"), "must be there unless removed, minResourceVersion or freezeSeconds is"))
 	}
 	return mistakes
 }
 
-// noteProgress notes that a move has begun, or is at its switch, before anything is done.
-func (s *Storage) noteProgress(ctx context.Context, spec *reportsv1.ReportImportSpec, dry bool) error {
-	if s.config.Progress == nil || dry {
+// prepare refuses writes where that is wanted, and notes that a move has begun, or is at its switch, before anything is done.
+func (s *Storage) prepare(ctx context.Context, spec *reportsv1.ReportImportSpec, dry bool) error {
+	if dry {
 		return nil
 	}
+	if seconds := spec.FreezeSeconds; seconds != nil {
+		if err := s.config.Freeze(ctx, time.Duration(*seconds)*time.Second); err != nil {
+			return err
+		}
+	}
 	switch {
+	case s.config.Progress == nil:
+		return nil
 	case spec.MinResourceVersion != nil:
 		return s.config.Progress.Moving(ctx, false)
 	case len(spec.Objects) > 0:

@@ -51,7 +51,7 @@ func newImporter(t *testing.T, config sqldb.Config) *importer {
 	scheme.AddKnownTypes(internal, &policyv1.PolicyReport{})
 	codecs := serializer.NewCodecFactory(scheme)
 	codec := apitesting.TestCodec(codecs, policyv1.SchemeGroupVersion)
-	store, err := mvcc.Open(t.Context(), config, mvcc.Options{CompactEvery: -1})
+	store, err := mvcc.Open(t.Context(), config, mvcc.Options{CompactEvery: -1, Freezable: func(key string) bool { return strings.HasPrefix(key, "/reports/") }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func newImporter(t *testing.T, config sqldb.Config) *importer {
 		t.Fatal(err)
 	}
 	imports := reportimports.New(reportimports.Config{
-		Counter: store, Progress: store, FreeBytes: func() (int64, bool) { return 1 << 30, true },
+		Counter: store, Progress: store, Freeze: store.Freeze, FreeBytes: func() (int64, bool) { return 1 << 30, true },
 		Decoder: codecs.UniversalDecoder(internal),
 		Destination: func(kind schema.GroupVersionKind) (reportimports.Destination, bool) {
 			return reportimports.Destination{
@@ -283,6 +283,38 @@ func TestRaise(t *testing.T) {
 		}
 		if page, err := i.store.Range(t.Context(), mvcc.Range{Start: "/reports/", End: "/reports0", At: 2_000_000, Limit: 10}); err != nil || len(page.Items) != 1 {
 			t.Errorf("the state at the raise: %v", err)
+		}
+	})
+}
+
+// While writes are refused, reports can be neither made nor removed; then they can again.
+func TestFreeze(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		i := newImporter(t, config)
+		i.create(nil, report("a", "uid-a", 1, "first"))
+		write := func() error {
+			fresh := report("b", "", 0, "")
+			fresh.ResourceVersion = ""
+			return i.reports.Create(t.Context(), "/reports/team-a/b", fresh, nil, 0)
+		}
+		i.send(&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, reportsv1.ReportImportSpec{FreezeSeconds: new(int32(20)), MinResourceVersion: new(int64(1))})
+		i.expect("after a dry run", i.create(nil, report("a", "uid-a", 2, "second")), "a Updated ")
+		i.send(nil, reportsv1.ReportImportSpec{FreezeSeconds: new(int32(20))})
+		err := write()
+		if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "reports are being moved, try again in seconds") {
+			t.Errorf("a write meanwhile: %v", err)
+		}
+		if err := i.reports.Delete(t.Context(), "/reports/team-a/a", &policyv1.PolicyReport{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("a deletion meanwhile: %v", err)
+		}
+		i.send(nil, reportsv1.ReportImportSpec{FreezeSeconds: new(int32(0))})
+		if err := write(); err != nil {
+			t.Errorf("a write afterwards: %v", err)
+		}
+		for _, seconds := range []int32{-1, 21} {
+			if _, err := i.imports.Create(t.Context(), &reportsv1.ReportImport{Spec: reportsv1.ReportImportSpec{FreezeSeconds: &seconds}}, nil, nil); !apierrors.IsInvalid(err) {
+				t.Errorf("%d seconds: %v", seconds, err)
+			}
 		}
 	})
 }

@@ -40,6 +40,8 @@ func StatusOf(err error) error {
 		return apierrors.NewTimeoutError("the request did not complete in time", retryBusy)
 	case errors.Is(err, mvcc.ErrQueueFull):
 		return apierrors.NewTooManyRequests("too many writes are waiting for the database", retryBusy)
+	case errors.Is(err, mvcc.ErrFrozen):
+		return unavailable(mvcc.ErrFrozen.Error(), retryBusy)
 	case errors.Is(err, mvcc.ErrNotWritten):
 		return unavailable(mvcc.ErrNotWritten.Error(), retryUnavailable)
 	case errors.Is(err, mvcc.ErrUnavailable), errors.Is(err, mvcc.ErrClosed):
