@@ -59,7 +59,8 @@ func (s *Service) Server() *grpc.Server {
 		grpc.MaxConcurrentStreams(256),
 	}
 	if s.options.MaxConnectionAge > 0 {
-		settings = append(settings, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: s.options.MaxConnectionAge, MaxConnectionAgeGrace: connectionGrace}))
+		age := keepalive.ServerParameters{MaxConnectionAge: s.options.MaxConnectionAge, MaxConnectionAgeGrace: connectionGrace}
+		settings = append(settings, grpc.KeepaliveParams(age))
 	}
 	if s.options.Credentials != nil {
 		settings = append(settings, grpc.Creds(s.options.Credentials))

@@ -63,7 +63,10 @@ func (s *Service) forward(stream forwardStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	window := int64(s.options.Limits.GetWindowBytes()) + int64(s.options.Limits.GetMaxMessageBytes())
-	r := &reader{service: s, stream: stream, caller: caller, room: semaphore.NewWeighted(window), window: window, taken: make(chan taken, ackEvery), failed: make(chan error, 1)}
+	r := &reader{
+		service: s, stream: stream, caller: caller, room: semaphore.NewWeighted(window), window: window,
+		taken: make(chan taken, ackEvery), failed: make(chan error, 1),
+	}
 	go r.read(ctx)
 	// The stream ends when this method returns; then Recv fails and the reader ends as well.
 	return r.acknowledge(ctx)

@@ -287,7 +287,8 @@ func (w *watched) look(err error) error {
 	return err
 }
 
-// await waits for a moment until the far end says something. A far end that refuses us may cut the connection when it is written to, and then its reason is lost.
+// await waits for a moment until the far end says something.
+// A far end that refuses us may cut the connection when it is written to, and then its reason is lost.
 func (w *watched) await() error {
 	if w.seen {
 		return nil

@@ -68,7 +68,8 @@ func tlsReason(err error, certificate bool) *sink.Error {
 	case alertCertificateExpired:
 		return auth(sink.ClientCertificateExpired, "the far end says that our certificate has expired: renew it")
 	case alertUnknownCA, alertBadCertificate, alertCertificateUnknown, alertAccessDenied:
-		return auth(sink.ClientCertificateRejected, "the far end does not accept our certificate (alert %d): its authority has to be one that the far end trusts", number)
+		return auth(sink.ClientCertificateRejected,
+			"the far end does not accept our certificate (alert %d): its authority has to be one that the far end trusts", number)
 	}
 	return auth(sink.TLSFailed, "the far end ended the handshake with alert %d", number)
 }
@@ -80,7 +81,8 @@ func ourRefusal(err error) *sink.Error {
 		for _, ip := range name.Certificate.IPAddresses {
 			names = append(names, ip.String())
 		}
-		return auth(sink.ServerNameMismatch, "the certificate of the far end is for %s, not for %s: set serverName, or use one of these names", strings.Join(names, ", "), name.Host)
+		return auth(sink.ServerNameMismatch,
+			"the certificate of the far end is for %s, not for %s: set serverName, or use one of these names", strings.Join(names, ", "), name.Host)
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		if invalid.Cert == nil {

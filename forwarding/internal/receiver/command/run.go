@@ -62,7 +62,8 @@ func newRun(out, logs io.Writer) *cobra.Command {
 	flags.StringVar(&f.tls.ClientCA, "client-ca", "", "`file` with the authorities of clients; each client then needs a certificate")
 	flags.StringVar(&f.tokens, "tokens", "", "`file` with one TOKEN[,cluster=ID][,tenant=T] in a line, read again every second; each call then needs a token")
 	flags.StringVar(&f.readTokens, "read-tokens", "", "`file` with tokens that let others than this machine read records")
-	flags.DurationVar(&f.maxConnectionAge, "max-connection-age", 30*time.Minute, "age at which a connection is closed, give or take a tenth, so that certificates are shown again")
+	flags.DurationVar(&f.maxConnectionAge, "max-connection-age", 30*time.Minute,
+		"age at which a connection is closed, give or take a tenth, so that certificates are shown again")
 	flags.Var(&f.maxRecord, "max-record-bytes", "size above which a record is refused")
 	flags.Var(&f.maxStorage, "store-max-bytes", "size of the store from which on nothing is taken; 0: until the disk is almost full")
 	return command
@@ -132,7 +133,8 @@ func (f *runFlags) run(ctx context.Context, out io.Writer, log *slog.Logger) (er
 		discard := &receiver.Discard{}
 		options.Keeper, door.Counters = discard, discard.Counters
 	} else {
-		opened, err := store.Open(store.Options{Directory: f.store, MaxBytes: uint64(f.maxStorage), Now: time.Now, Log: log}) //nolint:forbidigo // the command line has the clock
+		settings := store.Options{Directory: f.store, MaxBytes: uint64(f.maxStorage), Now: time.Now, Log: log} //nolint:forbidigo // the command line has the clock
+		opened, err := store.Open(settings)
 		if err != nil {
 			return err
 		}

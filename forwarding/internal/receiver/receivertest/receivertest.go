@@ -116,7 +116,8 @@ func Records(id *forwardingv1.StreamId, n int) []*forwardingv1.Record {
 		Seal(id, record, uint64(i+1))
 		chain = forwardingv1.AppendChain(chain, record.GetDigest())
 	}
-	last := &forwardingv1.Record{Body: &forwardingv1.Record_Closing{Closing: &forwardingv1.Closing{Records: uint64(n + 1), Chain: chain, FindingsTotal: uint64(n)}}}
+	closing := &forwardingv1.Closing{Records: uint64(n + 1), Chain: chain, FindingsTotal: uint64(n)}
+	last := &forwardingv1.Record{Body: &forwardingv1.Record_Closing{Closing: closing}}
 	Seal(id, last, uint64(n+2))
 	return append(list, last)
 }

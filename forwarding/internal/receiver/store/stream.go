@@ -27,7 +27,8 @@ type stream struct {
 	// Records counts without the closing record.
 	Records uint64 `json:"records"`
 	Highest uint64 `json:"highest"`
-	// Chain goes over all records in the order of their sequence, unless Unordered: then a record came after a later one, and Chain is made anew when it is asked for.
+	// Chain goes over all records in the order of their sequence, unless Unordered:
+	// then a record came after a later one, and Chain is made anew when it is asked for.
 	Chain     []byte   `json:"chain,omitempty"`
 	Unordered bool     `json:"unordered,omitempty"`
 	Closing   *closing `json:"closing,omitempty"`

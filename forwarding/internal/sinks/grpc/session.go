@@ -31,10 +31,13 @@ func quick() backoff.Config {
 	return backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 100 * time.Millisecond}
 }
 
+// forwardStream is the stream as gRPC has it.
+type forwardStream = grpc.BidiStreamingClient[forwardingv1.ForwardRequest, forwardingv1.ForwardResponse]
+
 // session is one stream to the receiver.
 type session struct {
 	sink   *Sink
-	stream grpc.BidiStreamingClient[forwardingv1.ForwardRequest, forwardingv1.ForwardResponse]
+	stream forwardStream
 	cancel context.CancelFunc
 	limits *forwardingv1.Limits
 	// window is what of the receiver's window is free.
@@ -125,7 +128,7 @@ func (s *Sink) dial(ctx context.Context) (*session, *forwardingv1.Welcome, error
 	return opened, welcome, nil
 }
 
-func (s *Sink) greet(ctx context.Context, options []grpc.CallOption) (grpc.BidiStreamingClient[forwardingv1.ForwardRequest, forwardingv1.ForwardResponse], *forwardingv1.Welcome, error) {
+func (s *Sink) greet(ctx context.Context, options []grpc.CallOption) (forwardStream, *forwardingv1.Welcome, error) {
 	stream, err := s.client.Forward(ctx, options...)
 	if err != nil {
 		return nil, nil, err
@@ -148,7 +151,9 @@ func (s *Sink) greet(ctx context.Context, options []grpc.CallOption) (grpc.BidiS
 	}
 	welcome := answer.GetWelcome()
 	if welcome.GetApiVersion() != forwardingv1.Version {
-		return nil, nil, &sink.Error{Class: sink.Incompatible, Reason: sink.NotCompatible, Message: fmt.Sprintf("the receiver answers hello with version %q", welcome.GetApiVersion())}
+		return nil, nil, &sink.Error{
+			Class: sink.Incompatible, Reason: sink.NotCompatible, Message: fmt.Sprintf("the receiver answers hello with version %q", welcome.GetApiVersion()),
+		}
 	}
 	return stream, welcome, nil
 }
