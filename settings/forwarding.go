@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -129,9 +130,7 @@ func ofGRPC(s *settingsv1alpha2.Sink) settingsv1alpha2.Metadata {
 func metadata(all ...settingsv1alpha2.Metadata) map[string]string {
 	out := map[string]string{}
 	for _, m := range all {
-		for k, v := range m {
-			out[k] = string(v)
-		}
+		maps.Copy(out, m)
 	}
 	return out
 }
@@ -279,7 +278,7 @@ func fits(pattern string, e settingsv1alpha2.Endpoint) bool {
 		return !isAddress && len(host) > len(domain) && strings.HasSuffix(host, domain)
 	}
 	if h, port, err := net.SplitHostPort(pattern); err == nil {
-		return h == host && port == fmt.Sprint(e.Port)
+		return h == host && port == strconv.Itoa(e.Port)
 	}
 	return strings.Trim(pattern, "[]") == host
 }

@@ -196,7 +196,7 @@ func TestAnnotationIsBounded(t *testing.T) {
 		if *m == nil {
 			*m = v1alpha2.Metadata{}
 		}
-		(*m)["k"+strings.Repeat("x", i/16)] = v1alpha2.MetadataValue(strings.Repeat("v", 200))
+		(*m)["k"+strings.Repeat("x", i/16)] = strings.Repeat("v", 200)
 	}
 	s := &v1alpha2.ClusterScanSetting{Spec: v1alpha2.ClusterScanSettingSpec{ResultForwarding: valid}}
 	s.Status.InForce = s.Spec.DeepCopy()

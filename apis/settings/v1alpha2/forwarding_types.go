@@ -206,11 +206,7 @@ type Sink struct {
 // Metadata are texts by key.
 // +kubebuilder:validation:MaxProperties=32
 // +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('scanyard'))",message="keys that begin with scanyard are Scanyard's own: choose another key"
-type Metadata map[string]MetadataValue
-
-// MetadataValue is one text of Metadata.
-// +kubebuilder:validation:MaxLength=1024
-type MetadataValue string
+type Metadata map[string]string
 
 // RecordKind is a kind of record that a sink gets.
 // +kubebuilder:validation:Enum=Summary;Results;Exceptions;RawReference
@@ -568,8 +564,7 @@ type HTTPSink struct {
 	// headers are added to each request. Authorization, Cookie and those that concern one
 	// connection only are refused: use authentication.
 	// +optional
-	// +kubebuilder:validation:MaxProperties=32
-	Headers map[string]MetadataValue `json:"headers,omitempty"`
+	Headers Headers `json:"headers,omitempty"`
 
 	// tls says how the connection is protected.
 	// +optional
@@ -579,6 +574,10 @@ type HTTPSink struct {
 	// +optional
 	Authentication *HTTPAuthentication `json:"authentication,omitempty"`
 }
+
+// Headers are headers of a request by name.
+// +kubebuilder:validation:MaxProperties=32
+type Headers map[string]string
 
 // HTTPFormat is how records stand in a request.
 // +kubebuilder:validation:Enum=CloudEventsBatch;CloudEvents;NDJSON

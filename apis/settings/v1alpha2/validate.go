@@ -320,7 +320,7 @@ func validateMetadata(m Metadata, at *field.Path) field.ErrorList {
 	return errs
 }
 
-func sortedKeys(m map[string]MetadataValue) []string {
+func sortedKeys(m map[string]string) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)
@@ -337,7 +337,7 @@ var ownHeaders = []string{
 
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
 
-func validateHeaders(headers map[string]MetadataValue, at *field.Path) field.ErrorList {
+func validateHeaders(headers map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, k := range sortedKeys(headers) {
 		switch {
@@ -345,7 +345,7 @@ func validateHeaders(headers map[string]MetadataValue, at *field.Path) field.Err
 			errs = append(errs, field.Invalid(at.Key(k), k, "is not the name of a header"))
 		case slices.Contains(ownHeaders, strings.ToLower(k)):
 			errs = append(errs, field.Invalid(at.Key(k), k, "says who asks, or concerns one connection only: remove it and use authentication"))
-		case strings.ContainsFunc(string(headers[k]), func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		case strings.ContainsFunc(headers[k], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			errs = append(errs, field.Invalid(at.Key(k), field.OmitValueType{}, "has a control character: remove it"))
 		}
 	}
