@@ -27,8 +27,8 @@ func (id ID) Report(ctx context.Context, c client.Client, namespace string, now 
 		EventTime:  metav1.NewMicroTime(now), ReportingController: "scanyard.io/forwarder", ReportingInstance: "forwarder", Action: "Read",
 		Reason: ReasonForeign, Type: corev1.EventTypeWarning,
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: ConfigMap},
-		Note: fmt.Sprintf("the stored cluster ID %s is not the one of this cluster, %s: where the ConfigMap came with a backup of another cluster, delete it, or results of two clusters are mixed",
-			id.Value, id.Foreign),
+		Note: fmt.Sprintf("the stored cluster ID %s is not the one of this cluster, %s: "+
+			"where the ConfigMap came with a backup of another cluster, delete it, or results of two clusters are mixed", id.Value, id.Foreign),
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create the Event %s: %w", ReasonForeign, err)

@@ -29,7 +29,10 @@ type clusterFlags struct {
 
 func newClusterID(o Options) *cobra.Command {
 	f := &clusterFlags{options: o}
-	parent := &cobra.Command{Use: "cluster-id", Short: "The name under which far ends know the cluster", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	parent := &cobra.Command{
+		Use: "cluster-id", Short: "The name under which far ends know the cluster", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	parent.PersistentFlags().StringVar(&f.kubeconfig, "kubeconfig", "", "file with the access to the cluster; in a pod, its own")
 	parent.PersistentFlags().StringVar(&f.namespace, "namespace", "", "namespace of the release; default: $"+envNamespace)
 	get := &cobra.Command{
