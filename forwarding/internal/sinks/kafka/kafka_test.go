@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"google.golang.org/protobuf/proto"
+
+	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/sink"
+)
+
+// secrets are what a test says they are.
+type secrets sink.Material
+
+func (s secrets) Read(context.Context) (sink.Material, error) { return sink.Material(s), nil }
+
+func newCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, "results")}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func open(t *testing.T, broker, topic string, change func(*sink.Config)) *Sink {
+	t.Helper()
+	config := sink.Config{Name: "k", URL: &url.URL{Scheme: "kafka", Host: broker, Path: "/" + topic}, Options: map[string]string{}, Insecure: true, Timeout: 10 * time.Second}
+	if change != nil {
+		change(&config)
+	}
+	s, err := Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.(*Sink)
+}
+
+// batch has n Results.
+func batch(n int) sink.Batch {
+	b := sink.Batch{Stream: &forwardingv1.StreamId{ClusterId: "c", Tenant: "team-a", Kind: forwardingv1.StreamKind_STREAM_KIND_SCAN, Name: "nightly", Uid: "u", Revision: 1}}
+	for i := range n {
+		sequence := uint64(i) + 1
+		message := &forwardingv1.Record{
+			EventId: forwardingv1.EventID(b.Stream, sequence), Sequence: sequence, Schema: forwardingv1.Schema,
+			Body: &forwardingv1.Record_Result{Result: &forwardingv1.Result{Title: fmt.Sprintf("finding %d", i)}},
+		}
+		message.Digest = forwardingv1.Digest(message)
+		b.Records = append(b.Records, sink.Record{EventID: message.GetEventId(), Sequence: sequence, ObservedAt: time.Unix(1, 0), Message: message})
+	}
+	return b
+}
+
+// consume reads n messages of the topic.
+func consume(t *testing.T, c *kfake.Cluster, n int) []*kgo.Record {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("results"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var records []*kgo.Record
+	for len(records) < n {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("%d of %d messages came: %v", len(records), n, fetches.Errors())
+		}
+		records = append(records, fetches.Records()...)
+	}
+	return records
+}
+
+func TestDeliver(t *testing.T) {
+	c := newCluster(t)
+	s := open(t, c.ListenAddrs()[0], "results", nil)
+	if err := s.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := batch(100)
+	if outcome, err := s.Deliver(t.Context(), want); err != nil || len(outcome.Rejected) != 0 {
+		t.Fatalf("got %+v, %v", outcome, err)
+	}
+	for i, message := range consume(t, c, 100) {
+		var event struct{ ID, Type string }
+		if err := json.Unmarshal(message.Value, &event); err != nil {
+			t.Fatal(err)
+		}
+		if event.ID != want.Records[i].EventID || !strings.HasSuffix(event.Type, ".result") || string(message.Key) != "c/team-a/u/1" ||
+			string(message.Headers[0].Value) != event.ID || string(message.Headers[1].Value) != "application/cloudevents+json" {
+			t.Fatalf("message %d: %s %v %+v", i, message.Key, message.Headers, event)
+		}
+	}
+}
+
+func TestDeliverProtobuf(t *testing.T) {
+	c := newCluster(t)
+	s := open(t, c.ListenAddrs()[0], "results", func(config *sink.Config) { config.Options["format"] = formatProtobuf })
+	want := batch(1)
+	if _, err := s.Deliver(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	got := &forwardingv1.Record{}
+	if err := proto.Unmarshal(consume(t, c, 1)[0].Value, got); err != nil || !proto.Equal(got, want.Records[0].Message) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestAnswers gives each answer of a broker its class.
+func TestAnswers(t *testing.T) {
+	tests := map[string]struct {
+		answer *kerr.Error
+		class  sink.Class
+		reason sink.Reason
+	}{
+		"TooLarge":     {kerr.MessageTooLarge, sink.Refused, sink.TooLarge},
+		"Invalid":      {kerr.InvalidRecord, sink.Refused, sink.RecordsRejected},
+		"Policy":       {kerr.PolicyViolation, sink.Refused, sink.RecordsRejected},
+		"NotAllowed":   {kerr.TopicAuthorizationFailed, sink.Auth, sink.PermissionDenied},
+		"UnknownTopic": {kerr.UnknownTopicOrPartition, sink.Incompatible, sink.NotCompatible},
+		"Sasl":         {kerr.SaslAuthenticationFailed, sink.Auth, sink.TokenRejected},
+		"FewReplicas":  {kerr.NotEnoughReplicas, sink.Transport, sink.Disconnected},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := classify(fmt.Errorf("produce: %w", tt.answer)); got.Class != tt.class || got.Reason != tt.reason {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// TestBrokerRefuses lets a broker refuse what it is given.
+func TestBrokerRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer *kerr.Error
+		class  sink.Class
+	}{"Invalid": {kerr.InvalidRecord, sink.Refused}, "NotAllowed": {kerr.TopicAuthorizationFailed, sink.Auth}} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				asked := request.(*kmsg.ProduceRequest)
+				response := asked.ResponseKind().(*kmsg.ProduceResponse)
+				for _, topic := range asked.Topics {
+					answer := kmsg.NewProduceResponseTopic()
+					answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
+					for _, partition := range topic.Partitions {
+						p := kmsg.NewProduceResponseTopicPartition()
+						p.Partition, p.ErrorCode = partition.Partition, tt.answer.Code
+						answer.Partitions = append(answer.Partitions, p)
+					}
+					response.Topics = append(response.Topics, answer)
+				}
+				return response, nil, true
+			})
+			_, err := open(t, c.ListenAddrs()[0], "results", nil).Deliver(t.Context(), batch(3))
+			if sink.AsError(err).Class != tt.class {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestNoBrokerAndNoTopic(t *testing.T) {
+	c := newCluster(t)
+	if err := open(t, c.ListenAddrs()[0], "missing", nil).Probe(t.Context()); sink.AsError(err).Class != sink.Incompatible {
+		t.Errorf("a topic that is not there: %v", err)
+	}
+	if _, err := open(t, c.ListenAddrs()[0], "missing", nil).Deliver(t.Context(), batch(1)); sink.AsError(err).Class != sink.Incompatible {
+		t.Errorf("a topic that is not there: %v", err)
+	}
+	closed, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := closed.ListenAddrs()[0]
+	closed.Close()
+	s := open(t, address, "results", func(config *sink.Config) { config.Timeout = time.Second })
+	if _, err := s.Deliver(t.Context(), batch(1)); sink.AsError(err).Reason != sink.ConnectionRefused {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+func TestSASL(t *testing.T) {
+	c := newCluster(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "user", "right"))
+	known := open(t, c.ListenAddrs()[0], "results", func(config *sink.Config) {
+		config.Options["mechanism"] = "SCRAM-SHA-256"
+		config.Secrets = secrets{Username: "user", Password: "right"}
+	})
+	if err := known.Probe(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// The broker closes the connection of a client that does not say who it is.
+	if err := open(t, c.ListenAddrs()[0], "results", nil).Probe(t.Context()); sink.AsError(err).Class != sink.Auth {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProof(t *testing.T) {
+	c := newCluster(t)
+	if v, err := open(t, c.ListenAddrs()[0], "results", nil).Proof(t.Context(), nil); err != nil || v.Proved {
+		t.Errorf("one replica proves nothing: %+v, %v", v, err)
+	}
+	s := open(t, c.ListenAddrs()[0], "results", func(config *sink.Config) { config.Options["provesStorage"] = "true" })
+	if v, err := s.Proof(t.Context(), nil); err != nil || !v.Proved {
+		t.Errorf("got %+v, %v", v, err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for want, config := range map[string]sink.Config{
+		"must name one topic":                           {URL: &url.URL{Host: "a:1", Path: "/"}},
+		"is not known: use CloudEventsJSON or Protobuf": {URL: &url.URL{Host: "a:1", Path: "/t"}, Options: map[string]string{"format": "XML"}},
+		"is not known: use PLAIN":                       {URL: &url.URL{Host: "a:1", Path: "/t"}, Options: map[string]string{"mechanism": "GSSAPI"}},
+		"password in plain text":                        {URL: &url.URL{Host: "a:1", Path: "/t"}, Options: map[string]string{"mechanism": "PLAIN"}, Insecure: true},
+	} {
+		if _, err := Open(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	if got := fmt.Sprint(brokers(sink.Config{URL: &url.URL{Host: "a"}, Options: map[string]string{"brokers": "b:1+[::1]"}})); got != "[a:9092 b:1 [::1]:9092]" {
+		t.Errorf("got %s", got)
+	}
+}
