@@ -34,7 +34,6 @@ func call(t *testing.T, args ...string) (string, error) {
 func TestWrongFlags(t *testing.T) {
 	for args, text := range map[string]string{
 		"run":                                    "--store is missing",
-		"run --store d --throw-away":             "--throw-away keeps nothing",
 		"run --store d --tls-cert f":             "--tls-cert and --tls-key belong together",
 		"run --store d --client-ca f":            "--client-ca needs TLS",
 		"run --store d --listen 0.0.0.0:0":       "--listen 0.0.0.0:0 would take findings in plain text",

@@ -54,7 +54,7 @@ func newRun(out, logs io.Writer) *cobra.Command {
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:9443", "`address` of ForwardingService; port 0 takes a free one")
 	flags.StringVar(&f.httpListen, "http-listen", "127.0.0.1:8080", "`address` of records, streams, counters, health and metrics")
 	flags.StringVar(&f.store, "store", "", "`directory` of the store; it is made where it is missing")
-	flags.BoolVar(&f.throwAway, "throw-away", false, "keep nothing, and say so to senders: for trying and for measuring")
+	flags.BoolVar(&f.throwAway, "throw-away", false, "keep nothing, whatever --store says, and tell senders so: for trying and for measuring")
 	flags.BoolVar(&f.printAddress, "print-address", false, "print one line of JSON with the addresses when everything listens")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow plain text on addresses that are not of this machine only")
 	flags.StringVar(&f.tls.Certificate, "tls-cert", "", "`file` with the certificate; it is read again when it changes")
@@ -73,8 +73,6 @@ func (f *runFlags) validate() error {
 	switch {
 	case f.store == "" && !f.throwAway:
 		return wrongf("--store is missing: name the directory of the store, or keep nothing with --throw-away")
-	case f.store != "" && f.throwAway:
-		return wrongf("--throw-away keeps nothing: remove --store or --throw-away")
 	case (f.tls.Certificate == "") != (f.tls.Key == ""):
 		return wrongf("--tls-cert and --tls-key belong together: give both")
 	case f.tls.ClientCA != "" && f.tls.Certificate == "":
