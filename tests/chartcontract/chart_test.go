@@ -141,8 +141,8 @@ func TestDefect45NoTelemetry(t *testing.T) {
 // overwrite each other, and about rules for a group that does not exist.
 func TestDefect57NamesAndGroupsOfRoles(t *testing.T) {
 	groups := []string{
-		"", "admissionregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "cascading.securecodebox.io", "coordination.k8s.io", "events.k8s.io",
-		"execution.securecodebox.io", "rbac.authorization.k8s.io", "settings.scanyard.io",
+		"", "admissionregistration.k8s.io", "apiextensions.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "cascading.securecodebox.io", "coordination.k8s.io",
+		"events.k8s.io", "execution.securecodebox.io", "rbac.authorization.k8s.io", "settings.scanyard.io",
 	}
 	// These names are the contract; rbac.userRoles.prefix changes them.
 	user := regexp.MustCompile(`^(?:\w+-)?(?:scan|scheduledscan|scantype|parsedefinition|scancompletionhook|cascadingrule|scansetting)-(?:editor|viewer)-role$`)
