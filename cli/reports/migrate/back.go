@@ -262,7 +262,9 @@ func (b *back) keepManagers(ctx context.Context, at place, managers []metav1.Man
 	if err != nil {
 		return err
 	}
-	_, err = b.dynamic.Resource(b.group.inTransit(b.resourceOf(at))).Namespace(at.Namespace).Patch(ctx, at.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = b.dynamic.Resource(b.group.inTransit(b.resourceOf(at))).
+		Namespace(at.Namespace).
+		Patch(ctx, at.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
 }
 
@@ -348,7 +350,8 @@ func (b *back) switchNow(ctx context.Context) error {
 	if err := b.note(ctx, phaseReturning); err != nil {
 		return err
 	}
-	_, err = b.dynamic.Resource(apiServices).Patch(ctx, b.group.apiService(), types.MergePatchType, []byte(giveBack), metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = b.dynamic.Resource(apiServices).
+		Patch(ctx, b.group.apiService(), types.MergePatchType, []byte(giveBack), metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
 		return fmt.Errorf("give APIService %s back: %w", b.group.apiService(), err)
 	}
@@ -476,8 +479,12 @@ func (b *back) compare(ctx context.Context, lines []recorded) error {
 		return nil
 	}
 	b.list(wrong)
-	return session.Exit(codeDifferent, fmt.Errorf("%d of %d reports of %s are not as they were, see above. The server keeps what it had: \"%s reports migrate --back\" compares again, "+
-		"and kubectl delete configmap %s in namespace %s leaves it at that", len(wrong), len(want), b.group.name, b.options.session.Program, stateName, b.server.namespace))
+	return session.Exit(
+		codeDifferent,
+		fmt.Errorf("%d of %d reports of %s are not as they were, see above. The server keeps what it had: \"%s reports migrate --back\" compares again, "+
+			"and kubectl delete configmap %s in namespace %s leaves it at that",
+			len(wrong), len(want), b.group.name, b.options.session.Program, stateName, b.server.namespace),
+	)
 }
 
 // readStored reads what etcd had at the switch, or has now.

@@ -185,7 +185,10 @@ func isReport(owner *metav1.OwnerReference) bool {
 func returned(g *group, u *unstructured.Unstructured, newUID func(string) string) (sent *unstructured.Unstructured, waits bool) {
 	sent = u.DeepCopy()
 	sent.SetAPIVersion(g.name + "/" + transitVersion)
-	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
+	for _, field := range []string{
+		"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+		"deletionGracePeriodSeconds", "managedFields",
+	} {
 		unstructured.RemoveNestedField(sent.Object, "metadata", field)
 	}
 	owners := sent.GetOwnerReferences()

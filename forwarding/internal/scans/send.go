@@ -108,12 +108,16 @@ func (s *Sending) Send(ctx context.Context) (Report, error) {
 	case Complete, Accepted:
 		return report, nil
 	case Conflict:
-		return report, &sink.Error{Class: sink.Refused, Reason: sink.ResultsChanged,
-			Message: "the far end holds other results of this Scan in this revision: run the Scan again, or raise the epoch"}
+		return report, &sink.Error{
+			Class: sink.Refused, Reason: sink.ResultsChanged,
+			Message: "the far end holds other results of this Scan in this revision: run the Scan again, or raise the epoch",
+		}
 	case Incomplete, Pending:
 	}
-	return report, &sink.Error{Class: sink.Transport, Reason: sink.Incomplete,
-		Message: fmt.Sprintf("the far end misses records, also after they were sent %d times", attempts)}
+	return report, &sink.Error{
+		Class: sink.Transport, Reason: sink.Incomplete,
+		Message: fmt.Sprintf("the far end misses records, also after they were sent %d times", attempts),
+	}
 }
 
 // passage is one time that the records are sent.
