@@ -4,6 +4,7 @@
 package sinks
 
 import (
+	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/file"  // file
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/grpc"  // grpc, grpcs
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/http"  // http, https
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/kafka" // kafka
