@@ -32,7 +32,8 @@ func (d *databaseFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&d.driver, "database", string(sqldb.SQLite), "kind of the database: sqlite, postgresql or mysql (MariaDB as well)")
 	flags.StringVar(&d.sqlite, "sqlite", "", "`file` of the SQLite database")
 	flags.StringVar(&d.dsnFile, "dsn-file", "", "`file` that holds the data source name of the database; otherwise "+dsnVariable+" does")
-	flags.StringVar(&d.tls.CA, "db-tls-ca", "", "MariaDB and MySQL: `file` of the authority that has signed the server's certificate, instead of those of the machine")
+	flags.StringVar(&d.tls.CA, "db-tls-ca", "",
+		"MariaDB and MySQL: `file` of the authority that has signed the server's certificate, instead of those of the machine")
 	flags.StringVar(&d.tls.Cert, "db-tls-cert", "", "MariaDB and MySQL: `file` of a client certificate; it is read again at each connection")
 	flags.StringVar(&d.tls.Key, "db-tls-key", "", "MariaDB and MySQL: `file` of the key of the client certificate")
 	flags.StringVar(&d.schema, "cluster-id", "", "schema of PostgreSQL for all tables, so that several clusters can share a database")

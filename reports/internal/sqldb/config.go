@@ -89,7 +89,8 @@ func (c *Config) Validate() field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("tls"), c.TLS.Cert, "a certificate and its key must be given together"))
 	}
 	if c.TLS != (TLSFiles{}) && c.Driver != MySQL {
-		errs = append(errs, field.Forbidden(field.NewPath("tls"), "is for MariaDB and MySQL; SQLite has no connection, and PostgreSQL takes sslrootcert, sslcert and sslkey"))
+		errs = append(errs, field.Forbidden(field.NewPath("tls"),
+			"is for MariaDB and MySQL; SQLite has no connection, and PostgreSQL takes sslrootcert, sslcert and sslkey"))
 	}
 	if c.MaxConnections < 0 || c.MaxConnections == 1 {
 		errs = append(errs, field.Invalid(field.NewPath("maxConnections"), c.MaxConnections, "must be 2 or more: one connection writes"))
