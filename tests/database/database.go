@@ -62,7 +62,8 @@ var postgres = kind{
 		if err != nil {
 			return err
 		}
-		if err := run(ctx, as, "", initdb, "--pgdata", s.file("data"), "--username="+account, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--no-instructions"); err != nil {
+		if err := run(ctx, as, "", initdb, "--pgdata", s.file("data"), "--username="+account,
+			"--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--no-instructions"); err != nil {
 			return err
 		}
 		return os.WriteFile(s.file("data", "pg_hba.conf"), []byte("hostssl all "+account+" 127.0.0.1/32 cert\n"), 0o644)
@@ -72,7 +73,8 @@ var postgres = kind{
 		if err != nil {
 			return nil, err
 		}
-		return exec.CommandContext(ctx, program, "-D", s.file("data"), "-c", "listen_addresses="+host, "-c", "port="+strconv.Itoa(port), "-c", "unix_socket_directories=",
+		return exec.CommandContext(ctx, program, "-D", s.file("data"), "-c", "listen_addresses="+host, "-c", "port="+strconv.Itoa(port),
+			"-c", "unix_socket_directories=",
 			"-c", "ssl=on", "-c", "ssl_cert_file="+s.file("server.crt"), "-c", "ssl_key_file="+s.file("server.key"), "-c", "ssl_ca_file="+s.file("ca.crt"),
 			"-c", "fsync=off", "-c", "shared_buffers=16MB"), nil
 	},
