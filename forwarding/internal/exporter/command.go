@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/scanyard/scanyard/forwarding/internal/intake"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
 	"github.com/scanyard/scanyard/forwarding/internal/sinkurl"
+	"github.com/scanyard/scanyard/forwarding/internal/size"
 )
 
 // Exit codes.
@@ -83,46 +83,10 @@ type flags struct {
 	sinks, allowUID                                   []string
 	allowGID                                          []uint
 	tenant, tenantFrom, onFull, sync, onDamage        string
-	queueMax, tenantMax, reserve, maxLine             size
+	queueMax, tenantMax, reserve, maxLine             size.Size
 	shutdownTimeout, retryInitial, retryMax           time.Duration
 	printAddress                                      bool
 }
-
-// size is a number of bytes: 1024, 16KiB, 4MiB, 1GiB.
-type size int64
-
-var sizes = regexp.MustCompile(`^([0-9]{1,15})(KiB|MiB|GiB)?$`)
-
-// String shows the size in its largest unit.
-func (s *size) String() string {
-	for _, unit := range []struct {
-		name  string
-		shift int
-	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
-		if n := int64(*s); n > 0 && n%(1<<unit.shift) == 0 {
-			return strconv.FormatInt(n>>unit.shift, 10) + unit.name
-		}
-	}
-	return strconv.FormatInt(int64(*s), 10)
-}
-
-// Set reads a size.
-func (s *size) Set(text string) error {
-	parts := sizes.FindStringSubmatch(text)
-	if parts == nil {
-		return fmt.Errorf("%q is no size: write bytes, or a number with KiB, MiB or GiB", text)
-	}
-	n, err := strconv.ParseInt(parts[1], 10, 64)
-	shift := map[string]int{"": 0, "KiB": 10, "MiB": 20, "GiB": 30}[parts[2]]
-	if err != nil || n > (1<<62)>>shift {
-		return fmt.Errorf("%q is too large", text)
-	}
-	*s = size(n << shift)
-	return nil
-}
-
-// Type names what a size is.
-func (*size) Type() string { return "size" }
 
 func (f *flags) bind(set *pflag.FlagSet) {
 	f.queueMax, f.reserve, f.maxLine = 1<<30, 256<<20, 1<<20

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scanyard/scanyard/forwarding/internal/size"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -190,19 +191,13 @@ func parseInt(key, value string, lowest, highest int) (int, error) {
 	return n, nil
 }
 
-// parseSize reads the bytes of a batch: a number, or one with KiB or MiB.
+// parseSize reads the bytes of a batch.
 func parseSize(key, value string) (int, error) {
-	digits, factor := value, 1
-	for suffix, times := range map[string]int{"KiB": 1 << 10, "MiB": 1 << 20} {
-		if number, found := strings.CutSuffix(value, suffix); found {
-			digits, factor = number, times
-		}
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 1 || n > maxBytes || n*factor < minBytes || n*factor > maxBytes {
+	n, err := size.Parse(value)
+	if err != nil || n < minBytes || n > maxBytes {
 		return 0, fmt.Errorf("%s must be a size from 16KiB to 4MiB", key)
 	}
-	return n * factor, nil
+	return int(n), nil
 }
 
 func parseDuration(key, value string, longest time.Duration) (time.Duration, error) {

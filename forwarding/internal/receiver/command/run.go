@@ -20,6 +20,7 @@ import (
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/store"
+	"github.com/scanyard/scanyard/forwarding/internal/size"
 	"github.com/scanyard/scanyard/forwarding/internal/trust"
 )
 
@@ -33,7 +34,7 @@ type runFlags struct {
 	tls                   trust.ServerFiles
 	tokens, readTokens    string
 	maxConnectionAge      time.Duration
-	maxRecord, maxStorage size
+	maxRecord, maxStorage size.Size
 }
 
 // messageBeyondRecord is what a message needs beside its largest record.
