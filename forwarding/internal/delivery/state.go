@@ -5,6 +5,7 @@ package delivery
 import (
 	"time"
 
+	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -22,30 +23,11 @@ const (
 )
 
 const (
-	maxPause         = 10 * time.Minute
-	firstProbe       = 5 * time.Second
-	maxProbe         = time.Minute
-	growthShare      = 10 // a batch grows by a tenth per success
-	shrinkFactor     = 2
-	defaultInitial   = 500 * time.Millisecond
-	defaultMax       = 5 * time.Minute
-	breakerRun       = 20
-	breakerWindow    = 200
-	maxBackoffDouble = 30
+	growthShare   = 10 // a batch grows by a tenth per success
+	shrinkFactor  = 2
+	breakerRun    = 20
+	breakerWindow = 200
 )
-
-// Retry bounds the delays.
-type Retry struct{ Initial, Max time.Duration }
-
-func (r Retry) orDefault() Retry {
-	if r.Initial == 0 {
-		r.Initial = defaultInitial
-	}
-	if r.Max == 0 {
-		r.Max = defaultMax
-	}
-	return r
-}
 
 // State is how it goes with one lane.
 type State struct {
@@ -68,40 +50,20 @@ func (s State) delivered() State {
 }
 
 // failed is the state after a failure. random is from 0 to 1.
-func (s State) failed(e *sink.Error, retry Retry, now time.Time, random float64) State {
+func (s State) failed(e *sink.Error, bounds retry.Bounds, now time.Time, random float64) State {
 	next := State{Class: e.Class, Reason: e.Reason, Message: e.Message, Failures: s.Failures + 1, Share: s.Share}
-	var delay time.Duration
 	switch e.Class {
 	case sink.Auth:
-		next.Health, delay = AuthFailed, min(doubled(firstProbe, maxProbe, s.Failures), retry.Max)
+		next.Health = AuthFailed
 	case sink.Incompatible:
-		next.Health, delay = Incompatible, min(maxProbe, retry.Max)
+		next.Health = Incompatible
 	case sink.Overload:
 		next.Health, next.Share = Overloaded, s.Share/shrinkFactor
-		delay = min(e.RetryAfter, maxPause)
-		if delay <= 0 {
-			delay = jittered(retry, s.Failures, random)
-		}
 	default:
-		next.Health, delay = Retrying, jittered(retry, s.Failures, random)
+		next.Health = Retrying
 	}
-	next.NextTry = now.Add(delay)
+	next.NextTry = now.Add(bounds.After(e, s.Failures, random))
 	return next
-}
-
-// jittered is a delay from 0 to initial·2ⁿ, at most max: full jitter keeps senders apart that failed together.
-func jittered(retry Retry, failures int, random float64) time.Duration {
-	return time.Duration(random * float64(doubled(retry.Initial, retry.Max, failures)))
-}
-
-func doubled(first, limit time.Duration, times int) time.Duration {
-	d := first
-	for range min(times, maxBackoffDouble) {
-		if d *= 2; d >= limit {
-			return limit
-		}
-	}
-	return min(d, limit)
 }
 
 // Breaker sees when a far end refuses everything.

@@ -6,34 +6,35 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
 func TestFailed(t *testing.T) {
 	now := time.Unix(1000, 0)
-	retry := Retry{Initial: time.Second, Max: 5 * time.Minute}
+	bounds := retry.Bounds{Initial: time.Second, Max: 5 * time.Minute}
 	for name, c := range map[string]struct {
 		before State
 		err    sink.Error
-		retry  Retry
+		retry  retry.Bounds
 		random float64
 		health Health
 		delay  time.Duration
 		share  float64
 	}{
-		"FirstTransport":   {State{Share: 1}, sink.Error{Class: sink.Transport}, retry, 1, Retrying, time.Second, 1},
-		"FourthTransport":  {State{Share: 1, Failures: 3}, sink.Error{Class: sink.Transport}, retry, 1, Retrying, 8 * time.Second, 1},
-		"Jitter":           {State{Share: 1, Failures: 3}, sink.Error{Class: sink.Transport}, retry, 0.25, Retrying, 2 * time.Second, 1},
-		"ManyTransport":    {State{Share: 1, Failures: 500}, sink.Error{Class: sink.Transport}, retry, 1, Retrying, 5 * time.Minute, 1},
-		"FirstAuth":        {State{Share: 1}, sink.Error{Class: sink.Auth}, retry, 0, AuthFailed, 5 * time.Second, 1},
-		"ThirdAuth":        {State{Share: 1, Failures: 2}, sink.Error{Class: sink.Auth}, retry, 0, AuthFailed, 20 * time.Second, 1},
-		"ManyAuth":         {State{Share: 1, Failures: 20}, sink.Error{Class: sink.Auth}, retry, 0, AuthFailed, time.Minute, 1},
-		"AuthLowMax":       {State{Share: 1}, sink.Error{Class: sink.Auth}, Retry{Initial: time.Second, Max: 2 * time.Second}, 0, AuthFailed, 2 * time.Second, 1},
-		"Incompatible":     {State{Share: 1}, sink.Error{Class: sink.Incompatible}, retry, 0, Incompatible, time.Minute, 1},
-		"OverloadSays":     {State{Share: 1}, sink.Error{Class: sink.Overload, RetryAfter: 7 * time.Second}, retry, 0, Overloaded, 7 * time.Second, 0.5},
-		"OverloadTooLong":  {State{Share: 1}, sink.Error{Class: sink.Overload, RetryAfter: time.Hour}, retry, 0, Overloaded, 10 * time.Minute, 0.5},
-		"OverloadSilent":   {State{Share: 0.5, Failures: 1}, sink.Error{Class: sink.Overload}, retry, 1, Overloaded, 2 * time.Second, 0.25},
-		"UnknownIsRetried": {State{Share: 1}, sink.Error{Class: "other"}, retry, 1, Retrying, time.Second, 1},
+		"FirstTransport":   {State{Share: 1}, sink.Error{Class: sink.Transport}, bounds, 1, Retrying, time.Second, 1},
+		"FourthTransport":  {State{Share: 1, Failures: 3}, sink.Error{Class: sink.Transport}, bounds, 1, Retrying, 8 * time.Second, 1},
+		"Jitter":           {State{Share: 1, Failures: 3}, sink.Error{Class: sink.Transport}, bounds, 0.25, Retrying, 2 * time.Second, 1},
+		"ManyTransport":    {State{Share: 1, Failures: 500}, sink.Error{Class: sink.Transport}, bounds, 1, Retrying, 5 * time.Minute, 1},
+		"FirstAuth":        {State{Share: 1}, sink.Error{Class: sink.Auth}, bounds, 0, AuthFailed, 5 * time.Second, 1},
+		"ThirdAuth":        {State{Share: 1, Failures: 2}, sink.Error{Class: sink.Auth}, bounds, 0, AuthFailed, 20 * time.Second, 1},
+		"ManyAuth":         {State{Share: 1, Failures: 20}, sink.Error{Class: sink.Auth}, bounds, 0, AuthFailed, time.Minute, 1},
+		"AuthLowMax":       {State{Share: 1}, sink.Error{Class: sink.Auth}, retry.Bounds{Initial: time.Second, Max: 2 * time.Second}, 0, AuthFailed, 2 * time.Second, 1},
+		"Incompatible":     {State{Share: 1}, sink.Error{Class: sink.Incompatible}, bounds, 0, Incompatible, time.Minute, 1},
+		"OverloadSays":     {State{Share: 1}, sink.Error{Class: sink.Overload, RetryAfter: 7 * time.Second}, bounds, 0, Overloaded, 7 * time.Second, 0.5},
+		"OverloadTooLong":  {State{Share: 1}, sink.Error{Class: sink.Overload, RetryAfter: time.Hour}, bounds, 0, Overloaded, 10 * time.Minute, 0.5},
+		"OverloadSilent":   {State{Share: 0.5, Failures: 1}, sink.Error{Class: sink.Overload}, bounds, 1, Overloaded, 2 * time.Second, 0.25},
+		"UnknownIsRetried": {State{Share: 1}, sink.Error{Class: "other"}, bounds, 1, Retrying, time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.before.failed(&c.err, c.retry, now, c.random)

@@ -14,6 +14,7 @@ import (
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
+	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -36,7 +37,7 @@ type Options struct {
 	MaxRecords int
 	MaxBytes   int64
 	Timeout    time.Duration
-	Retry      Retry
+	Retry      retry.Bounds
 	Now        func() time.Time
 	Log        *slog.Logger
 	Observe    Observer
@@ -69,7 +70,6 @@ func New(o Options) *Worker {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	o.Retry = o.Retry.orDefault()
 	return &Worker{options: o, turns: newTurns(atOnce), lanes: map[string]*lane{}}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/scanyard/scanyard/forwarding/internal/delivery"
 	"github.com/scanyard/scanyard/forwarding/internal/intake"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
+	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -104,10 +105,10 @@ func (p *program) serve(ctx context.Context, sinks []sink.Sink) (again bool, err
 		deliverers.Wait()
 	}()
 	for i, target := range p.s.targets {
-		retry := delivery.Retry{Initial: orElse(target.RetryInitial, p.s.retryInitial), Max: orElse(target.RetryMax, p.s.retryMax)}
+		bounds := retry.Bounds{Initial: orElse(target.RetryInitial, p.s.retryInitial), Max: orElse(target.RetryMax, p.s.retryMax)}
 		worker := delivery.New(delivery.Options{
 			Name: target.Config.Name, Sink: sinks[i], Queue: p.queue, ClusterID: p.s.clusterID, MaxRecords: target.MaxRecords, MaxBytes: int64(target.MaxBytes),
-			Timeout: target.Config.Timeout, Retry: retry, Now: p.o.Now, Log: p.log, Observe: p.metrics,
+			Timeout: target.Config.Timeout, Retry: bounds, Now: p.o.Now, Log: p.log, Observe: p.metrics,
 		})
 		p.workers[target.Config.Name] = worker
 	}

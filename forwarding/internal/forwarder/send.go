@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scanyard/scanyard/forwarding/internal/mapping"
+	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/internal/scans"
 	"github.com/scanyard/scanyard/forwarding/internal/sinkurl"
 	"github.com/scanyard/scanyard/forwarding/sink"
@@ -139,12 +140,12 @@ func (f *sendFlags) openAll(targets []sinkurl.Sink, clusterID string) ([]sink.Si
 
 // one sends everything to one sink.
 func (f *sendFlags) one(ctx context.Context, target sinkurl.Sink, to sink.Sink, source mapping.Source) result {
-	retry := scans.Retry{Initial: target.RetryInitial, Max: f.retryMax}
+	bounds := retry.Bounds{Initial: target.RetryInitial, Max: f.retryMax}
 	if target.RetryMax > 0 {
-		retry.Max = target.RetryMax
+		bounds.Max = target.RetryMax
 	}
 	sending := scans.Sending{
-		Sink: to, Retry: retry, Limits: scans.Limits{MaxRecords: target.MaxRecords, MaxBytes: target.MaxBytes},
+		Sink: to, Retry: scans.Retry{Bounds: bounds}, Limits: scans.Limits{MaxRecords: target.MaxRecords, MaxBytes: target.MaxBytes},
 		Open: func() (*mapping.Reader, io.Closer, error) { return f.source.open(source) },
 	}
 	report, err := sending.Send(ctx)

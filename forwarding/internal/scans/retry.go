@@ -8,24 +8,17 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
 // Retry is how long to wait between tries. Zeros take the defaults.
 type Retry struct {
-	Initial, Max time.Duration
+	retry.Bounds
+
 	// Wait waits; nil: a timer.
 	Wait func(context.Context, time.Duration) error
 }
-
-// Waits where nobody says others, and those of far ends that are only probed.
-const (
-	defaultInitial = 500 * time.Millisecond
-	defaultMax     = 5 * time.Minute
-	probeFirst     = 5 * time.Second
-	probeMax       = time.Minute
-	longestPause   = 10 * time.Minute
-)
 
 // do calls try until it succeeds, refuses, or the context ends; then the error is the last one of try.
 func (r *Retry) do(ctx context.Context, try func() error) error {
@@ -56,36 +49,9 @@ func (r *Retry) after(ctx context.Context, failure *sink.Error, n int) error {
 	return nil
 }
 
-// pause is the wait after try number n from 0, with full jitter but where the far end says how long.
+// pause is the wait after try number n from 0.
 func (r *Retry) pause(failure *sink.Error, n int) time.Duration {
-	first, longest := r.Initial, r.Max
-	if first <= 0 {
-		first = defaultInitial
-	}
-	if longest <= 0 {
-		longest = defaultMax
-	}
-	switch failure.Class {
-	case sink.Auth:
-		first, longest = probeFirst, min(longest, probeMax)
-	case sink.Incompatible:
-		first, longest = probeMax, min(longest, probeMax)
-	case sink.Overload:
-		if failure.RetryAfter > 0 {
-			return min(failure.RetryAfter, longestPause)
-		}
-	case sink.Transport, sink.Refused:
-	}
-	bound := min(first, longest)
-	for range n {
-		if bound = min(2*bound, longest); bound == longest {
-			break
-		}
-	}
-	if failure.Class == sink.Auth || failure.Class == sink.Incompatible {
-		return bound
-	}
-	return rand.N(bound) + 1 //nolint:gosec // jitter protects nothing
+	return r.After(failure, n, rand.Float64()) //nolint:gosec // jitter protects nothing
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -17,6 +17,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/mapping"
+	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -228,12 +229,12 @@ func TestPause(t *testing.T) {
 	}{
 		"First":        {Retry{}, sink.Error{Class: sink.Transport}, 0, 1, 500*time.Millisecond + 1},
 		"Third":        {Retry{}, sink.Error{Class: sink.Transport}, 2, 1, 2*time.Second + 1},
-		"Bounded":      {Retry{Max: time.Second}, sink.Error{Class: sink.Transport}, 1000, 1, time.Second + 1},
+		"Bounded":      {Retry{Bounds: retry.Bounds{Max: time.Second}}, sink.Error{Class: sink.Transport}, 1000, 1, time.Second + 1},
 		"Auth":         {Retry{}, sink.Error{Class: sink.Auth}, 1, 10 * time.Second, 10 * time.Second},
 		"AuthLater":    {Retry{}, sink.Error{Class: sink.Auth}, 50, time.Minute, time.Minute},
-		"AuthBounded":  {Retry{Max: time.Second}, sink.Error{Class: sink.Auth}, 0, time.Second, time.Second},
+		"AuthBounded":  {Retry{Bounds: retry.Bounds{Max: time.Second}}, sink.Error{Class: sink.Auth}, 0, time.Second, time.Second},
 		"Incompatible": {Retry{}, sink.Error{Class: sink.Incompatible}, 0, time.Minute, time.Minute},
-		"Asked":        {Retry{Max: time.Second}, sink.Error{Class: sink.Overload, RetryAfter: time.Minute}, 0, time.Minute, time.Minute},
+		"Asked":        {Retry{Bounds: retry.Bounds{Max: time.Second}}, sink.Error{Class: sink.Overload, RetryAfter: time.Minute}, 0, time.Minute, time.Minute},
 		"AskedTooMuch": {Retry{}, sink.Error{Class: sink.Overload, RetryAfter: time.Hour}, 0, 10 * time.Minute, 10 * time.Minute},
 		"OverloadOnly": {Retry{}, sink.Error{Class: sink.Overload}, 0, 1, 500*time.Millisecond + 1},
 	}
