@@ -3,16 +3,10 @@
 package httpsink
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 
@@ -77,47 +71,6 @@ func words(body []byte) string {
 	}, strings.ToValidUTF8(string(body), ""))
 	runes := []rune(strings.TrimSpace(text))
 	return string(runes[:min(len(runes), maxWords)])
-}
-
-// failure says why there was no answer.
-func failure(err error) *sink.Error {
-	class, reason := sink.Transport, sink.Disconnected
-	var timeout net.Error
-	switch {
-	case errors.As(err, new(*net.DNSError)):
-		reason = sink.DNSFailed
-	case errors.Is(err, syscall.ECONNREFUSED):
-		reason = sink.ConnectionRefused
-	case errors.As(err, new(x509.UnknownAuthorityError)):
-		class, reason = sink.Auth, sink.UntrustedServer
-	case errors.As(err, new(x509.HostnameError)):
-		class, reason = sink.Auth, sink.ServerNameMismatch
-	case isExpired(err):
-		class, reason = sink.Auth, sink.ServerCertificateExpired
-	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(tls.RecordHeaderError)), strings.Contains(err.Error(), "remote error: tls"):
-		class, reason = sink.Auth, sink.TLSFailed
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		reason = sink.Timeout
-	}
-	return &sink.Error{Class: class, Reason: reason, Message: words([]byte(withoutURL(err)))}
-}
-
-func isExpired(err error) bool {
-	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
-	return ok && invalid.Reason == x509.Expired
-}
-
-// withoutURL gives the text of an error without the address, whose query may hold secrets.
-func withoutURL(err error) string {
-	type urlError interface {
-		error
-		Unwrap() error
-		Timeout() bool
-	}
-	if outer, ok := errors.AsType[urlError](err); ok && outer.Unwrap() != nil {
-		return outer.Unwrap().Error()
-	}
-	return err.Error()
 }
 
 func answered(status int, header http.Header, body []byte, single bool, now time.Time) *sink.Error {

@@ -7,8 +7,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -18,20 +16,20 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/scanyard/scanyard/forwarding/internal/cloudevent"
+	"github.com/scanyard/scanyard/forwarding/internal/trust"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
 const (
-	secretsAge = 10 * time.Second
-	maxAnswer  = 1 << 20
+	dialTimeout = 10 * time.Second
+	maxAnswer   = 1 << 20
 )
 
 // The formats of a request.
@@ -55,11 +53,8 @@ type httpSink struct {
 	config sink.Config
 	format string
 	client *http.Client
+	trust  *trust.Client
 	now    func() time.Time
-
-	mu       sync.Mutex
-	material sink.Material
-	read     time.Time
 }
 
 // Open makes a sink of an http or https URL.
@@ -72,15 +67,12 @@ func Open(config sink.Config) (sink.Sink, error) {
 		return nil, fmt.Errorf("sink %s: the format %q is not known: use one of %s", config.Name, format, strings.Join(slices.Sorted(maps.Keys(contentTypes)), ", "))
 	}
 	s := &httpSink{config: config, format: format, now: time.Now} //nolint:forbidigo // a sink is opened by its configuration alone
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	if config.Dial != nil {
-		dialer.ControlContext = func(_ context.Context, network, address string, _ syscall.RawConn) error {
-			return config.Dial(network, address)
-		}
-	}
+	s.trust = trust.New(trust.Config{
+		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: config.URL.Scheme == "http", Dial: config.Dial, Now: s.now,
+	})
 	s.client = &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, DialTLSContext: s.dialTLS(dialer),
+			Proxy: http.ProxyFromEnvironment, DialContext: bounded(s.trust.DialPlain), DialTLSContext: bounded(s.trust.Dial),
 			MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -88,61 +80,22 @@ func Open(config sink.Config) (sink.Sink, error) {
 	return s, nil
 }
 
-// dialTLS makes each handshake with what is trusted now.
-func (s *httpSink) dialTLS(dialer *net.Dialer) func(context.Context, string, string) (net.Conn, error) {
+// bounded ends a dialling that takes too long: the transport goes on with it when the request has ended.
+func bounded(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		m, err := s.secrets(ctx)
-		if err != nil {
-			return nil, err
-		}
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, err
-		}
-		config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: host}
-		if s.config.TLS12 {
-			config.MinVersion = tls.VersionTLS12
-		}
-		if s.config.ServerName != "" {
-			config.ServerName = s.config.ServerName
-		}
-		if m.Roots != nil {
-			config.RootCAs = x509.NewCertPool()
-			config.RootCAs.AppendCertsFromPEM(m.Roots)
-		}
-		if m.Certificate != nil {
-			pair, err := tls.X509KeyPair(m.Certificate, m.Key)
-			if err != nil {
-				return nil, err
-			}
-			config.Certificates = []tls.Certificate{pair}
-		}
-		return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, address)
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		return dial(ctx, network, address)
 	}
 }
 
-// secrets reads what may have been rotated.
-func (s *httpSink) secrets(ctx context.Context) (sink.Material, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.config.Secrets == nil {
-		return sink.Material{}, nil
+// failed says why there was no answer, or none that helps, and has secrets read again where the far end has refused them.
+func (s *httpSink) failed(ctx context.Context, e *sink.Error) *sink.Error {
+	if e.Class == sink.Auth {
+		s.trust.Refused(ctx)
+		s.client.CloseIdleConnections()
 	}
-	if now := s.now(); s.read.IsZero() || now.Sub(s.read) >= secretsAge {
-		m, err := s.config.Secrets.Read(ctx)
-		if err != nil {
-			return m, &sink.Error{Class: sink.Auth, Reason: sink.SecretMissing, Message: err.Error()}
-		}
-		s.material, s.read = m, now
-	}
-	return s.material, nil
-}
-
-func (s *httpSink) forget() {
-	s.mu.Lock()
-	s.read = time.Time{}
-	s.mu.Unlock()
-	s.client.CloseIdleConnections()
+	return e
 }
 
 // Deliver posts a batch, or its events one by one.
@@ -187,13 +140,13 @@ func (s *httpSink) body(events [][]byte) []byte {
 }
 
 func (s *httpSink) post(ctx context.Context, body []byte, ids []string) ([]sink.Rejection, error) {
-	m, err := s.secrets(ctx)
+	m, err := s.trust.Material(ctx)
 	if err != nil {
 		return nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.URL.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, &sink.Error{Class: sink.Incompatible, Reason: sink.NotCompatible, Message: withoutURL(err)}
+		return nil, &sink.Error{Class: sink.Incompatible, Reason: sink.NotCompatible, Message: withoutAddress(err).Error()}
 	}
 	key := sha256.Sum256([]byte(strings.Join(ids, "")))
 	request.Header.Set("Content-Type", contentTypes[s.format])
@@ -208,27 +161,34 @@ func (s *httpSink) post(ctx context.Context, body []byte, ids []string) ([]sink.
 	sign(request.Header, m.Further, hex.EncodeToString(key[:]), s.now(), body)
 	response, err := s.client.Do(request)
 	if err != nil {
-		if e, ok := errors.AsType[*sink.Error](err); ok {
-			return nil, e
-		}
-		e := failure(err)
-		if e.Class == sink.Auth {
-			s.forget()
-		}
-		return nil, e
+		return nil, s.failed(ctx, s.failure(err))
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return nil, failure(err)
+		return nil, s.failed(ctx, s.failure(err))
 	}
 	if e := answered(response.StatusCode, response.Header, answer, len(ids) == 1, s.now()); e != nil {
-		if e.Class == sink.Auth {
-			s.forget()
-		}
-		return nil, e
+		return nil, s.failed(ctx, e)
 	}
 	return rejections(answer, ids), nil
+}
+
+// withoutAddress takes the address from an error: its query may hold secrets.
+func withoutAddress(err error) error {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		return outer.Err
+	}
+	return err
+}
+
+// failure says why there was no answer. The far end may refuse our certificate while we write to it: then the connection knows why.
+func (s *httpSink) failure(err error) *sink.Error {
+	e := trust.Classify(withoutAddress(err))
+	if reason := s.trust.Reason(); reason != nil && e.Class != sink.Auth {
+		e = reason
+	}
+	return &sink.Error{Class: e.Class, Reason: e.Reason, Message: words([]byte(e.Message)), RetryAfter: e.RetryAfter}
 }
 
 // rejections reads which events of an accepted batch are refused.
