@@ -72,7 +72,7 @@ bench-reports: ## Measure the reports server: a million results written and aske
 build: $(BIN)/localcluster ## Build all programs into bin/
 	@hack/needs.sh go
 	@mkdir -p $(BIN)
-	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... ./reports/cmd/...
+	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... ./reports/cmd/... ./forwarding/cmd/...
 	@cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench
 
 # What the demo runs; the rest would cost a new machine a minute.
@@ -80,7 +80,7 @@ build: $(BIN)/localcluster ## Build all programs into bin/
 demo-programs: $(BIN)/localcluster
 	@hack/needs.sh go
 	@hack/slow.sh "building the operator, its scanners and hooks, and the demo" \
-		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... && \
+		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... && \
 		cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo"
 
 # Kubernetes' servers take minutes to compile on a machine that has not done it before;

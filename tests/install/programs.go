@@ -14,7 +14,7 @@ import (
 // the charts themselves.
 type Programs struct {
 	// Bin is the folder of the project's binaries: localcluster, operator, lurker,
-	// parser, hook, scanyard, reports-apiserver and those of auto-discovery.
+	// parser, hook, scanyard, reports-apiserver, forwarder, exporter, receiver and those of auto-discovery.
 	Bin string
 	// Charts is the folder of the charts.
 	Charts string
@@ -38,7 +38,7 @@ func (p *Programs) Check() error {
 		}
 		*dir = abs
 	}
-	for _, name := range []string{"localcluster", "operator", "lurker", "parser", "hook", "scanyard", "reports-apiserver"} {
+	for _, name := range []string{"localcluster", "operator", "lurker", "parser", "hook", "scanyard", "reports-apiserver", "forwarder", "exporter", "receiver"} {
 		if !exists(p.Path(name)) {
 			missing("%s is not built: make build", p.Path(name))
 		}

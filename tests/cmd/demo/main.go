@@ -60,7 +60,10 @@ nothing is left behind.`,
 	}
 	flags := root.PersistentFlags()
 	usual := install.Default(repository())
-	flags.StringVar(&s.programs.Bin, "bin", usual.Bin, "folder of the binaries localcluster, operator, lurker, parser, hook, scanyard and reports-apiserver")
+	flags.StringVar(
+		&s.programs.Bin, "bin", usual.Bin,
+		"folder of the binaries localcluster, operator, lurker, parser, hook, scanyard, reports-apiserver, forwarder, exporter and receiver",
+	)
 	flags.StringVar(&s.programs.Charts, "charts", usual.Charts, "folder of the charts")
 	flags.StringVar(&s.programs.Helm, "helm", usual.Helm, "Helm, by path or name")
 	flags.StringVar(&s.programs.Gitleaks, "gitleaks", usual.Gitleaks, "gitleaks, by path or name")
