@@ -3,16 +3,13 @@
 package decision
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	mathrand "math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +30,13 @@ const (
 	dialTimeout  = 5 * time.Second
 	maxReplyLine = 64 << 10
 )
+
+// Transport carries lines to a far end.
+type Transport interface {
+	// Serve serves one connection to its end: it sends the lines of the window, and tells the window what became of them.
+	// It is true where the far end took something, so that the next connection is made soon.
+	Serve(ctx context.Context, w *Window) bool
+}
 
 // ErrClosed is the error of records that were not acknowledged when the client ended.
 var ErrClosed = errors.New("the client is closed")
@@ -65,14 +69,14 @@ type RejectedError struct {
 // Error gives the exporter's words.
 func (e *RejectedError) Error() string { return e.Code + ": " + e.Message }
 
-// Client sends records to the socket of an exporter. Its methods may be called by many goroutines, and on a nil Client, which does nothing.
+// Client sends records to an exporter. Its methods may be called by many goroutines, and on a nil Client, which does nothing.
 type Client struct {
-	path    string
-	config  Config
-	session string
-	cancel  context.CancelFunc
-	ended   chan struct{} // closed when the connections' goroutine has ended
-	wake    chan struct{} // there is something to send
+	transport Transport
+	config    Config
+	session   string
+	cancel    context.CancelFunc
+	ended     chan struct{} // closed when the connections' goroutine has ended
+	wake      chan struct{} // there is something to send
 
 	mu        sync.Mutex
 	window    []*entry // not acknowledged, in the order of their numbers
@@ -88,6 +92,7 @@ type Client struct {
 // entry is one line on its way.
 type entry struct {
 	number   uint64
+	id       string
 	line     []byte // with its newline
 	done     func(error)
 	rejected *RejectedError
@@ -104,6 +109,11 @@ func Dial(url string, config Config) (*Client, error) {
 	if !ok || !strings.HasPrefix(path, "/") {
 		return nil, fmt.Errorf("%q is no address of an exporter's socket: write unix:///path/to/exporter.sock", url)
 	}
+	return New(&socket{path: path}, config), nil
+}
+
+// New starts a client that sends by a transport.
+func New(transport Transport, config Config) *Client {
 	if config.MaxRecords == 0 {
 		config.MaxRecords = defaultMaxRecords
 	}
@@ -112,11 +122,11 @@ func Dial(url string, config Config) (*Client, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // the connections live until Close
 	c := &Client{
-		path: path, config: config, session: RandomID(), cancel: cancel, ended: make(chan struct{}), wake: make(chan struct{}, 1),
+		transport: transport, config: config, session: RandomID(), cancel: cancel, ended: make(chan struct{}), wake: make(chan struct{}, 1),
 		next: 1, space: make(chan struct{}), stats: Stats{Dropped: map[string]uint64{}},
 	}
 	go c.run(ctx)
-	return c, nil
+	return c
 }
 
 // RandomID gives a random UUID.
@@ -130,11 +140,17 @@ func RandomID() string {
 
 // Encode gives the line of a record, with a decisionId, so that a record which is sent twice keeps its name.
 func Encode(r *Record) ([]byte, error) {
+	line, _, err := encode(r)
+	return line, err
+}
+
+func encode(r *Record) (line []byte, id string, err error) {
 	named := *r
 	if named.DecisionID == "" {
 		named.DecisionID = RandomID()
 	}
-	return Append(nil, &named)
+	line, err = Append(nil, &named)
+	return line, named.DecisionID, err
 }
 
 // Log hands over a record and never blocks. It is false where the record was dropped: the buffer was full, or the record is invalid.
@@ -146,12 +162,12 @@ func (c *Client) Log(r *Record) bool {
 }
 
 func (c *Client) log(r *Record) bool {
-	line, err := Encode(r)
+	line, id, err := encode(r)
 	if err != nil {
 		c.drop("invalid")
 		return false
 	}
-	if !c.add(&entry{line: append(line, '\n')}) {
+	if !c.add(&entry{id: id, line: append(line, '\n')}) {
 		c.drop("buffer")
 		return false
 	}
@@ -165,11 +181,11 @@ func (c *Client) Send(ctx context.Context, records ...*Record) error {
 	}
 	answers := make(chan error, len(records))
 	for _, r := range records {
-		line, err := Encode(r)
+		line, id, err := encode(r)
 		if err != nil {
 			return err
 		}
-		e := &entry{line: append(line, '\n'), done: func(err error) { answers <- err }}
+		e := &entry{id: id, line: append(line, '\n'), done: func(err error) { answers <- err }}
 		for !c.add(e) {
 			if err := c.waitForSpace(ctx); err != nil {
 				return err
@@ -303,8 +319,7 @@ func (c *Client) run(ctx context.Context) {
 	defer close(c.ended)
 	backoff := firstBackoff
 	for ctx.Err() == nil {
-		answered := c.connect(ctx)
-		if answered {
+		if c.transport.Serve(ctx, &Window{c}) {
 			backoff = firstBackoff
 		}
 		timer := time.NewTimer(mathrand.N(backoff) + time.Millisecond) //nolint:gosec // jitter is no secret
@@ -314,184 +329,5 @@ func (c *Client) run(ctx context.Context) {
 			timer.Stop()
 		}
 		backoff = min(2*backoff, maxBackoff)
-	}
-}
-
-// connect serves one connection to its end; true where the exporter answered anything but an error.
-func (c *Client) connect(ctx context.Context) (answered bool) {
-	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, "unix", c.path)
-	if err != nil {
-		return false
-	}
-	inner, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(inner, func() { _ = conn.Close() }) // ends both directions; the error tells nothing more
-	defer stop()
-	replies := make(chan bool)
-	go func() {
-		answered := c.read(conn)
-		cancel()
-		replies <- answered
-	}()
-	c.setConnected(true)
-	c.write(inner, conn)
-	cancel()
-	answered = <-replies
-	c.setConnected(false)
-	return answered
-}
-
-func (c *Client) setConnected(connected bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.connected = connected
-}
-
-// write greets the exporter and sends all that is not acknowledged, then what comes.
-func (c *Client) write(ctx context.Context, conn net.Conn) {
-	c.mu.Lock()
-	sent := c.next - 1
-	if len(c.window) > 0 {
-		sent = c.window[0].number - 1
-	}
-	c.mu.Unlock()
-	hello, err := json.Marshal(map[string]any{"$hello": map[string]any{"protocol": 1, "session": c.session, "producer": c.config.Producer, "first": sent + 1}})
-	if err != nil {
-		return
-	}
-	if _, err := conn.Write(append(hello, '\n')); err != nil {
-		return
-	}
-	for {
-		for _, e := range c.after(sent) {
-			if _, err := conn.Write(e.line); err != nil {
-				return
-			}
-			sent = e.number
-		}
-		delay := c.retryTimer()
-		select {
-		case <-c.wake:
-		case <-delay:
-			c.renumber()
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// after gives the entries with higher numbers than sent.
-func (c *Client) after(sent uint64) []*entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, e := range c.window {
-		if e.number > sent {
-			return append([]*entry(nil), c.window[i:]...)
-		}
-	}
-	return nil
-}
-
-func (c *Client) retryTimer() <-chan time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.delayed) == 0 {
-		return nil
-	}
-	return time.After(quotaDelay)
-}
-
-// renumber puts what met a full quota at the end.
-func (c *Client) renumber() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, e := range c.delayed {
-		e.number, e.rejected, e.retry = c.next, nil, false
-		c.next++
-		c.window = append(c.window, e)
-	}
-	c.delayed = nil
-	c.signal()
-}
-
-// reply is a line of the exporter.
-type reply struct {
-	Welcome, Ack, Bye *struct{ Through uint64 }
-	Reject            *struct {
-		Line          uint64
-		Code, Message string
-		Retry         bool
-	}
-	Error *struct{ Code, Message string }
-}
-
-// read takes the exporter's lines until the connection ends.
-func (c *Client) read(conn net.Conn) (answered bool) {
-	lines := bufio.NewScanner(conn)
-	lines.Buffer(nil, maxReplyLine)
-	for lines.Scan() {
-		var r reply
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return answered // no exporter speaks so
-		}
-		answered = answered || r.Error == nil
-		switch {
-		case r.Welcome != nil:
-			c.acknowledge(r.Welcome.Through)
-		case r.Ack != nil:
-			c.acknowledge(r.Ack.Through)
-		case r.Reject != nil:
-			c.reject(r.Reject.Line, &RejectedError{Code: r.Reject.Code, Message: r.Reject.Message}, r.Reject.Retry)
-		case r.Bye != nil:
-			c.acknowledge(r.Bye.Through)
-			return answered
-		case r.Error != nil:
-			return answered
-		}
-	}
-	return answered
-}
-
-func (c *Client) reject(number uint64, rejected *RejectedError, retry bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.window) == 0 || number < c.window[0].number || number-c.window[0].number >= uint64(len(c.window)) {
-		return
-	}
-	e := c.window[number-c.window[0].number] // numbers in the window have no gaps
-	e.rejected, e.retry = rejected, retry
-}
-
-// acknowledge takes what the exporter has out of the window.
-func (c *Client) acknowledge(through uint64) {
-	var done []*entry
-	c.mu.Lock()
-	for len(c.window) > 0 && c.window[0].number <= through {
-		e := c.window[0]
-		c.window = c.window[1:]
-		if e.retry {
-			c.delayed = append(c.delayed, e)
-			continue
-		}
-		c.bytes -= len(e.line)
-		if e.rejected != nil {
-			c.stats.Rejected++
-		} else {
-			c.stats.Acknowledged++
-		}
-		done = append(done, e)
-	}
-	if len(c.delayed) > 0 {
-		c.signal() // the writer starts its timer
-	}
-	close(c.space)
-	c.space = make(chan struct{})
-	c.mu.Unlock()
-	for _, e := range done {
-		if e.rejected != nil {
-			e.finish(e.rejected)
-			continue
-		}
-		e.finish(nil)
 	}
 }

@@ -5,6 +5,8 @@
 //
 //	Record ──Append──► line ──Client──► socket ──► exporter
 //	                                      ◄── ack, reject
+//	                            │
+//	                            └──Window──► another Transport, such as gRPC in forwarding/client
 //	line ──Parse──► Record
 //
 // What it decides:
