@@ -100,6 +100,16 @@ func NewReader(r io.Reader, limits Limits) *Reader {
 	return &Reader{in: r, limits: limits.WithDefaults()}
 }
 
+// NewReaderAt returns a Reader that goes on behind an element: r begins at byte offset of the input, and index elements
+// stand before that byte. With index 0 it reads from the start.
+func NewReaderAt(r io.Reader, limits Limits, index int, offset int64) *Reader {
+	reader := NewReader(r, limits)
+	if index > 0 {
+		reader.began, reader.index, reader.base = true, index, offset
+	}
+	return reader
+}
+
 // Next returns the next element as it stands in the input, its syntax checked. It is valid until the following
 // call. At the end of the array, when nothing follows it, the error is io.EOF. Any other error is a *ReadError or a
 // *NotArrayError, or one of these around the error of the underlying reader; after an error all calls return it, but
@@ -128,6 +138,9 @@ func (r *Reader) Next() ([]byte, error) {
 
 // Count returns how many elements were read.
 func (r *Reader) Count() int { return r.index }
+
+// Offset is the byte in the input behind the element that was read last.
+func (r *Reader) Offset() int64 { return r.offset() }
 
 func (r *Reader) offset() int64 { return r.base + int64(r.pos) }
 

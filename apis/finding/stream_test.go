@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -234,5 +235,29 @@ func TestReaderPassesOverLargeElements(t *testing.T) {
 		if _, err := r.Next(); err != nil && !errors.Is(err, ErrTruncated) {
 			t.Errorf("the end inside of a large element is no element that is too large: %v", err)
 		}
+	}
+}
+
+// TestReaderGoesOn reads on behind each element, as it would have without the stop.
+func TestReaderGoesOn(t *testing.T) {
+	const text = "\uFEFF [ {\"a\":1} ,\n[2], \"x,]\",{} ] "
+	whole := NewReader(strings.NewReader(text), Limits{})
+	want, err := readAll(NewReader(strings.NewReader(text), Limits{}))
+	if err != nil || len(want) != 4 {
+		t.Fatal(want, err)
+	}
+	for i := range want {
+		if _, err := whole.Next(); err != nil {
+			t.Fatal(err)
+		}
+		at := whole.Offset()
+		rest, err := readAll(NewReaderAt(strings.NewReader(text[at:]), Limits{}, i+1, at))
+		if err != nil || !slices.Equal(rest, want[i+1:]) {
+			t.Errorf("behind %d: %q, %v", i, rest, err)
+		}
+	}
+	_, err = NewReaderAt(strings.NewReader(" x]"), Limits{}, 2, 40).Next()
+	if failed, ok := errors.AsType[*ReadError](err); !ok || failed.Index != 2 || failed.Offset != 41 {
+		t.Errorf("got %v", err)
 	}
 }

@@ -19,10 +19,16 @@ import (
 // of the stream, are waited out and the download goes on where it was; an error of the returned reader is final.
 // The reader is for one goroutine and must be closed.
 func (c *Client) Download(ctx context.Context, from URL) (io.ReadCloser, int64, error) {
+	return c.DownloadAt(ctx, from, "", 0)
+}
+
+// DownloadAt is Download from a byte on, of the object with an ETag; an empty one is any. Another object is ErrChanged.
+// The size is that of the whole object.
+func (c *Client) DownloadAt(ctx context.Context, from URL, etag string, offset int64) (io.ReadCloser, int64, error) {
 	if err := from.Check(); err != nil {
 		return nil, 0, fmt.Errorf("download: %w", err)
 	}
-	d := &download{client: c, ctx: ctx, from: from, size: -1, trouble: c.newLoop()}
+	d := &download{client: c, ctx: ctx, from: from, size: -1, etag: etag, done: offset, trouble: c.newLoop()}
 	for {
 		err := d.connect() //nolint:contextcheck // the context of Download is that of all its requests
 		if err == nil {
@@ -147,9 +153,9 @@ func (d *download) get(ctx context.Context) (*http.Response, error) {
 	}
 	if d.done > 0 {
 		req.Header.Set("Range", "bytes="+strconv.FormatInt(d.done, 10)+"-")
-		if d.etag != "" {
-			req.Header.Set("If-Match", d.etag)
-		}
+	}
+	if d.etag != "" {
+		req.Header.Set("If-Match", d.etag)
 	}
 	resp, err := d.client.http.Do(req)
 	if err != nil {
@@ -159,7 +165,7 @@ func (d *download) get(ctx context.Context) (*http.Response, error) {
 	case resp.StatusCode == http.StatusOK,
 		resp.StatusCode == http.StatusPartialContent && d.done > 0:
 		return resp, nil
-	case resp.StatusCode == http.StatusPreconditionFailed && d.done > 0:
+	case resp.StatusCode == http.StatusPreconditionFailed && d.etag != "":
 		_ = resp.Body.Close() // its text adds nothing
 		return nil, permanent{ErrChanged}
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
@@ -175,7 +181,7 @@ func (d *download) seek(resp *http.Response) error {
 	if strings.HasPrefix(etag, "W/") {
 		etag = "" // a weak one does not vouch for bytes
 	}
-	if d.done == 0 {
+	if d.done == 0 && (d.etag == "" || d.etag == etag) {
 		d.etag, d.size = etag, resp.ContentLength
 		return nil
 	}
@@ -189,6 +195,7 @@ func (d *download) seek(resp *http.Response) error {
 	if etag != d.etag || size >= 0 && d.size >= 0 && size != d.size {
 		return permanent{ErrChanged}
 	}
+	d.size = max(d.size, size)
 	if start > d.done {
 		return permanent{errors.New("the store answers with a later part than asked for")}
 	}

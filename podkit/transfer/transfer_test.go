@@ -631,3 +631,26 @@ func TestRedirect(t *testing.T) {
 		t.Errorf("got %q, %v, referer %q", got, err, referer)
 	}
 }
+
+func TestDownloadFromAByteOn(t *testing.T) {
+	o := &object{content: strings.Repeat("0123456789", 100_000), etag: `"v1"`, breakAt: 300_000}
+	url := serve(t, o.ServeHTTP)
+	c, _ := newClient(t)
+	for _, offset := range []int64{0, 1, 999_999} {
+		body, size, err := c.DownloadAt(t.Context(), url, o.etag, offset)
+		if err != nil || size != int64(len(o.content)) {
+			t.Fatal(size, err)
+		}
+		if got, err := io.ReadAll(body); err != nil || string(got) != o.content[offset:] {
+			t.Errorf("from %d: got %d bytes, error %v", offset, len(got), err)
+		}
+		if err := body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, offset := range []int64{0, 10} {
+		if _, _, err := c.DownloadAt(t.Context(), url, `"v0"`, offset); !errors.Is(err, ErrChanged) {
+			t.Errorf("from %d of another object: %v", offset, err)
+		}
+	}
+}

@@ -818,13 +818,19 @@ type SinkProgress struct {
 	// +kubebuilder:validation:MaxLength=64
 	Chain string `json:"chain,omitempty"`
 
-	// records is how many were sent, those included that the sink had already.
+	// records is how many were sent, those included that the sink had already and those that it refused,
+	// without the closing one.
 	// +optional
 	Records int64 `json:"records,omitempty"`
 
 	// deadLetters is how many of them the sink refused.
 	// +optional
 	DeadLetters int64 `json:"deadLetters,omitempty"`
+
+	// outcomes counts the results up to that record by their outcome, such as FAIL.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=8
+	Outcomes map[string]int64 `json:"outcomes,omitempty"`
 
 	// completedAt is when the sink had all.
 	// +optional
