@@ -23,10 +23,8 @@ const (
 )
 
 const (
-	growthShare   = 10 // a batch grows by a tenth per success
-	shrinkFactor  = 2
-	breakerRun    = 20
-	breakerWindow = 200
+	growthShare  = 10 // a batch grows by a tenth per success
+	shrinkFactor = 2
 )
 
 // State is how it goes with one lane.
@@ -64,57 +62,4 @@ func (s State) failed(e *sink.Error, bounds retry.Bounds, now time.Time, random 
 	}
 	next.NextTry = now.Add(bounds.After(e, s.Failures, random))
 	return next
-}
-
-// Breaker sees when a far end refuses everything.
-type Breaker struct {
-	Open bool
-	run  []uint64 // sequences refused since the last accepted one
-	last []bool   // of the last 200: true is refused
-	sum  int      // refused since the start
-}
-
-// accepted notes records that the far end took; one closes the breaker.
-func (b *Breaker) accepted(n int) {
-	if n == 0 {
-		return
-	}
-	if b.Open {
-		b.last = nil
-	}
-	b.Open, b.run = false, nil
-	for range min(n, breakerWindow) {
-		b.note(false)
-	}
-}
-
-// refused notes a record, and is true where the breaker opens by that.
-func (b *Breaker) refused(sequence uint64) bool {
-	b.sum++
-	b.run = append(b.run, sequence)
-	b.note(true)
-	if b.Open {
-		return false
-	}
-	count := 0
-	for _, refused := range b.last {
-		if refused {
-			count++
-		}
-	}
-	b.Open = len(b.run) >= breakerRun || len(b.last) == breakerWindow && count > breakerWindow/2
-	return b.Open
-}
-
-func (b *Breaker) note(refused bool) {
-	if b.last = append(b.last, refused); len(b.last) > breakerWindow {
-		b.last = b.last[1:]
-	}
-}
-
-// takeRun gives the refused records that go back, and forgets them.
-func (b *Breaker) takeRun() []uint64 {
-	run := b.run
-	b.run = nil
-	return run
 }

@@ -58,51 +58,6 @@ func TestDeliveredGrowsByATenth(t *testing.T) {
 	}
 }
 
-func TestBreaker(t *testing.T) {
-	t.Run("TwentyInARow", func(t *testing.T) {
-		var b Breaker
-		b.accepted(1000)
-		for i := range uint64(19) {
-			if b.refused(i) {
-				t.Fatalf("open after %d", i+1)
-			}
-		}
-		if !b.refused(19) || !b.Open || len(b.takeRun()) != 20 {
-			t.Error("20 in a row did not open it")
-		}
-		b.accepted(1)
-		if b.Open {
-			t.Error("one accepted closes it")
-		}
-	})
-	t.Run("HalfOfTwoHundred", func(t *testing.T) {
-		var b Breaker
-		opened := 0
-		for i := range uint64(300) {
-			if i%3 == 0 {
-				b.accepted(1)
-			} else if b.refused(i) {
-				opened = int(i) + 1
-				break
-			}
-		}
-		if opened < 199 || opened > 202 {
-			t.Errorf("opened at %d", opened)
-		}
-	})
-	t.Run("NineteenAndOne", func(t *testing.T) {
-		var b Breaker
-		for range 5 {
-			for i := range uint64(19) {
-				if b.refused(i) {
-					t.Fatal("opened")
-				}
-			}
-			b.accepted(100)
-		}
-	})
-}
-
 func TestPickIsFairInBytes(t *testing.T) {
 	deficit := map[string]int64{}
 	sent := map[string]int64{}

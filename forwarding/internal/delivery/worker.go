@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/breaker"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
 	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/sink"
@@ -124,7 +125,7 @@ type lane struct {
 	w       *Worker
 	tenant  string
 	reader  *queue.Reader
-	breaker Breaker
+	breaker breaker.Breaker
 	newest  bool // the next probe of an open breaker sends the newest record
 
 	mu    sync.Mutex
@@ -331,11 +332,11 @@ func (l *lane) deliver(ctx context.Context, w work, known bool) error {
 	half := len(w.records) / 2
 	left, right := w, w
 	left.records, right.records = w.records[:half], w.records[half:]
-	refusedBefore := l.breaker.sum
+	refusedBefore := l.breaker.Sum
 	if err := l.deliver(ctx, left, false); err != nil {
 		return err
 	}
-	return l.deliver(ctx, right, l.breaker.sum == refusedBefore && !w.replay)
+	return l.deliver(ctx, right, l.breaker.Sum == refusedBefore && !w.replay)
 }
 
 // settle notes what the far end has answered: the cursor moves, and what is refused becomes a dead letter.
@@ -351,7 +352,7 @@ func (l *lane) settle(w work, outcome sink.Outcome) error {
 		r, refused := rejected[record.ID]
 		if !refused {
 			s.Delivered++
-			l.breaker.accepted(1)
+			l.breaker.Accepted(1)
 			if w.replay {
 				s.Gone = append(s.Gone, record.Sequence)
 			}
@@ -362,7 +363,7 @@ func (l *lane) settle(w work, outcome sink.Outcome) error {
 			Record: record, Class: string(sink.Refused), Reason: r.Reason, Message: r.Message, Attempts: w.attempt[record.Sequence] + 1, Time: o.Now(),
 		})
 		if !w.replay { // what is tried again has been counted
-			opened = l.breaker.refused(record.Sequence) || opened
+			opened = l.breaker.Refused(record.Sequence) || opened
 		}
 	}
 	if !w.replay {
@@ -390,7 +391,7 @@ func (l *lane) settleQueue(s queue.Settlement) error {
 func (l *lane) giveBack() error {
 	o := l.w.options
 	run := map[uint64]bool{}
-	for _, sequence := range l.breaker.takeRun() {
+	for _, sequence := range l.breaker.TakeRun() {
 		run[sequence] = true
 	}
 	letters, err := o.Queue.DeadLetters(o.Name, l.tenant, false, 1<<30)
@@ -417,7 +418,7 @@ func (l *lane) giveBack() error {
 func (l *lane) probeRecord(ctx context.Context, w work) error {
 	outcome, err := l.send(ctx, w.records)
 	if err == nil && len(outcome.Rejected) == 0 {
-		l.breaker.accepted(1)
+		l.breaker.Accepted(1)
 		l.mu.Lock()
 		l.state = State{Health: Healthy, Share: l.state.Share}
 		l.mu.Unlock()
