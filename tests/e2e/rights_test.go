@@ -65,6 +65,7 @@ const (
 var things = []thing{
 	{group: ourGroup, name: "scans"},
 	{group: ourGroup, name: "scans", subresource: "status"},
+	{group: ourGroup, name: "scans", subresource: "results"},
 	{group: ourGroup, name: "scheduledscans"},
 	{group: ourGroup, name: "scheduledscans", subresource: "status"},
 	{group: ourGroup, name: "scantypes"},
@@ -305,6 +306,30 @@ var _ = Describe("Rights", Label("rights"), func() {
 		named.names = map[string]string{"secrets": "reports-tls", "services": "reports", "apiservices": "v1alpha2.wgpolicyk8s.io"}
 		wantDocumented("rights-reports", markdownTable(sideBySide(
 			measure(ctx, namespace(ctx), []who{server}), measure(ctx, ns, []who{home}), measure(ctx, ns, []who{named}))))
+	})
+
+	// What the operator may do further where the forwarder is told where results lie. Only the rights are of interest, so
+	// that there is no second operator.
+	It("of the operator with its results endpoint are what the documentation says", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		off := map[string]any{"enabled": false}
+		release(ctx, install.Release{Chart: "scanyard", Name: "results", Namespace: ns, Values: map[string]any{
+			"fullnameOverride": "results", "replicas": 0, "minio": off, "webhook": off, "statusPolicy": off, "scanPolicy": map[string]any{"mode": "never"},
+			"rbac":            map[string]any{"userRoles": map[string]any{"create": false}},
+			"resultsEndpoint": map[string]any{"enabled": true},
+		}})
+		without := podAccount("", install.Namespace, "securecodebox-operator")
+		without.names = map[string]string{"secrets": "scanyard-upload-tls", "leases": "e341d981.securecodebox.io"}
+		with := podAccount("any namespace", ns, "securecodebox-operator")
+		home, named := with, with
+		home.title, named.title = "its own namespace", "… the objects of its release"
+		named.names = map[string]string{"secrets": "results-upload-tls", "leases": "e341d981.securecodebox.io", "configmaps": "scanyard-results-ca"}
+		known := fmt.Sprint(measure(ctx, install.Namespace, []who{without}))
+		further := measure(ctx, ns, []who{named})
+		further = slices.DeleteFunc(further, func(row []string) bool { return row[0] != "" && strings.Contains(known, fmt.Sprint(row)) })
+		table := sideBySide(measure(ctx, namespace(ctx), []who{with}), measure(ctx, ns, []who{home}), further)
+		table = slices.DeleteFunc(table, func(row []string) bool { return row[0] != "" && row[len(row)-1] == "–" })
+		wantDocumented("rights-operator-results", markdownTable(table))
 	})
 
 	It("of no chart's account are left out", func() {

@@ -75,6 +75,9 @@ render scanyard-policies scanyard --set "$password,networkPolicy.enabled=true,ne
 	--set 'networkPolicy.scanPods.apiServer.to[0].ipBlock.cidr=10.0.0.1/32,networkPolicy.scanPods.hookEgress[0].to[0].ipBlock.cidr=203.0.113.7/32,networkPolicy.scanPods.hookEgress[0].ports[0].port=443'
 render scanyard-scoped-tokens scanyard --set minio.enabled=false --set 'watchNamespaces={team-a},uploadEndpoint.tokenReviews=true,networkPolicy.scanPods.namespaces={team-a},networkPolicy.scanPods.storage[0].ipBlock.cidr=198.51.100.0/24'
 
+render scanyard-results scanyard --set "$password,resultsEndpoint.enabled=true,networkPolicy.enabled=true"
+render scanyard-results-only scanyard --set minio.enabled=false --set 'watchNamespaces={team-a},uploadEndpoint.enabled=false,uploadEndpoint.tokenReviews=true,resultsEndpoint.enabled=true,resultsEndpoint.url=https://scanyard.example.com:8443'
+
 # Cascading rules of every chart that has some. What ffuf's rule reads is in no namespace but its own.
 for folder in */cascading-rules; do
 	chart=${folder%/*}

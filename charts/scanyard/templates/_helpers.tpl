@@ -71,6 +71,16 @@ app.kubernetes.io/component: minio
 {{- if and .Values.uploadEndpoint.enabled (or (not .Values.watchNamespaces) .Values.uploadEndpoint.tokenReviews) -}}true{{- end -}}
 {{- end }}
 
+{{/* Not empty where the forwarder is told where results lie. The operator has to see who asks, as above. */}}
+{{- define "scanyard.results" -}}
+{{- if and .Values.resultsEndpoint.enabled (or (not .Values.watchNamespaces) .Values.uploadEndpoint.tokenReviews) -}}true{{- end -}}
+{{- end }}
+
+{{/* Not empty where pods ask the operator, for whichever of the two. */}}
+{{- define "scanyard.endpoint" -}}
+{{- include "scanyard.upload" . | default (include "scanyard.results" .) -}}
+{{- end }}
+
 {{/* Name of what a release puts outside of its namespace. With watchNamespaces there may be several of one name. */}}
 {{- define "scanyard.scopedName" -}}
 {{- if .Values.watchNamespaces }}{{ .Release.Namespace }}-{{ end }}{{ include "scanyard.fullname" . }}
@@ -87,8 +97,13 @@ app.kubernetes.io/component: minio
 {{/* Where scan pods reach the upload endpoint; empty when it is off. */}}
 {{- define "scanyard.uploadURL" -}}
 {{- if include "scanyard.upload" . -}}
-{{- .Values.uploadEndpoint.url | default (printf "https://%s.%s.svc.%s:8443" (include "scanyard.fullname" .) .Release.Namespace .Values.clusterDomain) -}}
+{{- .Values.uploadEndpoint.url | default (include "scanyard.endpointURL" .) -}}
 {{- end -}}
+{{- end }}
+
+{{/* The Service in front of what pods ask. */}}
+{{- define "scanyard.endpointURL" -}}
+{{- printf "https://%s.%s.svc.%s:8443" (include "scanyard.fullname" .) .Release.Namespace .Values.clusterDomain -}}
 {{- end }}
 
 {{/* Settings that contradict each other are refused before anything is installed. */}}

@@ -5,7 +5,6 @@ package app
 import (
 	"flag"
 	"fmt"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -46,9 +45,7 @@ type Options struct {
 
 	Webhook WebhookOptions
 
-	UploadAddress string
-	UploadURL     string
-	UploadSecret  string
+	Endpoint EndpointOptions
 
 	// problems are what reading the environment has found wrong.
 	problems field.ErrorList
@@ -111,13 +108,7 @@ func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&s.StatusLinks, "status-links", true, "write presigned download links into the status of Scans; whoever may read a Scan can then read its findings")
 
 	o.Webhook.bindFlags(fs)
-
-	fs.StringVar(&o.UploadAddress, "upload-endpoint-bind-address", ":8443", "`address` that gives scan pods fresh upload URLs, by HTTPS")
-	fs.StringVar(
-		&o.UploadURL, "upload-endpoint-url", "",
-		"`URL` under which scan pods reach that address, such as https://scanyard.scanyard-system.svc:8443; empty switches the endpoint off",
-	)
-	fs.StringVar(&o.UploadSecret, "upload-endpoint-secret", "scanyard-upload-tls", "`name` of the Secret that keeps its certificate; made where it does not exist")
+	o.Endpoint.bindFlags(fs)
 }
 
 // ReadEnv reads the environment variables of the contract. What is wrong with them is
@@ -276,28 +267,7 @@ func (o *Options) Validate() field.ErrorList {
 		errs = append(errs, field.Required(field.NewPath("--namespace"), "the namespace of the lease, since --leader-elect is set (or set POD_NAMESPACE)"))
 	}
 	errs = append(errs, o.Webhook.validate(o.Namespace)...)
-	return append(errs, o.validateUploads()...)
-}
-
-func (o *Options) validateUploads() field.ErrorList {
-	if o.UploadURL == "" {
-		return nil
-	}
-	var errs field.ErrorList
-	u, err := url.Parse(o.UploadURL)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
-		errs = append(
-			errs,
-			field.Invalid(field.NewPath("--upload-endpoint-url"), o.UploadURL, "must be an https URL, such as https://scanyard.scanyard-system.svc:8443"),
-		)
-	}
-	if o.Namespace == "" {
-		errs = append(errs, field.Required(field.NewPath("--namespace"), "the namespace of the Secret --upload-endpoint-secret (or set POD_NAMESPACE)"))
-	}
-	for _, msg := range validation.IsDNS1123Subdomain(o.UploadSecret) {
-		errs = append(errs, field.Invalid(field.NewPath("--upload-endpoint-secret"), o.UploadSecret, msg))
-	}
-	return errs
+	return append(errs, o.Endpoint.validate(o.Namespace)...)
 }
 
 // Describe lists problems for people, one a line.

@@ -66,6 +66,7 @@ func TestDefect28WrongSettingsStopTheStart(t *testing.T) {
 		"Deadline":       {nil, []string{"--parser-deadline=0s"}, []string{"--parser-deadline"}},
 		"LeaderNowhere":  {nil, []string{"--leader-elect"}, []string{"--namespace", "POD_NAMESPACE"}},
 		"UploadURL":      {map[string]string{"POD_NAMESPACE": "n"}, []string{"--upload-endpoint-url=http://x"}, []string{"--upload-endpoint-url", "https"}},
+		"ResultsURL":     {nil, []string{"--results-endpoint-url=https://"}, []string{"--results-endpoint-url", "https", "--namespace"}},
 		"SeveralAtOnce":  {map[string]string{"S3_BUCKET": "", "URL_EXPIRATION_HOOK": "x"}, []string{"--workers=-1"}, []string{"S3_BUCKET", "URL_EXPIRATION_HOOK", "--workers"}},
 		"WatchNamespace": {nil, []string{"--watch-namespaces=team-a,Team B"}, []string{"--watch-namespaces", "Team B"}},
 		"NegativeExpiry": {map[string]string{"URL_EXPIRATION_HOOK": "-1h"}, nil, []string{"URL_EXPIRATION_HOOK"}},
@@ -144,5 +145,28 @@ func TestAccessMode(t *testing.T) {
 	byDefault, off := read(t, nil), read(t, nil, "--per-scan-access=false")
 	if byDefault.accessMode() != rbac.PerScan || off.accessMode() != rbac.Shared {
 		t.Errorf("modes %v and %v, want one account per Scan by default", byDefault.accessMode(), off.accessMode())
+	}
+}
+
+// TestCertificateNames: pods call the server by one name, the forwarder perhaps by another.
+func TestCertificateNames(t *testing.T) {
+	const service, other = "--results-endpoint-url=https://scanyard.scanyard-system.svc:8443", "--upload-endpoint-url=https://scans.example.com"
+	cases := map[string]struct {
+		args []string
+		want []string
+	}{
+		"Uploads":   {[]string{other}, []string{"scans.example.com"}},
+		"Results":   {[]string{service}, []string{"scanyard.scanyard-system.svc"}},
+		"Both":      {[]string{service, other}, []string{"scans.example.com", "scanyard.scanyard-system.svc"}},
+		"OneForTwo": {[]string{service, "--upload-endpoint-url=https://scanyard.scanyard-system.svc:8443"}, []string{"scanyard.scanyard-system.svc"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := read(t, map[string]string{"POD_NAMESPACE": "scanyard-system"}, tc.args...)
+			r, err := o.Endpoint.certificate(o.Namespace)
+			if got := append([]string{r.Host}, r.Also...); err != nil || !slices.Equal(got, tc.want) {
+				t.Errorf("%v %v, want %v", got, err, tc.want)
+			}
+		})
 	}
 }

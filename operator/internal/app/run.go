@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 	"time"
@@ -33,15 +31,12 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
-	"github.com/scanyard/scanyard/operator/internal/certificate"
-	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/rbac"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
 	"github.com/scanyard/scanyard/operator/internal/scrape"
 	"github.com/scanyard/scanyard/operator/internal/store"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
-	"github.com/scanyard/scanyard/operator/internal/uploads"
 	"github.com/scanyard/scanyard/operator/internal/webhook"
 	"github.com/scanyard/scanyard/settings"
 )
@@ -78,7 +73,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	// Informers are started by this call's first read and by the watches below. RBAC
 	// that lacks a kind shows as an error at start, not as a worker that waits for ever.
-	if err := addUploads(ctx, mgr, config, storage, &o); err != nil {
+	if err := addEndpoints(ctx, mgr, config, storage, &o); err != nil {
 		return err
 	}
 	if err := addAdmission(ctx, mgr, config, &o); err != nil {
@@ -281,35 +276,6 @@ func addSchedules(ctx context.Context, mgr ctrl.Manager, config *rest.Config, se
 		Client:  cached, Live: live, Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Zone: time.Local,
 		Metrics: schedule.NewMetrics(metrics.Registry),
 	}).SetupWithManager(ctx, mgr, workers)
-}
-
-// addUploads adds the endpoint for fresh upload URLs, unless it is switched off, and
-// tells the Jobs of it.
-func addUploads(ctx context.Context, mgr ctrl.Manager, config *rest.Config, s *store.Store, o *Options) error {
-	if o.UploadURL == "" {
-		return nil
-	}
-	u, err := url.Parse(o.UploadURL)
-	if err != nil {
-		return fmt.Errorf("--upload-endpoint-url: %w", err)
-	}
-	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-	if err != nil {
-		return err
-	}
-	cert, err := certificate.Ensure(ctx, direct, certificate.Request{
-		Secret: client.ObjectKey{Namespace: o.Namespace, Name: o.UploadSecret}, Host: u.Hostname(), Purpose: "endpoint for fresh upload URLs",
-	}, clock.RealClock{}.Now())
-	if err != nil {
-		return err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.UploadAddress)
-	if err != nil {
-		return fmt.Errorf("--upload-endpoint-bind-address: %w", err)
-	}
-	u.Path = uploads.Path
-	o.Jobs.UploadEndpoint = jobs.UploadEndpoint{URL: u.String(), CA: cert.CA}
-	return mgr.Add(uploads.NewServer(listener, cert.TLS, direct, mgr.GetAPIReader(), s))
 }
 
 // cachesSynced says whether the caches have been filled.

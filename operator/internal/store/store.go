@@ -179,26 +179,40 @@ func (s *Store) Exists(ctx context.Context, o Owner, filename string) (bool, err
 // Modified says whether a file of a Scan is stored, and since when by the clock of the
 // storage.
 func (s *Store) Modified(ctx context.Context, o Owner, filename string) (time.Time, bool, error) {
+	object, found, err := s.Stat(ctx, o, filename)
+	return object.LastModified, found, err
+}
+
+// Object is what storage says of a file.
+type Object struct {
+	// ETag tells one content of the file from another.
+	ETag         string
+	Size         int64
+	LastModified time.Time
+}
+
+// Stat says whether a file of a Scan is stored, and what storage says of it.
+func (s *Store) Stat(ctx context.Context, o Owner, filename string) (Object, bool, error) {
 	key, err := s.layout.Key(o, filename)
 	if err != nil {
-		return time.Time{}, false, err
+		return Object{}, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	at, err := s.resolve(ctx, o)
 	if err != nil {
-		return time.Time{}, false, err
+		return Object{}, false, err
 	}
 	info, err := at.client.StatObject(ctx, at.bucket, at.prefix+key, minio.StatObjectOptions{})
 	if isMissing(err) {
 		s.observe("stat", nil)
-		return time.Time{}, false, nil
+		return Object{}, false, nil
 	}
 	s.observe("stat", err)
 	if err != nil {
-		return time.Time{}, false, &Error{"look for " + filename, redact.Error(err)}
+		return Object{}, false, &Error{"look for " + filename, redact.Error(err)}
 	}
-	return info.LastModified, true, nil
+	return Object{ETag: info.ETag, Size: info.Size, LastModified: info.LastModified}, true, nil
 }
 
 // Read returns a file of a Scan that has at most limit bytes; false where there is none, or where it has more.

@@ -4,11 +4,9 @@ package uploads
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/endpoint"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
@@ -35,11 +34,7 @@ const (
 	// when an upload begins.
 	expiry = 15 * time.Minute
 
-	maxToken       = 16 << 10
-	readTimeout    = 10 * time.Second
-	answerTimeout  = 30 * time.Second
-	maxConcurrent  = 32
-	shutdownPeriod = 5 * time.Second
+	maxConcurrent = 32
 )
 
 // Answer is what the endpoint answers with.
@@ -53,47 +48,18 @@ type Presigner interface {
 	PresignUpload(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
 }
 
-// Server is the endpoint. It is a Runnable of a manager and runs on every replica.
-type Server struct {
-	listener net.Listener
-	cert     tls.Certificate
+// Handler answers requests for upload URLs.
+type Handler struct {
 	// review creates TokenReviews; live reads from the API server.
 	review client.Writer
 	live   client.Reader
 	store  Presigner
-	slots  chan struct{}
+	slots  endpoint.Slots
 }
 
-// NewServer returns a Server that will answer on a listener.
-func NewServer(l net.Listener, cert tls.Certificate, review client.Writer, live client.Reader, s Presigner) *Server {
-	return &Server{listener: l, cert: cert, review: review, live: live, store: s, slots: make(chan struct{}, maxConcurrent)}
-}
-
-// NeedLeaderElection is false: any replica can answer.
-func (s *Server) NeedLeaderElection() bool { return false }
-
-// Start answers until the context ends.
-func (s *Server) Start(ctx context.Context) error {
-	mux := http.NewServeMux()
-	mux.Handle("POST "+Path, s)
-	h := &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: answerTimeout + readTimeout,
-		MaxHeaderBytes: 2 * maxToken,
-		BaseContext:    func(net.Listener) context.Context { return ctx },
-		TLSConfig:      &tls.Config{Certificates: []tls.Certificate{s.cert}, MinVersion: tls.VersionTLS12},
-	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- h.ServeTLS(s.listener, "", "") }()
-	log.FromContext(ctx).Info("Serving upload URLs", "address", s.listener.Addr().String())
-	select {
-	case err := <-stopped:
-		return fmt.Errorf("serve upload URLs: %w", err)
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPeriod)
-	defer cancel()
-	return h.Shutdown(end)
+// NewHandler returns a Handler.
+func NewHandler(review client.Writer, live client.Reader, s Presigner) *Handler {
+	return &Handler{review: review, live: live, store: s, slots: make(endpoint.Slots, maxConcurrent)}
 }
 
 // refusal is an answer other than a URL.
@@ -109,16 +75,15 @@ func refuse(code int, format string, args ...any) error {
 }
 
 // ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	default:
+func (s *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	giveBack, ok := s.slots.Take()
+	if !ok {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "too many requests at once", http.StatusTooManyRequests)
 		return
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), answerTimeout)
+	defer giveBack()
+	ctx, cancel := context.WithTimeout(req.Context(), endpoint.AnswerTimeout)
 	defer cancel()
 	url, err := s.answer(ctx, req)
 	if refused, ok := errors.AsType[*refusal](err); ok {
@@ -137,16 +102,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-func (s *Server) answer(ctx context.Context, req *http.Request) (string, error) {
-	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
-	if !ok || token == "" || len(token) > maxToken {
+func (s *Handler) answer(ctx context.Context, req *http.Request) (string, error) {
+	user, ok, err := endpoint.Who(ctx, s.review, req, jobs.UploadAudience)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
 		return "", refuse(http.StatusUnauthorized, "send the pod's token for audience %s as a bearer token", jobs.UploadAudience)
 	}
-	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{jobs.UploadAudience}}}
-	if err := s.review.Create(ctx, review); err != nil {
-		return "", fmt.Errorf("review token: %w", err)
-	}
-	pod, err := podOf(&review.Status)
+	pod, err := podOf(user)
 	if err != nil {
 		return "", err
 	}
@@ -164,14 +128,11 @@ type podRef struct {
 	uid types.UID
 }
 
-// podOf reads from a review which pod the token is bound to. The names of the extra
+// podOf reads from who sent a token which pod it is bound to. The names of the extra
 // fields are Kubernetes' own (k8s.io/apiserver/pkg/authentication/serviceaccount).
-func podOf(s *authenticationv1.TokenReviewStatus) (podRef, error) {
-	if !s.Authenticated || !slices.Contains(s.Audiences, jobs.UploadAudience) {
-		return podRef{}, refuse(http.StatusUnauthorized, "the token is not valid for audience %s", jobs.UploadAudience)
-	}
-	name, uid := s.User.Extra["authentication.kubernetes.io/pod-name"], s.User.Extra["authentication.kubernetes.io/pod-uid"]
-	account, isAccount := strings.CutPrefix(s.User.Username, "system:serviceaccount:")
+func podOf(user *authenticationv1.UserInfo) (podRef, error) {
+	name, uid := user.Extra["authentication.kubernetes.io/pod-name"], user.Extra["authentication.kubernetes.io/pod-uid"]
+	account, isAccount := strings.CutPrefix(user.Username, "system:serviceaccount:")
 	namespace, _, found := strings.Cut(account, ":")
 	if !isAccount || !found || len(name) != 1 || len(uid) != 1 {
 		return podRef{}, refuse(http.StatusForbidden, "the token is not bound to a pod")
@@ -182,7 +143,7 @@ func podOf(s *authenticationv1.TokenReviewStatus) (podRef, error) {
 // scanOf follows a pod to the Scan that it scans for, and to the file that its result is
 // stored as, which the Job says. Every step compares UIDs: a name may have been taken over by
 // something else.
-func (s *Server) scanOf(ctx context.Context, ref podRef) (*executionv1.Scan, string, error) {
+func (s *Handler) scanOf(ctx context.Context, ref podRef) (*executionv1.Scan, string, error) {
 	var pod corev1.Pod
 	if err := s.get(ctx, ref.NamespacedName, &pod); err != nil {
 		return nil, "", err
@@ -234,7 +195,7 @@ func uploading(scan *executionv1.Scan) bool {
 	return scan.DeletionTimestamp.IsZero() && scan.Status.State == executionv1.ScanStateScanning
 }
 
-func (s *Server) get(ctx context.Context, key types.NamespacedName, o client.Object) error {
+func (s *Handler) get(ctx context.Context, key types.NamespacedName, o client.Object) error {
 	err := s.live.Get(ctx, key, o)
 	if apierrors.IsNotFound(err) {
 		return refuse(http.StatusForbidden, "%s is gone", key.Name)

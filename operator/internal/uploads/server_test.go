@@ -25,6 +25,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
+	"github.com/scanyard/scanyard/operator/internal/endpoint"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/store"
 	"github.com/scanyard/scanyard/operator/internal/store/storetest"
@@ -118,9 +119,10 @@ func (w *world) serve() {
 	must(w.T, err)
 	s, err := store.New(storetest.Config(cluster))
 	must(w.T, err)
+	server := endpoint.NewServer(l, cert.TLS, map[string]http.Handler{uploads.Path: uploads.NewHandler(cluster.Client, cluster.Client, s)})
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- uploads.NewServer(l, cert.TLS, cluster.Client, cluster.Client, s).Start(ctx) }()
+	go func() { ended <- server.Start(ctx) }()
 	w.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

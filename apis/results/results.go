@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package results is what the operator's results endpoint and those who call it say to each other.
+//
+// The operator alone knows where the results of a Scan lie and with which credentials they are read. Who has the right get
+// on scans/results gets a URL for one file; who has the right delete may have the results removed once they are elsewhere.
+package results
+
+import "time"
+
+const (
+	// URLPath answers a POST of a [URLRequest] with a [URLAnswer].
+	URLPath = "/v1/results/url"
+	// ReleasePath answers a POST of a [ReleaseRequest] with a [ReleaseAnswer].
+	ReleasePath = "/v1/results/release"
+	// Audience is that of the tokens that callers send.
+	Audience = "scanyard-results"
+	// Subresource of scans is what callers need a right on. No API server serves it: it is for RBAC only.
+	Subresource = "results"
+	// CAConfigMap is the ConfigMap in the operator's namespace that has the authority of the endpoint's certificate.
+	CAConfigMap = "scanyard-results-ca"
+	// CAKey is the key of CAConfigMap: one or more certificates, PEM.
+	CAKey = "ca.crt"
+)
+
+// Files that can be asked for.
+const (
+	FileFindings = "findings"
+	FileRaw      = "raw"
+)
+
+// Reasons of refusals.
+const (
+	// ReasonBadRequest says that the body cannot be read.
+	ReasonBadRequest = "BadRequest"
+	// ReasonUnauthenticated says that there is no token that is valid for [Audience].
+	ReasonUnauthenticated = "Unauthenticated"
+	// ReasonForbidden says that the caller lacks the right on scans/results in the namespace.
+	ReasonForbidden = "Forbidden"
+	// ReasonScanNotFound says that there is no such Scan, or that the operator does not work in its namespace.
+	ReasonScanNotFound = "ScanNotFound"
+	// ReasonResultsMissing says that the Scan has not stored such a file.
+	ReasonResultsMissing = "ResultsMissing"
+	// ReasonUIDMismatch says that the Scan was deleted and made again under its name.
+	ReasonUIDMismatch = "UIDMismatch"
+	// ReasonTooManyCalls says that the operator answers as many calls as it can.
+	ReasonTooManyCalls = "TooManyCalls"
+	// ReasonStorageUnavailable says that object storage cannot be used now.
+	ReasonStorageUnavailable = "StorageUnavailable"
+	// ReasonUnavailable says that the API server cannot be asked now.
+	ReasonUnavailable = "Unavailable"
+)
+
+// URLRequest asks for a file of a Scan.
+type URLRequest struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// File is FileFindings or FileRaw.
+	File string `json:"file"`
+}
+
+// URLAnswer is where the file can be read.
+type URLAnswer struct {
+	// URL is presigned: whoever has it reads the file, for 15 minutes.
+	URL string `json:"url"`
+	// ETag tells one content of the file from another. It has no quotation marks.
+	ETag         string    `json:"etag"`
+	Size         int64     `json:"size"`
+	LastModified time.Time `json:"lastModified"`
+}
+
+// Refusal is the body of every answer that is no success.
+type Refusal struct {
+	// Reason is for programs, Message for people.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	api "github.com/scanyard/scanyard/apis/results"
+	"github.com/scanyard/scanyard/operator/internal/endpoint"
+	"github.com/scanyard/scanyard/operator/internal/names"
+	"github.com/scanyard/scanyard/operator/internal/store"
+)
+
+const (
+	// expiry of the URLs: who forwards begins to read at once.
+	expiry        = 15 * time.Minute
+	maxConcurrent = 64
+	maxBody       = 64 << 10
+	retryAfter    = "1"
+)
+
+// Storage is where results lie.
+type Storage interface {
+	// Stat says whether a file of a Scan is stored.
+	Stat(ctx context.Context, o store.Owner, filename string) (store.Object, bool, error)
+	// PresignDownload makes a URL to read it.
+	PresignDownload(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
+}
+
+// Options are what a Handler needs.
+type Options struct {
+	// Review creates TokenReviews and SubjectAccessReviews.
+	Review client.Writer
+	// Live reads from the API server.
+	Live    client.Reader
+	Storage Storage
+	// Namespaces are the only ones that the operator works in; none means all.
+	Namespaces []string
+}
+
+// Handler answers the calls of the results endpoint.
+type Handler struct {
+	Options
+
+	slots endpoint.Slots
+}
+
+// NewHandler returns a Handler.
+func NewHandler(o Options) *Handler {
+	return &Handler{Options: o, slots: make(endpoint.Slots, maxConcurrent)}
+}
+
+// Handlers are its calls, by path.
+func (h *Handler) Handlers() map[string]http.Handler {
+	return map[string]http.Handler{api.URLPath: serve(h, h.url)}
+}
+
+// refusal is an answer other than what was asked for.
+type refusal struct {
+	code int
+	api.Refusal
+}
+
+func (r *refusal) Error() string { return r.Message }
+
+func refuse(code int, reason, format string, args ...any) error {
+	return &refusal{code, api.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}}
+}
+
+// serve makes a handler of what answers one kind of request.
+func serve[Request, Answer any](h *Handler, answer func(context.Context, *authenticationv1.UserInfo, *Request) (*Answer, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		giveBack, ok := h.slots.Take()
+		if !ok {
+			refused(req.Context(), w, refuse(http.StatusTooManyRequests, api.ReasonTooManyCalls, "the operator answers %d calls at a time; try again", maxConcurrent))
+			return
+		}
+		defer giveBack()
+		ctx, cancel := context.WithTimeout(req.Context(), endpoint.AnswerTimeout)
+		defer cancel()
+		said, err := call(ctx, h, w, req, answer)
+		if err != nil {
+			if _, ok := errors.AsType[*refusal](err); !ok {
+				log.FromContext(ctx).Error(err, "Answer a call of the results endpoint", "path", req.URL.Path)
+			}
+			refused(ctx, w, err)
+			return
+		}
+		send(ctx, w, http.StatusOK, said)
+	})
+}
+
+// call answers one request of somebody who is known.
+func call[Request, Answer any](
+	ctx context.Context, h *Handler, w http.ResponseWriter, req *http.Request, answer func(context.Context, *authenticationv1.UserInfo, *Request) (*Answer, error),
+) (*Answer, error) {
+	user, ok, err := endpoint.Who(ctx, h.Review, req, api.Audience)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, refuse(http.StatusUnauthorized, api.ReasonUnauthenticated, "send a token for audience %s as a bearer token", api.Audience)
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, req.Body, maxBody))
+	d.DisallowUnknownFields()
+	asked := new(Request)
+	if err := d.Decode(asked); err != nil {
+		return nil, refuse(http.StatusBadRequest, api.ReasonBadRequest, "the body is not what this path takes: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, refuse(http.StatusBadRequest, api.ReasonBadRequest, "the body has more than one object")
+	}
+	return answer(ctx, user, asked)
+}
+
+// refused tells why there is no answer. An error that is no refusal is of the API server.
+func refused(ctx context.Context, w http.ResponseWriter, err error) {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok {
+		r = &refusal{http.StatusServiceUnavailable, api.Refusal{
+			Reason: api.ReasonUnavailable, Message: "the operator could not ask the API server, its log says why; try again",
+		}}
+	}
+	if r.code == http.StatusTooManyRequests || r.code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	send(ctx, w, r.code, r.Refusal)
+}
+
+func send(ctx context.Context, w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		log.FromContext(ctx).V(1).Info("The client went before it had its answer", "error", err.Error())
+	}
+}
+
+// url answers where a file of a Scan can be read.
+func (h *Handler) url(ctx context.Context, user *authenticationv1.UserInfo, asked *api.URLRequest) (*api.URLAnswer, error) {
+	if asked.File != api.FileFindings && asked.File != api.FileRaw {
+		return nil, refuse(http.StatusBadRequest, api.ReasonBadRequest, "file is %q: ask for %q or %q", asked.File, api.FileFindings, api.FileRaw)
+	}
+	scan, err := h.scanOf(ctx, user, "get", asked.Namespace, asked.Name, asked.UID)
+	if err != nil {
+		return nil, err
+	}
+	file := executionv1.FindingsFile
+	if asked.File == api.FileRaw {
+		file = scan.Status.RawResultFile
+	}
+	owner := store.OwnerOf(scan)
+	object, err := h.stat(ctx, owner, file)
+	if err != nil {
+		return nil, err
+	}
+	link, err := h.Storage.PresignDownload(ctx, owner, file, expiry)
+	if err != nil {
+		return nil, h.unavailable(ctx, err)
+	}
+	return &api.URLAnswer{URL: link, ETag: object.ETag, Size: object.Size, LastModified: object.LastModified}, nil
+}
+
+// stat looks at a file of a Scan.
+func (h *Handler) stat(ctx context.Context, owner store.Owner, file string) (store.Object, error) {
+	missing := refuse(http.StatusNotFound, api.ReasonResultsMissing, "Scan %s has not stored that file", owner.Name)
+	if names.CheckFile(file) != nil {
+		return store.Object{}, missing // the status says none, or nothing that storage can have
+	}
+	object, found, err := h.Storage.Stat(ctx, owner, file)
+	switch {
+	case errors.Is(err, store.ErrNoPlace):
+		return object, missing
+	case err != nil:
+		return object, h.unavailable(ctx, err)
+	case !found:
+		return object, missing
+	}
+	return object, nil
+}
+
+func (h *Handler) unavailable(ctx context.Context, err error) error {
+	log.FromContext(ctx).Error(err, "Use object storage for the results endpoint")
+	return refuse(http.StatusServiceUnavailable, api.ReasonStorageUnavailable, "object storage cannot be used now, the operator's log says why; try again")
+}
+
+// scanOf returns a Scan on whose results the user has a right.
+func (h *Handler) scanOf(ctx context.Context, user *authenticationv1.UserInfo, verb, namespace, name, uid string) (*executionv1.Scan, error) {
+	if namespace == "" || name == "" || uid == "" {
+		// Without a namespace the review would be about all of them.
+		return nil, refuse(http.StatusBadRequest, api.ReasonBadRequest, "namespace, name and uid must be given")
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extraOf(user),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Name: name, Verb: verb, Resource: "scans", Subresource: api.Subresource,
+			Group: executionv1.SchemeGroupVersion.Group, Version: executionv1.SchemeGroupVersion.Version,
+		},
+	}}
+	if err := h.Review.Create(ctx, review); err != nil {
+		return nil, fmt.Errorf("review the right to results: %w", err)
+	}
+	if !review.Status.Allowed {
+		return nil, refuse(http.StatusForbidden, api.ReasonForbidden, "%s may not %s scans/%s of group %s in namespace %s",
+			user.Username, verb, api.Subresource, executionv1.SchemeGroupVersion.Group, namespace)
+	}
+	notFound := refuse(http.StatusNotFound, api.ReasonScanNotFound, "there is no Scan %s/%s that this operator leads", namespace, name)
+	if len(h.Namespaces) > 0 && !slices.Contains(h.Namespaces, namespace) {
+		return nil, notFound
+	}
+	var scan executionv1.Scan
+	err := h.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &scan)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, notFound
+	case err != nil:
+		return nil, fmt.Errorf("get Scan %s/%s: %w", namespace, name, err)
+	case string(scan.UID) != uid:
+		return nil, refuse(http.StatusConflict, api.ReasonUIDMismatch, "Scan %s/%s has UID %s: it was made again", namespace, name, scan.UID)
+	}
+	return &scan, nil
+}
+
+func extraOf(user *authenticationv1.UserInfo) map[string]authorizationv1.ExtraValue {
+	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	for k, v := range user.Extra {
+		extra[k] = authorizationv1.ExtraValue(v)
+	}
+	return extra
+}
