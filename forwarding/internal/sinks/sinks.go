@@ -8,4 +8,5 @@ import (
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/grpc"  // grpc, grpcs
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/http"  // http, https
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/kafka" // kafka
+	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/nats"  // nats, tls
 )

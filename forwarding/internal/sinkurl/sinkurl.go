@@ -10,7 +10,6 @@ package sinkurl
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/forwarding/internal/size"
+	"github.com/scanyard/scanyard/forwarding/internal/trust"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -164,15 +164,10 @@ func (s *Sink) check(secrets Files) error {
 	if (secrets["cert"] == "") != (secrets["key"] == "") {
 		return errors.New("cert and key belong together: name both files")
 	}
-	if insecure && secrets["tokenFile"] != "" && !isLoopback(s.Config.URL.Hostname()) {
+	if insecure && secrets["tokenFile"] != "" && !trust.IsLoopback(s.Config.URL.Hostname()) {
 		return errors.New("insecure would send the token in plain text: remove tokenFile or insecure; only loopback addresses may have both")
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
 func parseBool(key, value string) (bool, error) {

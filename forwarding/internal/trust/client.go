@@ -166,6 +166,11 @@ func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		host = address
 	}
+	return c.Secure(ctx, raw, host)
+}
+
+// Secure does TLS on a connection of a protocol that begins in plain text. Where it fails the connection is closed.
+func (c *Client) Secure(ctx context.Context, raw net.Conn, host string) (net.Conn, error) {
 	conn, err := c.handshake(ctx, raw, host, c.config.NextProtos)
 	if err != nil {
 		return nil, err
@@ -266,6 +271,17 @@ func (w *watched) Read(to []byte) (int, error) {
 	return n, w.look(err)
 }
 
+// Write writes. A far end that refuses us cuts the connection, and its reason is there to be read.
+func (w *watched) Write(from []byte) (int, error) {
+	n, err := w.Conn.Write(from)
+	if err != nil {
+		if refused, ok := errors.AsType[*sink.Error](w.await()); ok {
+			return n, fmt.Errorf("%w: %w", refused, err)
+		}
+	}
+	return n, err
+}
+
 func (w *watched) look(err error) error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -290,7 +306,10 @@ func (w *watched) look(err error) error {
 // await waits for a moment until the far end says something.
 // A far end that refuses us may cut the connection when it is written to, and then its reason is lost.
 func (w *watched) await() error {
-	if w.seen {
+	w.mutex.Lock()
+	seen := w.seen
+	w.mutex.Unlock()
+	if seen {
 		return nil
 	}
 	if err := w.SetReadDeadline(w.client.config.Now().Add(firstBytes)); err != nil {
@@ -299,7 +318,9 @@ func (w *watched) await() error {
 	first := make([]byte, 1)
 	n, err := w.Conn.Read(first)
 	err = w.look(err)
-	w.early = first[:n]
+	w.mutex.Lock()
+	w.early = append(w.early, first[:n]...)
+	w.mutex.Unlock()
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		err = nil
 	}

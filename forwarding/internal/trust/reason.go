@@ -125,3 +125,9 @@ func Classify(err error) *sink.Error {
 	}
 	return transport(sink.Disconnected, err)
 }
+
+// IsLoopback tells whether a host is this machine.
+func IsLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}

@@ -3,14 +3,15 @@
 package grpc_test
 
 import (
+	"crypto/tls"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/credentials"
+
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/receivertest"
-	"github.com/scanyard/scanyard/forwarding/internal/receiver/store"
 	"github.com/scanyard/scanyard/forwarding/internal/trust"
 	"github.com/scanyard/scanyard/forwarding/internal/trust/trusttest"
 	"github.com/scanyard/scanyard/forwarding/sink"
@@ -64,83 +65,27 @@ func delivered(t *testing.T, s sink.Sink, uid string) {
 }
 
 func TestTLSReasons(t *testing.T) {
-	authority, other := trusttest.NewAuthority(t, "authority"), trusttest.NewAuthority(t, "other")
-	good, past := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
-	server := authority.Issue(t, "127.0.0.1", good)
-	client := authority.Issue(t, "sender", good)
-	trusted := func(pair trusttest.Pair) sink.Material {
-		return sink.Material{Roots: authority.PEM, Certificate: pair.Certificate, Key: pair.Key}
-	}
-	later := func() time.Time { return time.Now().Add(2 * time.Hour) }
-	for name, test := range map[string]struct {
-		server   trusttest.Pair
-		clientCA []byte
-		clock    func() time.Time // of the far end
-		material sink.Material
-		name     string
-		tls12    bool
-		plain    bool // the far end has no TLS
-		want     sink.Reason
-		text     string
-	}{
-		"Server":                   {server: server, material: trusted(trusttest.Pair{})},
-		"Both":                     {server: server, clientCA: authority.PEM, material: trusted(client)},
-		"BothTLS12":                {server: server, clientCA: authority.PEM, material: trusted(client), tls12: true},
-		"OtherAuthority":           {server: server, material: sink.Material{Roots: other.PEM}, want: sink.UntrustedServer},
-		"SystemRoots":              {server: server, want: sink.UntrustedServer},
-		"OtherName":                {server: authority.Issue(t, "hub.example.com", good), material: trusted(trusttest.Pair{}), want: sink.ServerNameMismatch, text: "hub.example.com"},
-		"ExpectedName":             {server: authority.Issue(t, "hub.example.com", good), material: trusted(trusttest.Pair{}), name: "hub.example.com"},
-		"ServerExpired":            {server: authority.Issue(t, "127.0.0.1", past), material: trusted(trusttest.Pair{}), want: sink.ServerCertificateExpired, text: past.UTC().Format(time.RFC3339)},
-		"ClientMissing":            {server: server, clientCA: authority.PEM, material: trusted(trusttest.Pair{}), want: sink.ClientCertificateMissing},
-		"ClientMissingTLS12":       {server: server, clientCA: authority.PEM, material: trusted(trusttest.Pair{}), tls12: true, want: sink.ClientCertificateMissing},
-		"ClientOfOther":            {server: server, clientCA: authority.PEM, material: trusted(other.Issue(t, "sender", good)), want: sink.ClientCertificateRejected},
-		"ClientOfOtherTLS12":       {server: server, clientCA: authority.PEM, material: trusted(other.Issue(t, "sender", good)), tls12: true, want: sink.ClientCertificateRejected},
-		"ClientExpired":            {server: server, clientCA: authority.PEM, material: trusted(authority.Issue(t, "sender", past)), want: sink.ClientCertificateExpired},
-		"ClientExpiredThere":       {server: server, clientCA: authority.PEM, clock: later, material: trusted(client), want: sink.ClientCertificateExpired},
-		"PlainFarEnd":              {plain: true, material: trusted(trusttest.Pair{}), want: sink.TLSFailed},
-		"CertificateWithoutItsKey": {server: server, material: trusted(trusttest.Pair{Certificate: client.Certificate, Key: server.Key}), want: sink.SecretMissing},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			clock := test.clock
-			if clock == nil {
-				clock = time.Now
+	matrix := trusttest.Matrix{
+		Probes: true,
+		Start: func(t *testing.T, config *tls.Config) (string, func() int) {
+			options := receivertest.Options{}
+			if config != nil {
+				options.Receiver.Credentials = credentials.NewTLS(config)
 			}
-			var r *receivertest.Receiver
-			if test.plain {
-				r = receivertest.Start(t, receivertest.Options{})
-			} else {
-				r = startTLS(t, test.server, test.clientCA, clock).receiver
-			}
-			known := &secrets{material: test.material}
-			config := encrypted(r.Address, known)
-			config.ServerName, config.TLS12 = test.name, test.tls12
-			s := open(t, config)
+			r := receivertest.Start(t, options)
+			return r.Address, func() int { return int(r.Store.Counters().Stored) }
+		},
+		Open: func(t *testing.T, address string, config sink.Config) sink.Sink {
+			config.URL = &url.URL{Scheme: "grpcs", Host: address}
+			return open(t, config)
+		},
+		Deliver: func(t *testing.T, to sink.Sink) error {
 			id := receivertest.Scan("u")
-			records := receivertest.Records(id, 10)
-			_, err := s.Deliver(t.Context(), batch(id, records))
-			if test.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if e := sink.AsError(err); err == nil || e.Class != sink.Auth || e.Reason != test.want || !strings.Contains(e.Message, test.text) {
-				t.Errorf("got %v, want %s", err, test.want)
-			}
-			if e := sink.AsError(s.Probe(t.Context())); e.Class != sink.Auth || e.Reason != test.want {
-				t.Errorf("the probe says %v, want %s", e, test.want)
-			}
-			if got := r.Store.Counters(); got != (store.Counters{}) {
-				t.Errorf("records came through: %+v", got)
-			}
-			if test.plain || test.clock != nil || strings.HasPrefix(name, "ServerExpired") || name == "OtherName" {
-				return // what is wrong is at the far end
-			}
-			known.set(func(m *sink.Material) { *m = trusted(client) })
-			delivered(t, s, "u")
-		})
+			_, err := to.Deliver(t.Context(), batch(id, receivertest.Records(id, 10)))
+			return err
+		},
 	}
+	matrix.Reasons(t)
 }
 
 // TestFaultRotation replaces token, client certificate, server certificate and authority under a sink.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
@@ -35,7 +34,7 @@ func saslOf(config sink.Config, dialer *trust.Client) (sasl.Mechanism, error) {
 	default:
 		return nil, fmt.Errorf("the mechanism %q is not known: use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER", name)
 	}
-	if config.Insecure && !isLoopback(config.URL.Hostname()) {
+	if config.Insecure && !trust.IsLoopback(config.URL.Hostname()) {
 		return nil, errors.New("insecure would send the password in plain text: use TLS, or a mechanism of SCRAM")
 	}
 	if name == "PLAIN" {
@@ -48,9 +47,4 @@ func saslOf(config sink.Config, dialer *trust.Client) (sasl.Mechanism, error) {
 		m, err := dialer.Material(ctx)
 		return oauth.Auth{Token: m.Token.Reveal()}, err
 	}), nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
