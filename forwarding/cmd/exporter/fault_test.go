@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/apis/decision"
+	"github.com/scanyard/scanyard/forwarding/client"
 )
 
 // TestMain makes this test binary the program, where a test starts it so.
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 type program struct {
 	cmd   *exec.Cmd
 	http  string
+	grpc  string
 	ended chan error
 	log   *strings.Builder
 }
@@ -86,7 +88,7 @@ func (p place) start(t *testing.T, more ...string) *program {
 	if err := json.Unmarshal(line, &address); err != nil || address.Program != "exporter" || address.Socket != p.socket || address.PID != r.cmd.Process.Pid || !address.Queue.Durable || address.Queue.Records == nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	r.http = "http://" + address.HTTP
+	r.http, r.grpc = "http://"+address.HTTP, address.GRPC
 	go func() { r.ended <- r.cmd.Wait() }()
 	return r
 }
@@ -297,6 +299,39 @@ func TestFaultSigterm(t *testing.T) {
 	}
 }
 
+// TestHops hands records from one exporter to the next by gRPC, as a side car does with that of its cluster.
+func TestHops(t *testing.T) {
+	far := newFarEnd(t)
+	second := newPlace(t, far.URL)
+	hub := second.start(t, "--grpc-listen", "127.0.0.1:0", "--grpc-insecure")
+	first := newPlace(t, "grpc://"+hub.grpc)
+	sideCar := first.start(t)
+	send(t, first, 300)
+	c, err := client.New(client.Config{URL: "grpc://" + hub.grpc, Producer: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if err := c.Send(t.Context(), &decision.Record{EventType: "audit_violation", Message: strconv.Itoa(300 + i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sideCar.waitFor(t, "the side car is empty", isEmpty)
+	hub.waitFor(t, "all is delivered", isEmpty)
+	if lost := far.lost(400); lost > 0 {
+		t.Errorf("%d are lost", lost)
+	}
+	if err := hub.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-hub.ended; err != nil {
+		t.Errorf("an open stream keeps the exporter from ending: %v, %s", err, hub.log)
+	}
+}
+
 func TestFaultAuth(t *testing.T) {
 	for status, state := range map[int]string{401: "AuthFailed", 403: "AuthFailed", 404: "Incompatible", 501: "Incompatible", 429: "Overloaded"} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
@@ -331,6 +366,12 @@ func TestExitCodes(t *testing.T) {
 		"Help":         {[]string{"run", "--help"}, 0, ""},
 		"UnknownFlag":  {[]string{"run", "--nonsense"}, 2, "--nonsense"},
 		"NoDir":        {[]string{"run", "--cluster-id", "c", "--socket", "x", "--sink", sink}, 2, "--dir is required"},
+		"NoIntake":     {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink}, 2, "--socket is required, or --grpc-listen"},
+		"PlainGRPC":    {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink, "--grpc-listen", "127.0.0.1:0"}, 2, "would take records in plain text"},
+		"GRPCKey":      {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink, "--grpc-listen", "127.0.0.1:0", "--grpc-tls-cert", "x"}, 2, "belong together"},
+		"GRPCFiles":    {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink, "--grpc-listen", "127.0.0.1:0", "--grpc-tls-cert", "x", "--grpc-tls-key", "y"}, 2, "--grpc-tls-cert"},
+		"GRPCTokens":   {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink, "--grpc-listen", "127.0.0.1:0", "--grpc-insecure", "--grpc-tokens", "x"}, 2, "--grpc-tokens"},
+		"GRPCNoListen": {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink, "--socket", "x", "--grpc-insecure"}, 2, "--grpc-listen is required"},
 		"NoSink":       {[]string{"run", "--dir", "d", "--cluster-id", "c", "--socket", "x"}, 2, "--sink is required"},
 		"PlainSink":    {[]string{"run", "--dir", "d", "--cluster-id", "c", "--socket", "x", "--sink", "hub=" + far.URL}, 2, "--sink"},
 		"OnFull":       {[]string{"run", "--dir", "d", "--cluster-id", "c", "--socket", "x", "--sink", sink, "--on-full", "panic"}, 2, "--on-full"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// exporter takes records of decisions by a socket, keeps them on disk and delivers them at least once. See the README of this module.
+// exporter takes records of decisions by a socket and by gRPC, keeps them on disk and delivers them at least once. See the README of this module.
 package main
 
 import (

@@ -86,6 +86,7 @@ type flags struct {
 	queueMax, tenantMax, reserve, maxLine             size.Size
 	shutdownTimeout, retryInitial, retryMax           time.Duration
 	printAddress                                      bool
+	grpc                                              endpoint
 }
 
 func (f *flags) bind(set *pflag.FlagSet) {
@@ -97,6 +98,7 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.sinks, "sink", nil, "NAME=URL[,KEY=VALUE…]; may be given several times")
 	set.BoolVar(&f.printAddress, "print-address", false, "print one line of JSON when everything listens")
 	set.StringVar(&f.httpListen, "http-listen", "", "address of /healthz, /readyz, /metrics and /v1/queue")
+	f.grpc.bind(set, "grpc", "ForwardingService, by which programs on other machines hand in records")
 	set.StringVar(&f.tenant, "tenant", "default", "whose the records are")
 	set.StringVar(&f.tenantFrom, "tenant-from", "fixed", "fixed, or resourceNamespace of each record")
 	set.Var(&f.queueMax, "queue-max-bytes", "bound of the queue, at least 4MiB")
@@ -136,7 +138,7 @@ func (f *flags) check() (*settings, error) {
 	}
 	for _, err := range []error{
 		oneOf("tenant-from", f.tenantFrom, "fixed", "resourceNamespace"), oneOf("on-full", f.onFull, "block", "reject", "drop-oldest"),
-		oneOf("on-damage", f.onDamage, "quarantine", "fail"), s.checkSizes(), s.checkAccess(),
+		oneOf("on-damage", f.onDamage, "quarantine", "fail"), s.checkSizes(), s.checkAccess(), s.grpc.check(),
 	} {
 		if err != nil {
 			return nil, err
@@ -173,10 +175,13 @@ func (s *settings) checkRequired() error {
 		}
 		s.clusterID = strings.TrimSpace(string(content))
 	}
-	for _, r := range []struct{ flag, value string }{{"dir", s.dir}, {"cluster-id", s.clusterID}, {"socket", s.socket}, {"tenant", s.tenant}} {
+	for _, r := range []struct{ flag, value string }{{"dir", s.dir}, {"cluster-id", s.clusterID}, {"tenant", s.tenant}} {
 		if r.value == "" {
 			return usage("--%s is required", r.flag)
 		}
+	}
+	if s.socket == "" && s.grpc.listen == "" {
+		return usage("--socket is required, or --grpc-listen")
 	}
 	if len(s.sinks) == 0 {
 		return usage("--sink is required: name where records go, such as --sink hub=grpcs://hub.example.com:9443")

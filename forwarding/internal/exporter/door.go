@@ -118,7 +118,7 @@ func (p *program) view() (queueView, error) {
 		seen[b.Sink] = true
 		v.Sinks = append(v.Sinks, p.withState(row))
 	}
-	for _, name := range p.order {
+	for _, name := range p.sinks.names() {
 		if !seen[name] {
 			v.Sinks = append(v.Sinks, p.withState(sinkView{Name: name, Tenant: p.s.tenant}))
 		}
@@ -127,7 +127,7 @@ func (p *program) view() (queueView, error) {
 }
 
 func (p *program) withState(row sinkView) sinkView {
-	s := p.state(row.Name, row.Tenant)
+	s := p.sinks.state(row.Name, row.Tenant)
 	row.State, row.Reason, row.Message = string(s.Health), string(s.Reason), s.Message
 	if !s.NextTry.IsZero() {
 		row.NextTry = &s.NextTry

@@ -132,7 +132,7 @@ func (m *metrics) collectSinks(gauge func(name, help string, v float64, labels .
 	healthy, reasons := map[string]float64{}, map[string]string{}
 	other := map[string]bool{}
 	for _, b := range backlogs {
-		s := m.p.state(b.Sink, b.Tenant)
+		s := m.p.sinks.state(b.Sink, b.Tenant)
 		if _, known := healthy[b.Sink]; !known {
 			healthy[b.Sink] = 1
 		}

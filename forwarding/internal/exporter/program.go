@@ -15,11 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/scanyard/scanyard/forwarding/internal/delivery"
 	"github.com/scanyard/scanyard/forwarding/internal/intake"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
-	"github.com/scanyard/scanyard/forwarding/internal/retry"
-	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
 // program is one run of the exporter over one opened queue.
@@ -31,56 +28,43 @@ type program struct {
 	quarantined int
 
 	queue   *queue.Queue
-	workers map[string]*delivery.Worker
-	order   []string // names of the sinks as they were given
+	sinks   *sinkSet
 	filling *filling
+	takers  sync.WaitGroup // what takes records in, and what answers
+	failed  chan error     // what the program cannot go on after
 
 	mu    sync.Mutex
 	ready bool
 }
 
 func newProgram(o Options, s *settings, log *slog.Logger, quarantined int) *program {
-	p := &program{o: o, s: s, log: log, workers: map[string]*delivery.Worker{}, quarantined: quarantined, filling: &filling{}}
+	p := &program{o: o, s: s, log: log, quarantined: quarantined, filling: &filling{}, failed: make(chan error, 16)}
+	p.sinks = &sinkSet{p: p}
 	p.metrics = newMetrics(p)
 	return p
 }
 
 // run serves until ctx ends; again: the queue is damaged, and is to be opened anew.
 func (p *program) run(ctx context.Context) (again bool, err error) {
-	sinks, err := p.openSinks()
+	sinks, err := p.sinks.open(p.s.targets)
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		for _, s := range sinks {
-			err = errors.Join(err, s.Close())
-		}
-	}()
-	if err := p.openQueue(); err != nil {
-		return false, err
+	if err := p.openQueue(sinks); err != nil {
+		return false, errors.Join(err, closeUnserved(sinks))
 	}
 	defer func() { err = errors.Join(err, p.queue.Close()) }()
 	return p.serve(ctx, sinks)
 }
 
-func (p *program) openSinks() (sinks []sink.Sink, err error) {
-	for _, target := range p.s.targets {
-		config := target.Config
-		config.ClusterID, config.Version = p.s.clusterID, p.o.Version
-		opened, err := sink.Open(config)
-		if err != nil {
-			return nil, &usageError{fmt.Errorf("--sink: %w", err)}
-		}
-		sinks = append(sinks, opened)
-		p.order = append(p.order, config.Name)
+func (p *program) openQueue(sinks []*servedSink) error {
+	names := make([]string, 0, len(sinks))
+	for _, one := range sinks {
+		names = append(names, one.target.Config.Name)
 	}
-	return sinks, nil
-}
-
-func (p *program) openQueue() error {
 	q, err := queue.Open(queue.Options{
 		Dir: p.s.dir, MaxBytes: int64(p.s.queueMax), TenantMaxBytes: int64(p.s.tenantMax), DiskReserve: int64(p.s.reserve), OnFull: queue.Policy(p.s.onFull),
-		SyncInterval: p.s.interval, Quarantine: p.s.onDamage == "quarantine", Sinks: p.order, Now: p.o.Now, Log: p.log,
+		SyncInterval: p.s.interval, Quarantine: p.s.onDamage == "quarantine", Sinks: names, Now: p.o.Now, Log: p.log,
 	})
 	if err != nil {
 		return err
@@ -92,59 +76,38 @@ func (p *program) openQueue() error {
 	return nil
 }
 
-// serve starts everything, waits, and ends it in the order that loses nothing.
-func (p *program) serve(ctx context.Context, sinks []sink.Sink) (again bool, err error) {
-	delivering, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
-	taking, stopTaking := context.WithCancel(ctx)
-	failed := make(chan error, 8)
-	var deliverers, takers sync.WaitGroup
-	defer func() {
-		stopTaking()
-		takers.Wait()
-		stopDelivery()
-		deliverers.Wait()
-	}()
-	for i, target := range p.s.targets {
-		bounds := retry.Bounds{Initial: orElse(target.RetryInitial, p.s.retryInitial), Max: orElse(target.RetryMax, p.s.retryMax)}
-		worker := delivery.New(delivery.Options{
-			Name: target.Config.Name, Sink: sinks[i], Queue: p.queue, ClusterID: p.s.clusterID, MaxRecords: target.MaxRecords, MaxBytes: int64(target.MaxBytes),
-			Timeout: target.Config.Timeout, Retry: bounds, Now: p.o.Now, Log: p.log, Observe: p.metrics,
-		})
-		p.workers[target.Config.Name] = worker
-	}
-	socket, err := intake.Listen(ctx, p.s.socket, p.s.access, intake.Options{
+func (p *program) intakeOptions() intake.Options {
+	return intake.Options{
 		Queue: p.queue, Tenant: p.s.tenant, ByNamespace: p.s.tenantFrom == "resourceNamespace", RejectWhenFull: p.s.onFull == string(queue.Reject),
 		MaxLineBytes: int(p.s.maxLine), Now: p.o.Now, Log: p.log, Observe: p.metrics,
-	})
-	if err != nil {
+	}
+}
+
+// serve starts everything, waits, and ends it in the order that loses nothing.
+func (p *program) serve(ctx context.Context, sinks []*servedSink) (again bool, err error) {
+	delivering, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
+	taking, stopTaking := context.WithCancel(ctx)
+	defer func() {
+		stopTaking()
+		p.takers.Wait()
+		stopDelivery()
+		err = errors.Join(err, p.sinks.close())
+	}()
+	if err := p.sinks.apply(delivering, sinks, p.failed); err != nil {
 		return false, err
 	}
-	takers.Go(func() {
-		if err := socket.Serve(taking); err != nil {
-			failed <- err
+	for _, listen := range []func(context.Context) error{p.serveSocket, p.serveGRPC, p.serveDoor, p.serveAdmin} {
+		if err := listen(taking); err != nil {
+			return false, err
 		}
-	})
-	address, err := p.listenHTTP(taking, &takers, failed)
-	if err != nil {
-		return false, err
 	}
-	if err := p.serveAdmin(taking, &takers, failed); err != nil {
-		return false, err
-	}
-	for _, worker := range p.workers {
-		deliverers.Go(func() {
-			if err := worker.Run(delivering); err != nil {
-				failed <- err
-			}
-		})
-	}
-	takers.Go(func() { p.filling.watch(taking, p) })
+	p.takers.Go(func() { p.filling.watch(taking, p) })
 	p.setReady(true)
-	if err := p.announce(address); err != nil {
+	if err := p.announce(); err != nil {
 		return false, err
 	}
 	select {
-	case err := <-failed:
+	case err := <-p.failed:
 		return false, err
 	case <-p.queue.Damaged():
 		if p.s.onDamage == "fail" {
@@ -156,16 +119,26 @@ func (p *program) serve(ctx context.Context, sinks []sink.Sink) (again bool, err
 	}
 	p.setReady(false)
 	stopTaking()
-	takers.Wait() // everything that was read is synced and acknowledged now
+	p.takers.Wait() // everything that was read is synced and acknowledged now
 	p.drain(ctx)
 	return false, nil
 }
 
-func orElse(value, other time.Duration) time.Duration {
-	if value != 0 {
-		return value
+// serveSocket takes records by the unix socket until ctx ends.
+func (p *program) serveSocket(ctx context.Context) error {
+	if p.s.socket == "" {
+		return nil
 	}
-	return other
+	socket, err := intake.Listen(ctx, p.s.socket, p.s.access, p.intakeOptions())
+	if err != nil {
+		return err
+	}
+	p.takers.Go(func() {
+		if err := socket.Serve(ctx); err != nil {
+			p.failed <- err
+		}
+	})
+	return nil
 }
 
 func (p *program) setReady(ready bool) {
@@ -196,7 +169,7 @@ func (p *program) drain(ctx context.Context) {
 }
 
 // announce prints where the program listens, as one line.
-func (p *program) announce(httpAddress string) error {
+func (p *program) announce() error {
 	if !p.s.printAddress {
 		return nil
 	}
@@ -207,7 +180,10 @@ func (p *program) announce(httpAddress string) error {
 		GRPC    string         `json:"grpc"`
 		HTTP    string         `json:"http"`
 		Queue   map[string]any `json:"queue"`
-	}{"exporter", os.Getpid(), p.s.socket, "", httpAddress, map[string]any{"id": p.queue.ID(), "records": p.queue.Usage().Records, "durable": p.queue.Durable()}})
+	}{
+		"exporter", os.Getpid(), p.s.socket, p.s.grpc.listen, p.s.httpListen,
+		map[string]any{"id": p.queue.ID(), "records": p.queue.Usage().Records, "durable": p.queue.Durable()},
+	})
 	if err != nil {
 		return err
 	}
@@ -215,33 +191,33 @@ func (p *program) announce(httpAddress string) error {
 	return err
 }
 
-// listenHTTP starts the door. Its address stays the same when the program is started anew inside.
-func (p *program) listenHTTP(ctx context.Context, all *sync.WaitGroup, failed chan<- error) (string, error) {
+// serveDoor starts the door. Its address stays the same when the program is started anew inside.
+func (p *program) serveDoor(ctx context.Context) error {
 	if p.s.httpListen == "" {
-		return "", nil
+		return nil
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.s.httpListen)
 	if err != nil {
-		return "", usage("--http-listen: %w", err)
+		return usage("--http-listen: %w", err)
 	}
 	p.s.httpListen = listener.Addr().String()
-	p.serveHTTP(ctx, listener, p.door(), all, failed)
-	return p.s.httpListen, nil
+	p.serveHTTP(ctx, listener, p.door())
+	return nil
 }
 
-func (p *program) serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler, all *sync.WaitGroup, failed chan<- error) {
+func (p *program) serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	all.Go(func() {
+	p.takers.Go(func() {
 		stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // answers that are cut are asked for again
 		defer stop()
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			failed <- err
+			p.failed <- err
 		}
 	})
 }
 
 // serveAdmin answers the commands over the queue.
-func (p *program) serveAdmin(ctx context.Context, all *sync.WaitGroup, failed chan<- error) error {
+func (p *program) serveAdmin(ctx context.Context) error {
 	path := filepath.Join(p.s.dir, adminSocket)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -253,13 +229,6 @@ func (p *program) serveAdmin(ctx context.Context, all *sync.WaitGroup, failed ch
 	if err := os.Chmod(path, 0o600); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	p.serveHTTP(ctx, listener, adminHandler(p.queue, p.state), all, failed)
+	p.serveHTTP(ctx, listener, adminHandler(p.queue, p.sinks.state))
 	return nil
-}
-
-func (p *program) state(sinkName, tenant string) delivery.State {
-	if w := p.workers[sinkName]; w != nil {
-		return w.State(tenant)
-	}
-	return delivery.State{Health: delivery.Unknown}
 }

@@ -158,7 +158,7 @@ func (c *connection) welcome(h hello) {
 	}
 	if h.Session != "" {
 		c.session = h.Session
-		c.stored, _ = c.o.Queue.Session(h.Session)
+		c.stored, _, _ = c.o.Queue.Session(h.Session)
 		w.Through = c.stored
 		if first > c.stored+1 {
 			w.Gap = first - c.stored - 1

@@ -4,10 +4,12 @@
 //
 //	line ──read──► control, or record ──check, reserve──► queue ──synced──► ack
 //	                                └── reject
+//	batch by gRPC ──► Keeper, the service of internal/receiver ──► queue ──synced──► ack
 //
 // What it decides:
 //
 //   - An ack says that every record up to a number is synced, rejected, or a repetition. It is never sent before.
 //   - Nothing is dropped on the way in: where there is no room, reading stops, or the producer is told so.
+//   - By gRPC there is room for a whole batch, or the sender is asked for silence. Whose records they are is said by token or certificate.
 //   - A line is copied once, from the socket into the queue.
 package intake

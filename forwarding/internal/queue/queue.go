@@ -164,6 +164,24 @@ type Queue struct {
 type session struct {
 	through uint64
 	seen    time.Time
+	records uint64 // that came in under it
+}
+
+func encodeSession(s session) []byte {
+	v := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.through), uint64(s.seen.UnixNano()))
+	return binary.BigEndian.AppendUint64(v, s.records)
+}
+
+// decodeSession reads a session. One of an earlier program counts no records.
+func decodeSession(v []byte) (session, error) {
+	if len(v) < 16 {
+		return session{}, errors.New("a session is cut")
+	}
+	s := session{through: binary.BigEndian.Uint64(v), seen: time.Unix(0, int64(binary.BigEndian.Uint64(v[8:])))}
+	if len(v) >= 24 {
+		s.records = binary.BigEndian.Uint64(v[16:])
+	}
+	return s, nil
 }
 
 // Counters count since the queue was opened.
@@ -478,11 +496,9 @@ func (q *Queue) readState() error {
 		return err
 	}
 	return q.scan(prefixSession, func(k, v []byte) error {
-		if len(v) < 16 {
-			return errors.New("a session is cut")
-		}
-		q.sessions[string(k)] = session{through: binary.BigEndian.Uint64(v), seen: time.Unix(0, int64(binary.BigEndian.Uint64(v[8:])))}
-		return nil
+		s, err := decodeSession(v)
+		q.sessions[string(k)] = s
+		return err
 	})
 }
 

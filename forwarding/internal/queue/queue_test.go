@@ -115,7 +115,7 @@ func TestRecordsSurviveARestart(t *testing.T) {
 	if got := ids(t, q, "a"); strings.Join(got, " ") != "3 4 5" {
 		t.Errorf("left: %v", got)
 	}
-	if through, known := q.Session("s"); !known || through != 9 || q.ID() != id {
+	if through, _, known := q.Session("s"); !known || through != 9 || q.ID() != id {
 		t.Errorf("session %d %v, queue %s, before %s", through, known, q.ID(), id)
 	}
 	put(t, q, "a", "6")

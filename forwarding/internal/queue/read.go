@@ -131,12 +131,12 @@ func (q *Queue) Last(tenant string) uint64 {
 	return 0
 }
 
-// Session gives the number through which a session's records are here; false where the session is not known.
-func (q *Queue) Session(id string) (through uint64, known bool) {
+// Session gives the number through which a session's records are here, and how many came in under it; false where the session is not known.
+func (q *Queue) Session(id string) (through, records uint64, known bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s, known := q.sessions[id]
-	return s.through, known
+	return s.through, s.records, known
 }
 
 // DeadLetter is a record that a sink refused.

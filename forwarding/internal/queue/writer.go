@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -209,10 +210,12 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 		q.putFrames(c, batch, in)
 	}
 	now := q.options.Now()
+	sessions := map[string]session{}
 	for _, j := range jobs {
 		var err error
 		if s := j.submission; s != nil && s.Session != "" {
-			err = batch.Set(key(prefixSession, s.Session), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.Through), uint64(now.UnixNano())), nil)
+			sessions[s.Session] = q.moved(sessions, s, now)
+			err = batch.Set(key(prefixSession, s.Session), encodeSession(sessions[s.Session]), nil)
 		} else if j.apply != nil {
 			err = j.apply(batch)
 		}
@@ -230,12 +233,23 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 		q.fatal(err)
 		return
 	}
-	q.publish(jobs, order, now)
+	q.publish(order, sessions)
 	for _, j := range jobs {
 		j.done(nil)
 	}
 	q.checkDisk()
 	q.remove(false)
+}
+
+// moved is a session after a submission. Its number never goes back.
+func (q *Queue) moved(sessions map[string]session, s *Submission, now time.Time) session {
+	before, known := sessions[s.Session]
+	if !known {
+		q.mu.Lock()
+		before = q.sessions[s.Session]
+		q.mu.Unlock()
+	}
+	return session{through: max(before.through, s.Through), seen: now, records: before.records + uint64(len(s.Entries))}
 }
 
 // number gives each record its sequence.
@@ -287,7 +301,7 @@ func (q *Queue) putFrames(c *codec, batch *pebble.Batch, in *incoming) {
 }
 
 // publish makes visible what is synced.
-func (q *Queue) publish(jobs []*job, order []*incoming, now time.Time) {
+func (q *Queue) publish(order []*incoming, sessions map[string]session) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.counters.Commits++
@@ -296,11 +310,7 @@ func (q *Queue) publish(jobs []*job, order []*incoming, now time.Time) {
 		in.tenant.bytes += in.size
 		in.tenant.reserved -= in.size
 	}
-	for _, j := range jobs {
-		if s := j.submission; s != nil && s.Session != "" {
-			q.sessions[s.Session] = session{through: s.Through, seen: now}
-		}
-	}
+	maps.Copy(q.sessions, sessions)
 	if len(order) > 0 {
 		close(q.arrived)
 		q.arrived = make(chan struct{})

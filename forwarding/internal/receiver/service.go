@@ -28,6 +28,8 @@ type Options struct {
 	Version string
 	// Tokens are asked of every call; nil: of none.
 	Tokens *Tokens
+	// Identify takes the place of Tokens where callers are known in another way.
+	Identify func(context.Context) (Caller, error)
 	// Credentials give TLS; nil: plain text.
 	Credentials credentials.TransportCredentials
 	// MaxConnectionAge ends connections, so that senders show their certificates again; 0: never.
@@ -92,10 +94,13 @@ func (s *Service) GetStream(ctx context.Context, request *forwardingv1.GetStream
 	if request.GetStream() == nil {
 		return nil, status.Error(codes.InvalidArgument, "stream is missing")
 	}
-	if refused := caller.grant.refuses(request.GetStream()); refused != "" {
+	if caller.Complete != nil {
+		caller.Complete(request.GetStream())
+	}
+	if refused := caller.Refuses(request.GetStream()); refused != "" {
 		return nil, status.Error(codes.PermissionDenied, refused)
 	}
-	state, err := s.options.Keeper.Stream(caller.authority, request.GetStream())
+	state, err := s.options.Keeper.Stream(caller.Authority, request.GetStream())
 	if err != nil {
 		s.options.Log.Error("a stream cannot be read", "error", err)
 		return nil, status.Error(codes.Internal, "the store cannot be read")
@@ -162,13 +167,16 @@ func (t taken) tell(ack *forwardingv1.Ack, outcome store.Outcome) {
 }
 
 // take checks the records of a batch and hands those that are well formed to the store.
-func (s *Service) take(ctx context.Context, caller sender, batch *forwardingv1.Batch) (taken, error) {
+func (s *Service) take(ctx context.Context, caller Caller, batch *forwardingv1.Batch) (taken, error) {
 	if most := s.options.Limits.GetMaxRecordsPerBatch(); len(batch.GetRecords()) > int(most) {
 		return taken{}, status.Errorf(codes.InvalidArgument, "the batch has %d records: at most %d are taken", len(batch.GetRecords()), most)
 	}
 	t := taken{number: batch.GetNumber(), bytes: int64(proto.Size(batch))}
 	good := batch.GetRecords()[:0:0]
-	refused := wrongStream(batch, caller.grant)
+	if caller.Complete != nil && batch.GetStream() != nil {
+		caller.Complete(batch.GetStream())
+	}
+	refused := wrongStream(batch, caller.Refuses)
 	var before uint64
 	for _, record := range batch.GetRecords() {
 		rejection := refused(record)
@@ -188,7 +196,7 @@ func (s *Service) take(ctx context.Context, caller sender, batch *forwardingv1.B
 	}
 	var err error
 	t.pending, err = s.options.Keeper.Start(ctx, store.Batch{
-		Authority: caller.authority, Number: batch.GetNumber(), Stream: batch.GetStream(), Records: good, Refused: uint64(len(t.rejections)),
+		Authority: caller.Authority, Number: batch.GetNumber(), Stream: batch.GetStream(), Records: good, Refused: uint64(len(t.rejections)),
 	})
 	return t, err
 }
@@ -198,7 +206,7 @@ func reject(batch *forwardingv1.Batch, record *forwardingv1.Record, reason forwa
 }
 
 // wrongStream refuses all records of a batch whose stream is not named whole, or is not the sender's to write.
-func wrongStream(batch *forwardingv1.Batch, allowed grant) func(*forwardingv1.Record) *forwardingv1.Rejection {
+func wrongStream(batch *forwardingv1.Batch, refuses func(*forwardingv1.StreamId) string) func(*forwardingv1.Record) *forwardingv1.Rejection {
 	all := func(reason forwardingv1.RejectionReason, message string) func(*forwardingv1.Record) *forwardingv1.Rejection {
 		return func(record *forwardingv1.Record) *forwardingv1.Rejection {
 			return reject(batch, record, reason, message)
@@ -213,7 +221,7 @@ func wrongStream(batch *forwardingv1.Batch, allowed grant) func(*forwardingv1.Re
 	case stream.GetKind() == forwardingv1.StreamKind_STREAM_KIND_UNSPECIFIED:
 		return all(forwardingv1.RejectionReason_REJECTION_REASON_MALFORMED, "stream.kind is not given")
 	}
-	if refused := allowed.refuses(stream); refused != "" {
+	if refused := refuses(stream); refused != "" {
 		return all(forwardingv1.RejectionReason_REJECTION_REASON_POLICY, refused)
 	}
 	return func(*forwardingv1.Record) *forwardingv1.Rejection { return nil }

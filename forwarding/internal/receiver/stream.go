@@ -76,7 +76,7 @@ func (s *Service) forward(stream forwardStream) error {
 type reader struct {
 	service *Service
 	stream  forwardStream
-	caller  sender
+	caller  Caller
 	// room is what of the window is free.
 	room   *semaphore.Weighted
 	window int64
@@ -197,7 +197,7 @@ func (r *reader) send(ack *forwardingv1.Ack) error {
 // refuse ends the stream with what the store said. A full store asks for silence first.
 func (r *reader) refuse(err error) error {
 	if errors.Is(err, store.ErrFull) {
-		pause := &forwardingv1.Pause{Duration: durationpb.New(fullPause), Reason: "the store is full"}
+		pause := &forwardingv1.Pause{Duration: durationpb.New(fullPause), Reason: err.Error()}
 		if sent := r.stream.Send(&forwardingv1.ForwardResponse{Message: &forwardingv1.ForwardResponse_Pause{Pause: pause}}); sent != nil {
 			return sent
 		}

@@ -407,3 +407,12 @@ func Finished(outcome Outcome) Pending {
 	close(done)
 	return Pending{&request{outcome: outcome, done: done}}
 }
+
+// Handed is a batch that another keeper has taken. finish tells once what became of it.
+func Handed() (pending Pending, finish func(Outcome, error)) {
+	r := &request{done: make(chan struct{})}
+	return Pending{r}, func(outcome Outcome, err error) {
+		r.outcome, r.err = outcome, err
+		close(r.done)
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/scanyard/scanyard/forwarding/internal/intake"
+	"github.com/scanyard/scanyard/forwarding/internal/receiver"
+	"github.com/scanyard/scanyard/forwarding/internal/trust"
+)
+
+// maxConnectionAge ends connections, so that senders show their certificates again.
+const maxConnectionAge = 30 * time.Minute
+
+// endpoint is an intake by network: where it listens and whom it lets in.
+type endpoint struct {
+	name     string // of the flags: grpc, audit
+	listen   string
+	files    trust.ServerFiles
+	tokens   string
+	insecure bool
+}
+
+func (e *endpoint) bind(set *pflag.FlagSet, name, what string) {
+	e.name = name
+	set.StringVar(&e.listen, name+"-listen", "", "address of "+what)
+	set.StringVar(&e.files.Certificate, name+"-tls-cert", "", "file with the certificate; it is read again when it changes")
+	set.StringVar(&e.files.Key, name+"-tls-key", "", "file with the private key")
+	set.StringVar(&e.files.ClientCA, name+"-client-ca", "", "file with the authorities of clients; each client then needs a certificate")
+	set.StringVar(&e.tokens, name+"-tokens", "", "file with TOKEN,SUBJECT,TENANT lines, read again every second; each call then needs a token")
+	set.BoolVar(&e.insecure, name+"-insecure", false, "plain text")
+}
+
+func (e *endpoint) check() error {
+	tls := e.files.Certificate != "" || e.files.Key != ""
+	switch {
+	case e.listen == "" && (tls || e.files.ClientCA != "" || e.tokens != "" || e.insecure):
+		return usage("--%s-listen is required where other flags of it are given", e.name)
+	case e.listen == "":
+		return nil
+	case tls && (e.files.Certificate == "" || e.files.Key == ""):
+		return usage("--%s-tls-cert and --%s-tls-key belong together: give both", e.name, e.name)
+	case tls && e.insecure:
+		return usage("--%s-insecure is plain text: give --%s-tls-cert and --%s-tls-key, or this one", e.name, e.name, e.name)
+	case !tls && !e.insecure:
+		return usage("--%s-listen would take records in plain text: give --%s-tls-cert and --%s-tls-key, or --%s-insecure where that is meant",
+			e.name, e.name, e.name, e.name)
+	case e.files.ClientCA != "" && !tls:
+		return usage("--%s-client-ca needs TLS: give --%s-tls-cert and --%s-tls-key as well", e.name, e.name, e.name)
+	}
+	if _, _, err := net.SplitHostPort(e.listen); err != nil {
+		return usage("--%s-listen: %w", e.name, err)
+	}
+	return nil
+}
+
+// server gives TLS by the endpoint's files; nil: plain text.
+func (e *endpoint) server(now func() time.Time) (*trust.Server, error) {
+	if e.insecure {
+		return nil, nil //nolint:nilnil // plain text
+	}
+	server, err := trust.NewServer(e.files, now)
+	if err != nil {
+		return nil, usage("--%s-tls-cert, --%s-tls-key, --%s-client-ca: %w", e.name, e.name, e.name, err)
+	}
+	return server, nil
+}
+
+// callers reads the endpoint's tokens, and goes on reading them until ctx ends.
+func (p *program) callers(ctx context.Context, e *endpoint) (intake.Callers, error) {
+	callers := intake.Callers{Tenant: p.s.tenant}
+	if e.tokens == "" {
+		return callers, nil
+	}
+	tokens, err := intake.OpenTokens(e.tokens, p.log)
+	if err != nil {
+		return callers, usage("--%s-tokens: %w", e.name, err)
+	}
+	callers.Tokens = tokens
+	p.takers.Go(func() { tokens.Watch(ctx) })
+	return callers, nil
+}
+
+// listenOn opens the endpoint's address, which stays the same when the program is started anew inside.
+func (e *endpoint) listenOn(ctx context.Context) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.listen)
+	if err != nil {
+		return nil, usage("--%s-listen: %w", e.name, err)
+	}
+	e.listen = listener.Addr().String()
+	return listener, nil
+}
+
+// serveGRPC takes records by gRPC until ctx ends.
+func (p *program) serveGRPC(ctx context.Context) error {
+	e := &p.s.grpc
+	if e.listen == "" {
+		return nil
+	}
+	callers, err := p.callers(ctx, e)
+	if err != nil {
+		return err
+	}
+	tls, err := e.server(p.o.Now)
+	if err != nil {
+		return err
+	}
+	keeper := &intake.Keeper{Options: p.intakeOptions(), Callers: callers, ClusterID: p.s.clusterID}
+	options := receiver.Options{Keeper: keeper, Identify: keeper.Identify, Version: p.o.Version, MaxConnectionAge: maxConnectionAge, Log: p.log}
+	if tls != nil {
+		options.Credentials = tls.Credentials()
+	}
+	listener, err := e.listenOn(ctx)
+	if err != nil {
+		return err
+	}
+	server := receiver.New(options).Server()
+	p.takers.Go(func() {
+		stop := context.AfterFunc(ctx, server.Stop) // streams have no end of their own; what was not acknowledged is sent again
+		defer stop()
+		if err := server.Serve(listener); err != nil {
+			p.failed <- fmt.Errorf("gRPC: %w", err)
+		}
+	})
+	return nil
+}
