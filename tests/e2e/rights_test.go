@@ -332,6 +332,29 @@ var _ = Describe("Rights", Label("rights"), func() {
 		wantDocumented("rights-operator-results", markdownTable(table))
 	})
 
+	// The forwarder reads no Secret and no ConfigMap but by name, and gives up results only where that is switched on. Only
+	// what it may do is of interest, so that there is none.
+	It("of the forwarder are what the documentation says", func(ctx SpecContext) {
+		installed := func(switched bool) string {
+			ns := namespace(ctx)
+			release(ctx, install.Release{Chart: "forwarding", Name: "forwarding", Namespace: ns, Values: map[string]any{
+				"forwarder": map[string]any{
+					"enabled": true, "replicas": 0, "secrets": []string{"siem-token"}, "storageSwitch": map[string]any{"enabled": switched},
+				},
+			}})
+			return ns
+		}
+		ns := installed(false)
+		forwarder := podAccount("any namespace", ns, "scanyard-forwarder")
+		switched := podAccount("… with the storage switch", installed(true), "scanyard-forwarder")
+		home, named := forwarder, forwarder
+		home.title, named.title = "its own namespace", "… the objects of its release"
+		named.names = map[string]string{"secrets": "siem-token", "configmaps": "scanyard-cluster-id", "leases": "scanyard-forwarder"}
+		wantDocumented("rights-forwarder", markdownTable(sideBySide(
+			measure(ctx, namespace(ctx), []who{forwarder}), measure(ctx, namespace(ctx), []who{switched}),
+			measure(ctx, ns, []who{home}), measure(ctx, ns, []who{named}))))
+	})
+
 	It("of no chart's account are left out", func() {
 		files, err := filepath.Glob("../../charts/internal/golden/*.yaml")
 		Expect(err).NotTo(HaveOccurred())
@@ -415,4 +438,6 @@ func sideBySide(tables ...[][]string) [][]string {
 }
 
 // measuredCharts are those whose ServiceAccounts stand in a table.
-var measuredCharts = []string{"scanyard", "cascading-scans", "trivy", "persistence-reports", "auto-discovery-kubernetes", "auto-discovery-cloud-aws", "reports"}
+var measuredCharts = []string{
+	"scanyard", "cascading-scans", "trivy", "persistence-reports", "auto-discovery-kubernetes", "auto-discovery-cloud-aws", "reports", "forwarding",
+}

@@ -148,6 +148,24 @@ render reports-backup reports --set 'backup.schedule=15 3 * * *,backup.timeZone=
 render reports-backup-claim reports --set 'backup.schedule=@daily,backup.keep=3,backup.existingClaim=copies,database.sqlite.existingClaim=mine' --show-only templates/backup.yaml
 render reports-claim reports --set 'database.sqlite.existingClaim=mine,alerts.enabled=true,resources.limits.memory=null'
 
+# Forwarding: nothing as it comes; each part; everything. Certificates are those of Secrets, since Helm makes others each time.
+tls='receiver.tls.secretName=receiver-tls,exporter.tls.secretName=exporter-tls'
+render forwarding forwarding
+render forwarding-forwarder forwarding --set 'forwarder.enabled=true'
+render forwarding-exporter forwarding --set "$tls,exporter.enabled=true,exporter.config.sinks[0].name=hub,exporter.config.sinks[0].provider=grpc,exporter.config.sinks[0].grpc.endpoint=https://hub.example.com:9443"
+render forwarding-receiver forwarding --set "$tls,receiver.enabled=true"
+render forwarding-full forwarding --set "$tls,fullnameOverride=out,imagePullSecrets[0].name=pull,clusterID=0c9a7d3e-3f0e-4a54-9a55-8d1f3f5f7a10,operator.namespace=scanyard,operator.url=https://127.0.0.1:8443" \
+	--set 'forwarder.enabled=true,forwarder.replicas=2,forwarder.workers=8,forwarder.secrets={siem-token},forwarder.configMaps={siem-ca},forwarder.storageSwitch.enabled=true,forwarder.fileVolume.emptyDir.sizeLimit=1Gi' \
+	--set 'forwarder.serviceAccount.name=mine,forwarder.serviceAccount.annotations.note=x,forwarder.extraArgs={--leader-elect},forwarder.podLabels.team=sec,forwarder.podAnnotations.note=x,forwarder.priorityClassName=high' \
+	--set 'forwarder.nodeSelector.arch=amd64,forwarder.tolerations[0].operator=Exists,forwarder.image.tag=v1,exporter.enabled=true,exporter.volume.hostPath.path=/data,exporter.volume.hostPath.type=Directory' \
+	--set 'exporter.config.tenant=east,exporter.config.sinks[0].name=hub,exporter.config.intake.grpc.tokensFile=/etc/scanyard/secrets/senders/tokens,exporter.secretMounts[0].name=senders,exporter.persistence.storageClass=fast' \
+	--set 'receiver.enabled=true,receiver.tls.clientCA=true,receiver.tokensSecret=senders,receiver.persistence.storageClass=slow,receiver.persistence.size=1Ti,receiver.resources.limits.memory=1Gi' \
+	--set 'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.interval=1m,metrics.serviceMonitor.labels.prometheus=main,snippet.enabled=true' \
+	--set 'exporter.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone'
+render forwarding-volatile forwarding --set "$tls,exporter.enabled=true,exporter.persistence.enabled=false,exporter.config.sinks[0].name=hub,forwarder.enabled=true" --show-only templates/exporter.yaml
+render forwarding-plain forwarding --set 'receiver.enabled=true,receiver.insecure=true,receiver.throwAway=true,receiver.resources.limits.memory=null'
+render forwarding-snippet forwarding --set 'snippet.enabled=true,snippet.container=webhook,snippet.uid=0,snippet.variable=DECISIONS,snippet.sinks={hub=grpcs://hub.example.com:9443},snippet.volume.emptyDir=null,snippet.volume.persistentVolumeClaim.claimName=queue,clusterID=0c9a7d3e-3f0e-4a54-9a55-8d1f3f5f7a10'
+
 for file in internal/golden/*.yaml; do
 	name=$(basename "$file" .yaml)
 	case " $rendered " in
@@ -206,6 +224,16 @@ refuse '/database/type' reports --set database.type=oracle
 refuse 'copies SQLite only' reports --set 'backup.schedule=@daily,database.type=postgresql,database.existingSecret=db'
 refuse '/backup/keep' reports --set backup.keep=0
 
+refuse "additional properties 'enable' not allowed" forwarding --set forwarder.enable=true
+refuse '/clusterID' forwarding --set clusterID=east
+refuse '/forwarder/workers' forwarding --set forwarder.workers=0
+refuse '/operator/url' forwarding --set operator.url=http://scanyard:8443
+refuse '/snippet/sinks/0' forwarding --set 'snippet.sinks={hub.example.com}'
+refuse 'does not say where records go' forwarding --set exporter.enabled=true
+refuse 'receiver.tls.secretName names a certificate' forwarding --set receiver.enabled=true,receiver.insecure=true,receiver.tls.secretName=x
+refuse 'no Secret holds the authority of senders' forwarding --set receiver.enabled=true,receiver.tls.clientCA=true
+refuse 'nothing says where records of that exporter go' forwarding --set snippet.enabled=true
+
 refuse 'config.aws.queueUrl is empty' auto-discovery-cloud-aws
 refuse 'each would know of half of the events' auto-discovery-cloud-aws --set "$queue,replicas=2,config.leaderElection.leaderElect=false"
 refuse "additional properties 'queueURL' not allowed" auto-discovery-cloud-aws --set "$queue,config.aws.queueURL=x"
@@ -220,5 +248,10 @@ for example in */example.yaml; do
 	notes "scanType: $type-privileged" "$chart" --set scanner.nameAppend=-privileged
 done
 notes 'scanyard reports migrate' reports
+notes 'Nothing is installed yet' forwarding
+notes 'endpoint: https://demo-forwarding-receiver.team.svc.cluster.local:9443' forwarding --set forwarder.enabled=true,receiver.enabled=true
+notes 'serverCA: demo-forwarding-receiver-ca' forwarding --set forwarder.enabled=true,receiver.enabled=true
+notes 'not durable across reschedule' forwarding --set 'exporter.enabled=true,exporter.persistence.enabled=false,exporter.config.sinks[0].name=hub'
+notes '-snippet -o jsonpath' forwarding --set 'snippet.enabled=true,snippet.sinks={hub=grpcs://hub.example.com:9443}'
 notes 'for trivy-k8s set serviceAccountNamespaces' trivy --set clusterWide=true
 exit "$failed"
