@@ -146,7 +146,9 @@ func (f *sendFlags) one(ctx context.Context, target sinkurl.Sink, to sink.Sink, 
 	}
 	sending := scans.Sending{
 		Sink: to, Retry: scans.Retry{Bounds: bounds}, Limits: scans.Limits{MaxRecords: target.MaxRecords, MaxBytes: target.MaxBytes},
-		Open: func() (*mapping.Reader, io.Closer, error) { return f.source.open(source) },
+		Open: func(context.Context, mapping.Position) (*mapping.Reader, io.Closer, error) {
+			return f.source.open(source)
+		},
 	}
 	report, err := sending.Send(ctx)
 	if closing := to.Close(); closing != nil && err == nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -420,5 +421,65 @@ func BenchmarkMapping(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.result(element)
+	}
+}
+
+// TestMappingGoesOn reads on behind each record: what follows is the same as without the stop, the closing record too.
+func TestMappingGoesOn(t *testing.T) {
+	findings := ` [{"name":"a","severity":"HIGH"}, 7 ,{"name":"b","severity":"LOW"},{"name":"c","severity":"INFORMATIONAL"},{"name":"d","severity":"HIGH"},"x"] `
+	for _, lowest := range []string{"", "LOW", "HIGH"} {
+		source := Source{ClusterID: cluster, Scan: nightly(), MinSeverity: lowest}
+		all := func(r *Reader) (records []sink.Record, positions []Position) {
+			for {
+				record, err := r.Next()
+				if errors.Is(err, io.EOF) {
+					return append(records, r.Closing(3, nil)), positions
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := r.Position()
+				at.Outcomes = maps.Clone(at.Outcomes)
+				records, positions = append(records, record), append(positions, at)
+			}
+		}
+		want, positions := all(NewReader(source, strings.NewReader(findings)))
+		for i, at := range positions {
+			r := NewReaderAt(source, strings.NewReader(findings[at.Offset:]), at)
+			got, _ := all(r)
+			if diff := cmp.Diff(want[i+1:], got, protocmp.Transform()); diff != "" {
+				t.Errorf("%s, behind %+v: %s", lowest, at, diff)
+			}
+			if r.RejectedCount() != 2 || r.Total() != 6 {
+				t.Errorf("%d of %d were refused", r.RejectedCount(), r.Total())
+			}
+		}
+	}
+}
+
+func TestMappingLeavesKindsOut(t *testing.T) {
+	const findings = `[{"name":"a","severity":"HIGH"},{"name":"b","severity":"LOW"}]`
+	stored := &Stored{Findings: Object{Key: "bucket/scan-1/findings.json", ETag: "e", Size: 7}, Raw: Object{Key: "bucket/scan-1/raw.xml", ETag: "r", Size: 9}}
+	records, _ := read(t, Source{ClusterID: cluster, Scan: nightly(), NoResults: true, Stored: stored}, findings)
+	summary := records[0].Message.GetScanSummary()
+	if len(records) != 2 || summary.GetResultsKey() != "bucket/scan-1/findings.json" || summary.GetExtra()["rawResultSize"] != "9" || summary.GetExtra()["findingsETag"] != "e" {
+		t.Errorf("got %v", records)
+	}
+	for want, source := range map[string]Source{
+		"records=Summary":                  {NoResults: true},
+		"records=Results":                  {NoSummary: true},
+		"minSeverity=HIGH,records=Results": {NoSummary: true, MinSeverity: "HIGH"},
+		"minSeverity=LOW":                  {MinSeverity: "LOW"},
+		"":                                 {},
+	} {
+		source.Scan = nightly()
+		_, r := read(t, source, findings)
+		if got := r.Closing(1, nil).Message.GetClosing(); got.GetFilter() != want || got.GetFindingsTotal() != 2 {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+	records, _ = read(t, Source{ClusterID: cluster, Scan: nightly(), NoSummary: true}, findings)
+	if len(records) != 3 || records[0].Sequence != 2 {
+		t.Errorf("got %v", records)
 	}
 }

@@ -34,6 +34,30 @@ type Source struct {
 	MinSeverity string
 	// MaxElement is the size of the largest finding that is taken; 0: 2 MiB.
 	MaxElement int
+	// NoSummary and NoResults leave these records out.
+	NoSummary, NoResults bool
+	// Stored says where the results lie; nil: the summary does not say it.
+	Stored *Stored
+}
+
+// Stored says where the results of a Scan lie.
+type Stored struct{ Findings, Raw Object }
+
+// Object is one object in storage. The zero value is none.
+type Object struct {
+	Key, ETag string
+	Size      int64
+}
+
+// Position is a place between two records: behind the one with the sequence. The zero value is the start.
+type Position struct {
+	Sequence uint64
+	// Offset is the byte of findings.json behind the finding of that record.
+	Offset int64
+	// Refused counts the elements up to there that no record could be made of.
+	Refused uint64
+	// Outcomes counts the Results up to there by outcome.
+	Outcomes map[string]uint64
 }
 
 // Rejected is an element of findings.json that no record can be made of.
@@ -53,6 +77,7 @@ type Reader struct {
 	mapper   mapper
 	lowest   int
 	summed   bool // the summary is given
+	last     uint64
 	total    uint64
 	outcomes map[string]uint64
 	rejected []Rejected
@@ -64,6 +89,11 @@ const maxRejected = 1000
 
 // NewReader returns a Reader of the Scan with the findings.json in findings; nil for a Scan that has none.
 func NewReader(source Source, findings io.Reader) *Reader {
+	return NewReaderAt(source, findings, Position{})
+}
+
+// NewReaderAt returns a Reader that goes on at a position; findings begins at its offset. The elements that were refused before are not told again.
+func NewReaderAt(source Source, findings io.Reader, at Position) *Reader {
 	if source.MaxElement <= 0 {
 		source.MaxElement = defaultMaxElement
 	}
@@ -74,8 +104,14 @@ func NewReader(source Source, findings io.Reader) *Reader {
 	if finished := source.Scan.Status.FinishedAt; !finished.IsZero() {
 		r.at = finished.Time
 	}
+	r.summed, r.last, r.refused = at.Sequence > 0 || source.NoSummary, at.Sequence, at.Refused
+	if at.Sequence > 1 {
+		r.total = at.Sequence - 1
+	}
+	maps.Copy(r.outcomes, at.Outcomes)
 	if findings != nil {
-		r.findings = finding.NewReader(findings, finding.Limits{MaxElement: source.MaxElement, PassOver: true})
+		limits := finding.Limits{MaxElement: source.MaxElement, PassOver: true}
+		r.findings = finding.NewReaderAt(findings, limits, int(r.total), at.Offset)
 	}
 	r.mapper = mapper{subject: source.ClusterID, assessment: string(source.Scan.UID), scanType: source.Scan.Spec.ScanType, extra: map[string]string{}}
 	maps.Copy(r.mapper.extra, source.Extra)
@@ -114,7 +150,7 @@ func (r *Reader) Next() (sink.Record, error) {
 		default:
 			result := r.mapper.result(element)
 			r.total++
-			if position := rank(result.GetSeverity()); position > 0 && position < r.lowest {
+			if position := rank(result.GetSeverity()); r.source.NoResults || position > 0 && position < r.lowest {
 				continue
 			}
 			r.outcomes[result.GetOutcome()]++
@@ -144,14 +180,36 @@ func (r *Reader) Total() uint64 { return r.total }
 
 // Closing is the last record: it tells how many records the far end has accepted, and their chain.
 func (r *Reader) Closing(records uint64, chain []byte) sink.Record {
-	closing := &forwardingv1.Closing{Records: records, Chain: chain, FindingsTotal: r.total, Outcomes: r.outcomes}
-	if r.lowest > rank("informational") {
-		closing.Filter = "minSeverity=" + strings.ToUpper(r.source.MinSeverity)
-	}
+	closing := &forwardingv1.Closing{Records: records, Chain: chain, FindingsTotal: r.total, Outcomes: r.outcomes, Filter: r.filter()}
 	return r.record(r.total+2, &forwardingv1.Record{Body: &forwardingv1.Record_Closing{Closing: closing}})
 }
 
+// filter says what was left out.
+func (r *Reader) filter() string {
+	var parts []string
+	if r.lowest > rank("informational") {
+		parts = append(parts, "minSeverity="+strings.ToUpper(r.source.MinSeverity))
+	}
+	switch {
+	case r.source.NoResults:
+		parts = append(parts, "records=Summary")
+	case r.source.NoSummary:
+		parts = append(parts, "records=Results")
+	}
+	return strings.Join(parts, ",")
+}
+
+// Position is behind the record that was given last. What was refused behind that record is not yet counted there.
+func (r *Reader) Position() Position {
+	at := Position{Sequence: r.last, Refused: r.refused, Outcomes: r.outcomes}
+	if r.findings != nil && r.last > 1 {
+		at.Offset = r.findings.Offset()
+	}
+	return at
+}
+
 func (r *Reader) record(sequence uint64, message *forwardingv1.Record) sink.Record {
+	r.last = sequence
 	message.EventId = forwardingv1.EventID(r.stream, sequence)
 	message.Sequence = sequence
 	message.ObservedAt = timestamppb.New(r.at)

@@ -4,6 +4,7 @@ package mapping
 
 import (
 	"maps"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -53,6 +54,7 @@ func summaryOf(source *Source) *forwardingv1.ScanSummary {
 		Findings: countOf(status.Findings.Count), Severities: severitiesOf(&status.Findings.FindingSeverities),
 		Labels: map[string]string{}, Outcome: outcomeOfScan(scan), Extra: maps.Clone(source.Extra), ParentScan: scan.Annotations[annotationParent],
 	}
+	addStored(summary, source.Stored)
 	for category, count := range status.Findings.FindingCategories {
 		if summary.Categories == nil {
 			summary.Categories = map[string]uint64{}
@@ -65,6 +67,30 @@ func summaryOf(source *Source) *forwardingv1.ScanSummary {
 		}
 	}
 	return summary
+}
+
+// Keys of the summary's further metadata that say where the results lie.
+const (
+	extraFindingsSize, extraFindingsETag                = "findingsSize", "findingsETag"
+	extraRawResultKey, extraRawResultSize, extraRawETag = "rawResultKey", "rawResultSize", "rawResultETag"
+)
+
+// addStored says where the results lie.
+func addStored(summary *forwardingv1.ScanSummary, stored *Stored) {
+	if stored == nil {
+		return
+	}
+	if summary.Extra == nil {
+		summary.Extra = map[string]string{}
+	}
+	if f := stored.Findings; f.Key != "" {
+		summary.ResultsKey = f.Key
+		summary.Extra[extraFindingsSize], summary.Extra[extraFindingsETag] = strconv.FormatInt(f.Size, 10), f.ETag
+	}
+	if raw := stored.Raw; raw.Key != "" {
+		summary.Extra[extraRawResultKey], summary.Extra[extraRawETag] = raw.Key, raw.ETag
+		summary.Extra[extraRawResultSize] = strconv.FormatInt(raw.Size, 10)
+	}
 }
 
 func timeOf(t *metav1.Time) *timestamppb.Timestamp {

@@ -4,5 +4,6 @@
 //
 //	summary, results ──► batches ──► sink ──► what it accepted: count and chain ──► closing record ──► verdict
 //
+// A Cursor says how far a far end is: a sending goes on there, also in another process. What a far end names as missing is sent once more.
 // A batch is tried again until the context ends; only a far end that refuses a record for what is in it ends its way.
 package scans

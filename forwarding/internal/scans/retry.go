@@ -69,19 +69,30 @@ func sleep(ctx context.Context, d time.Duration) error {
 type delivery struct {
 	sink  sink.Sink
 	retry Retry
+	guard Guard
+	run   int // records that were refused one by one since the last that was not
 }
+
+// longestRun is how many records are refused one by one before the far end is asked for single ones only.
+const longestRun = 20
 
 // batch delivers all records of a batch, in order.
 func (d *delivery) batch(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
 	for n := 0; ; n++ {
 		outcome, err := d.sink.Deliver(ctx, batch)
 		if err == nil {
+			d.run = 0
 			return outcome, nil
 		}
 		failure, many := sink.AsError(err), len(batch.Records) > 1
 		if failure.Class == sink.Refused {
 			if many {
 				return d.halves(ctx, batch)
+			}
+			if d.run++; d.guard != nil && d.run >= longestRun {
+				d.run = 0
+				d.guard.Note(make([]bool, longestRun))
+				return sink.Outcome{}, refusesEverything()
 			}
 			rejection := sink.Rejection{EventID: batch.Records[0].EventID, Reason: string(failure.Reason), Message: failure.Message}
 			return sink.Outcome{Rejected: []sink.Rejection{rejection}}, nil

@@ -16,6 +16,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/breaker"
 	"github.com/scanyard/scanyard/forwarding/internal/mapping"
 	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/sink"
@@ -103,9 +104,11 @@ func sending(to sink.Sink, n int, limits Limits) *Sending {
 	}
 	return &Sending{
 		Sink: to, Limits: limits, Retry: Retry{Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }},
-		Open: func() (*mapping.Reader, io.Closer, error) {
-			return mapping.NewReader(mapping.Source{ClusterID: "c", Scan: scan}, strings.NewReader("["+strings.Join(findings, ",")+"]")), io.NopCloser(nil), nil
+		Open: func(_ context.Context, at mapping.Position) (*mapping.Reader, io.Closer, error) {
+			text := "[" + strings.Join(findings, ",") + "]"
+			return mapping.NewReaderAt(mapping.Source{ClusterID: "c", Scan: scan}, strings.NewReader(text[at.Offset:]), at), io.NopCloser(nil), nil
 		},
+		Stream: mapping.StreamOf("c", scan),
 	}
 }
 
@@ -244,5 +247,132 @@ func TestPause(t *testing.T) {
 				t.Errorf("%s: %s is not from %s to %s", name, got, tt.lowest, tt.longest)
 			}
 		}
+	}
+}
+
+// TestSendGoesOn stops behind each batch and goes on there: every record goes out once, and the far end proves all.
+func TestSendGoesOn(t *testing.T) {
+	far := newFarEnd()
+	far.refuses[4] = true
+	s := sending(proving{far}, 40, Limits{MaxRecords: 7})
+	s.Progress = func(Cursor, int) bool { return false }
+	for range 100 {
+		report, err := s.Send(t.Context())
+		if errors.Is(err, ErrStopped) {
+			if report.Cursor.Sequence <= s.From.Sequence {
+				t.Fatalf("no progress behind %+v", report.Cursor)
+			}
+			s.From = report.Cursor
+			continue
+		}
+		if err != nil || report.Verdict != Complete || report.Records != 42 || report.Rejected != 1 || report.Cursor.Accepted != 40 ||
+			report.Cursor.DeadLetters() != 1 || report.Cursor.Outcomes["FAIL"] != 40 {
+			t.Fatalf("got %+v, %v", report, err)
+		}
+		sum := 0
+		for _, n := range far.calls {
+			sum += n
+		}
+		if len(far.held) != 41 || sum > 41+1+4*7 {
+			t.Errorf("%d records in calls of %v", len(far.held), far.calls)
+		}
+		return
+	}
+	t.Fatal("does not end")
+}
+
+// TestSendBeginsAnewWhereTheFarEndLostData resumes at a far end that holds less than it once acknowledged.
+func TestSendBeginsAnewWhereTheFarEndLostData(t *testing.T) {
+	far := newFarEnd()
+	s := sending(proving{far}, 20, Limits{MaxRecords: 5})
+	s.Progress = func(c Cursor, _ int) bool { return c.Sequence < 10 }
+	report, err := s.Send(t.Context())
+	if !errors.Is(err, ErrStopped) || report.Cursor.Sequence != 10 {
+		t.Fatalf("got %+v, %v", report, err)
+	}
+	s.From, s.Progress = report.Cursor, nil
+	clear(far.held)
+	if report, err = s.Send(t.Context()); err != nil || report.Verdict != Complete || len(far.held) != 22 {
+		t.Errorf("got %+v, %v with %d records", report, err, len(far.held))
+	}
+}
+
+// TestSendSendsGaps sends what the far end names, and the closing record, and nothing else.
+func TestSendSendsGaps(t *testing.T) {
+	far := newFarEnd()
+	lost := 0
+	far.answer = func(f *farEnd) sink.Verdict {
+		if lost < 3 {
+			lost++
+			for id, record := range f.held {
+				if record.GetSequence() == uint64(2+lost) {
+					delete(f.held, id)
+				}
+			}
+		}
+		v := truth(f)
+		if v.Completeness == forwardingv1.Completeness_COMPLETENESS_INCOMPLETE {
+			gap := uint64(2 + lost)
+			v.Missing, v.Gaps = 4-uint64(lost), []*forwardingv1.SequenceRange{{First: gap, Last: gap}}
+		}
+		return v
+	}
+	report, err := sending(proving{far}, 30, Limits{}).Send(t.Context())
+	if err != nil || report.Verdict != Complete || report.Records != 32 || fmt.Sprint(far.calls) != "[31 1 1 1 1 1 1 1]" {
+		t.Errorf("got %+v, %v after batches of %v", report, err, far.calls)
+	}
+}
+
+// guard is the breaker, which knows no streams here.
+type guard struct {
+	breaker.Breaker
+
+	newest bool
+}
+
+func (g *guard) Note(accepted []bool) bool {
+	opened := false
+	for i, ok := range accepted {
+		if ok {
+			g.Accepted(1)
+		} else {
+			opened = g.Refused(uint64(i)) || opened
+		}
+	}
+	return opened && g.Open
+}
+
+func (g *guard) IsOpen() (open, newest bool) {
+	g.newest = !g.newest
+	return g.Open, g.newest
+}
+
+// TestSendToAFarEndThatRefusesEverything sets nothing aside, and goes on when the far end takes records again.
+func TestSendToAFarEndThatRefusesEverything(t *testing.T) {
+	far := newFarEnd()
+	s := sending(proving{far}, 60, Limits{MaxRecords: 10})
+	s.Guard = &guard{}
+	s.Progress = func(c Cursor, _ int) bool {
+		if c.Sequence == 20 {
+			for i := range uint64(100) {
+				far.refuses[i] = true
+			}
+		}
+		return true
+	}
+	for range 3 {
+		report, err := s.Send(t.Context())
+		if sink.AsError(err).Reason != sink.RefusesEverything || report.Cursor.Sequence != 20 || report.Cursor.DeadLetters() != 0 {
+			t.Fatalf("got %+v, %v", report, err)
+		}
+		s.From = report.Cursor
+	}
+	if len(far.calls) > 2+2*60+4 {
+		t.Errorf("%d calls", len(far.calls))
+	}
+	clear(far.refuses)
+	s.Progress = nil
+	if report, err := s.Send(t.Context()); err != nil || report.Verdict != Complete || report.Rejected != 0 || len(far.held) != 62 {
+		t.Errorf("got %+v, %v", report, err)
 	}
 }
