@@ -38,6 +38,7 @@ type program struct {
 	cmd   *exec.Cmd
 	http  string
 	grpc  string
+	audit string
 	ended chan error
 	log   *strings.Builder
 }
@@ -77,9 +78,9 @@ func (p place) start(t *testing.T, more ...string) *program {
 		t.Fatalf("the exporter did not start: %v, %s", r.cmd.Wait(), r.log)
 	}
 	var address struct {
-		Program, Socket, GRPC, HTTP string
-		PID                         int
-		Queue                       struct {
+		Program, Socket, GRPC, Audit, HTTP string
+		PID                                int
+		Queue                              struct {
 			ID      string
 			Records *int
 			Durable bool
@@ -88,7 +89,7 @@ func (p place) start(t *testing.T, more ...string) *program {
 	if err := json.Unmarshal(line, &address); err != nil || address.Program != "exporter" || address.Socket != p.socket || address.PID != r.cmd.Process.Pid || !address.Queue.Durable || address.Queue.Records == nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	r.http, r.grpc = "http://"+address.HTTP, address.GRPC
+	r.http, r.grpc, r.audit = "http://"+address.HTTP, address.GRPC, address.Audit
 	go func() { r.ended <- r.cmd.Wait() }()
 	return r
 }
@@ -366,7 +367,7 @@ func TestExitCodes(t *testing.T) {
 		"Help":         {[]string{"run", "--help"}, 0, ""},
 		"UnknownFlag":  {[]string{"run", "--nonsense"}, 2, "--nonsense"},
 		"NoDir":        {[]string{"run", "--cluster-id", "c", "--socket", "x", "--sink", sink}, 2, "--dir is required"},
-		"NoIntake":     {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink}, 2, "--socket is required, or --grpc-listen"},
+		"NoIntake":     {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink}, 2, "--socket is required, or --grpc-listen, or --audit-listen"},
 		"PlainGRPC":    {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink, "--grpc-listen", "127.0.0.1:0"}, 2, "would take records in plain text"},
 		"GRPCKey":      {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink, "--grpc-listen", "127.0.0.1:0", "--grpc-tls-cert", "x"}, 2, "belong together"},
 		"GRPCFiles":    {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink, "--grpc-listen", "127.0.0.1:0", "--grpc-tls-cert", "x", "--grpc-tls-key", "y"}, 2, "--grpc-tls-cert"},

@@ -86,7 +86,7 @@ type flags struct {
 	queueMax, tenantMax, reserve, maxLine             size.Size
 	shutdownTimeout, retryInitial, retryMax           time.Duration
 	printAddress                                      bool
-	grpc                                              endpoint
+	grpc, audit                                       endpoint
 }
 
 func (f *flags) bind(set *pflag.FlagSet) {
@@ -99,6 +99,7 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.BoolVar(&f.printAddress, "print-address", false, "print one line of JSON when everything listens")
 	set.StringVar(&f.httpListen, "http-listen", "", "address of /healthz, /readyz, /metrics and /v1/queue")
 	f.grpc.bind(set, "grpc", "ForwardingService, by which programs on other machines hand in records")
+	f.audit.bind(set, "audit", "the audit webhook of a kube-apiserver")
 	set.StringVar(&f.tenant, "tenant", "default", "whose the records are")
 	set.StringVar(&f.tenantFrom, "tenant-from", "fixed", "fixed, or resourceNamespace of each record")
 	set.Var(&f.queueMax, "queue-max-bytes", "bound of the queue, at least 4MiB")
@@ -138,7 +139,7 @@ func (f *flags) check() (*settings, error) {
 	}
 	for _, err := range []error{
 		oneOf("tenant-from", f.tenantFrom, "fixed", "resourceNamespace"), oneOf("on-full", f.onFull, "block", "reject", "drop-oldest"),
-		oneOf("on-damage", f.onDamage, "quarantine", "fail"), s.checkSizes(), s.checkAccess(), s.grpc.check(),
+		oneOf("on-damage", f.onDamage, "quarantine", "fail"), s.checkSizes(), s.checkAccess(), s.grpc.check(), s.audit.check(),
 	} {
 		if err != nil {
 			return nil, err
@@ -180,8 +181,8 @@ func (s *settings) checkRequired() error {
 			return usage("--%s is required", r.flag)
 		}
 	}
-	if s.socket == "" && s.grpc.listen == "" {
-		return usage("--socket is required, or --grpc-listen")
+	if s.socket == "" && s.grpc.listen == "" && s.audit.listen == "" {
+		return usage("--socket is required, or --grpc-listen, or --audit-listen")
 	}
 	if len(s.sinks) == 0 {
 		return usage("--sink is required: name where records go, such as --sink hub=grpcs://hub.example.com:9443")

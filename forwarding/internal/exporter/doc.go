@@ -2,7 +2,7 @@
 
 // Package exporter is the program exporter: flags, wiring, its HTTP door, and the commands over its queue.
 //
-//	socket, gRPC ──► queue ──► a worker for each sink
-//	                   ▲
+//	socket, gRPC, audit webhook ──► queue ──► a worker for each sink
+//	                                  ▲
 //	exporter queue … ──► admin.sock of the running exporter, or the directory itself
 package exporter

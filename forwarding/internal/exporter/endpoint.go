@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -128,5 +129,33 @@ func (p *program) serveGRPC(ctx context.Context) error {
 			p.failed <- fmt.Errorf("gRPC: %w", err)
 		}
 	})
+	return nil
+}
+
+// serveAudit takes what the audit webhook of a kube-apiserver posts, until ctx ends.
+func (p *program) serveAudit(ctx context.Context) error {
+	e := &p.s.audit
+	if e.listen == "" {
+		return nil
+	}
+	callers, err := p.callers(ctx, e)
+	if err != nil {
+		return err
+	}
+	tls, err := e.server(p.o.Now)
+	if err != nil {
+		return err
+	}
+	listener, err := e.listenOn(ctx)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler: &intake.Audit{Options: p.intakeOptions(), Callers: callers}, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	if tls != nil {
+		server.TLSConfig = tls.HTTP()
+	}
+	p.serveHTTP(ctx, listener, server)
 	return nil
 }

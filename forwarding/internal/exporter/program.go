@@ -96,7 +96,7 @@ func (p *program) serve(ctx context.Context, sinks []*servedSink) (again bool, e
 	if err := p.sinks.apply(delivering, sinks, p.failed); err != nil {
 		return false, err
 	}
-	for _, listen := range []func(context.Context) error{p.serveSocket, p.serveGRPC, p.serveDoor, p.serveAdmin} {
+	for _, listen := range []func(context.Context) error{p.serveSocket, p.serveGRPC, p.serveAudit, p.serveDoor, p.serveAdmin} {
 		if err := listen(taking); err != nil {
 			return false, err
 		}
@@ -178,10 +178,11 @@ func (p *program) announce() error {
 		PID     int            `json:"pid"`
 		Socket  string         `json:"socket"`
 		GRPC    string         `json:"grpc"`
+		Audit   string         `json:"audit"`
 		HTTP    string         `json:"http"`
 		Queue   map[string]any `json:"queue"`
 	}{
-		"exporter", os.Getpid(), p.s.socket, p.s.grpc.listen, p.s.httpListen,
+		"exporter", os.Getpid(), p.s.socket, p.s.grpc.listen, p.s.audit.listen, p.s.httpListen,
 		map[string]any{"id": p.queue.ID(), "records": p.queue.Usage().Records, "durable": p.queue.Durable()},
 	})
 	if err != nil {
@@ -201,19 +202,42 @@ func (p *program) serveDoor(ctx context.Context) error {
 		return usage("--http-listen: %w", err)
 	}
 	p.s.httpListen = listener.Addr().String()
-	p.serveHTTP(ctx, listener, p.door())
+	p.serveHTTP(ctx, listener, plainServer(p.door()))
 	return nil
 }
 
-func (p *program) serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+// serveHTTP serves until ctx ends. Calls that are under way then have a moment to end; those that are cut are asked for again.
+func (p *program) serveHTTP(ctx context.Context, listener net.Listener, server *http.Server) {
 	p.takers.Go(func() {
-		stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // answers that are cut are asked for again
-		defer stop()
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		ended := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			defer close(ended)
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+			defer cancel()
+			if server.Shutdown(bounded) != nil {
+				_ = server.Close() // some calls did not end
+			}
+		})
+		var err error
+		if server.TLSConfig != nil {
+			err = server.ServeTLS(listener, "", "")
+		} else {
+			err = server.Serve(listener)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
 			p.failed <- err
 		}
+		if !stop() {
+			<-ended
+		}
 	})
+}
+
+// closingTime is what calls by HTTP have to end.
+const closingTime = 2 * time.Second
+
+func plainServer(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 }
 
 // serveAdmin answers the commands over the queue.
@@ -229,6 +253,6 @@ func (p *program) serveAdmin(ctx context.Context) error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	p.serveHTTP(ctx, listener, adminHandler(p.queue, p.sinks.state))
+	p.serveHTTP(ctx, listener, plainServer(adminHandler(p.queue, p.sinks.state)))
 	return nil
 }

@@ -5,6 +5,7 @@
 //	line ──read──► control, or record ──check, reserve──► queue ──synced──► ack
 //	                                └── reject
 //	batch by gRPC ──► Keeper, the service of internal/receiver ──► queue ──synced──► ack
+//	events of a kube-apiserver ──► Audit ──► queue ──synced──► 200
 //
 // What it decides:
 //

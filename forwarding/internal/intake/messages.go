@@ -65,6 +65,7 @@ type protocolError struct {
 // Codes of rejects and errors.
 const (
 	codeMalformed           = "Malformed"
+	codePassedOver          = "PassedOver" // an event of an audit that is no decision
 	codeTooLarge            = "TooLarge"
 	codeTruncated           = "Truncated"
 	codeQuotaReached        = "QuotaReached"

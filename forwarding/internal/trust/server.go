@@ -84,6 +84,15 @@ func (s *Server) config() *tls.Config {
 // Credentials are those of a gRPC server.
 func (s *Server) Credentials() credentials.TransportCredentials { return serverCredentials{server: s} }
 
+// HTTP is the configuration of an HTTP server.
+func (s *Server) HTTP() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		config := s.config().Clone()
+		config.NextProtos = []string{"h2", "http/1.1"}
+		return config, nil
+	}}
+}
+
 // serverCredentials do the handshake with the present files. Only the server's half is used.
 type serverCredentials struct{ server *Server }
 
