@@ -10,7 +10,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 echo '// SPDX-License-Identifier: Apache-2.0' >"$tmp/header"
 reports="paths=./wgpolicyk8s/... paths=./openreports/... paths=./reports/..."
-go run "$controller_gen" object:headerFile="$tmp/header" paths=./execution/... paths=./cascading/... paths=./settings/... $reports
+go run "$controller_gen" object:headerFile="$tmp/header" paths=./execution/... paths=./cascading/... paths=./settings/... paths=./registry/... $reports
 mkdir "$tmp/crds"
 go run "$controller_gen" crd:generateEmbeddedObjectMeta=true paths=./execution/... paths=./cascading/... paths=./settings/... output:crd:dir="$tmp/crds"
 go run ./internal/crdtrim "$tmp/crds" ../charts/scanyard/crds
