@@ -11,7 +11,7 @@ BIN   := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 
 # Modules of go.work, and the one that is not in it: tests links Kubernetes' servers.
-MODULES := apis cli discovery findings forwarding hooks operator parsers podkit reports scanners settings tests/testcluster
+MODULES := apis cli discovery findings forwarding hooks operator parsers podkit registry reports scanners settings tests/testcluster
 ALL     := $(MODULES) tests
 
 K8S_VERSION        := v1.37.2
@@ -72,7 +72,7 @@ bench-reports: ## Measure the reports server: a million results written and aske
 build: $(BIN)/localcluster ## Build all programs into bin/
 	@hack/needs.sh go
 	@mkdir -p $(BIN)
-	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... ./reports/cmd/... ./forwarding/cmd/...
+	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... ./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/...
 	@cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench
 
 # What the demo runs; the rest would cost a new machine a minute.
@@ -190,7 +190,7 @@ race: build ## Run the tests of what works concurrently with the race detector; 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (30s), and what else reads foreign text for 10s
 	@hack/fuzz.sh $${FUZZTIME:-30s} '^parsers/'
-	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|cli|discovery|findings|forwarding|hooks|operator|podkit|reports|scanners|settings)/'
+	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|cli|discovery|findings|forwarding|hooks|operator|podkit|registry|reports|scanners|settings)/'
 
 .PHONY: clean
 clean: ## Remove what was built
