@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+const (
+	maxExpression = 4096
+	maxCost       = 100_000
+)
+
+// expression is CEL that was found to be of type bool.
+type expression struct{ program cel.Program }
+
+func newEnvironment() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable("tag", cel.StringType), cel.Variable("repository", cel.StringType), cel.Variable("registry", cel.StringType),
+		cel.Variable("digest", cel.StringType), cel.Variable("created", cel.TimestampType), cel.Variable("hasCreated", cel.BoolType),
+		cel.Variable("now", cel.TimestampType), cel.Variable("platforms", cel.ListType(cel.StringType)),
+		ext.Strings(), library.SemverLib(library.SemverVersion(1)),
+	)
+}
+
+func newExpression(environment *cel.Env, text string) (*expression, error) {
+	if utf8.RuneCountInString(text) > maxExpression {
+		return nil, fmt.Errorf("the expression has more than %d characters", maxExpression)
+	}
+	ast, issues := environment.Compile(text)
+	if err := issues.Err(); err != nil {
+		return nil, oneLine(err)
+	}
+	if ast.OutputType() != cel.BoolType {
+		return nil, fmt.Errorf("the expression is of type %s: it must be of type bool", ast.OutputType())
+	}
+	program, err := environment.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(&library.CostEstimator{}), cel.CostLimit(maxCost))
+	if err != nil {
+		return nil, oneLine(err)
+	}
+	return &expression{program: program}, nil
+}
+
+// holds evaluates the expression for a tag.
+func (e *expression) holds(r Repository, name string, t candidate) (bool, error) {
+	created := t.created
+	if created.IsZero() {
+		created = time.Unix(0, 0).UTC()
+	}
+	value, _, err := e.program.Eval(map[string]any{
+		"tag": t.Name, "repository": name, "registry": r.Registry, "digest": t.Digest, "created": created, "hasCreated": !t.created.IsZero(),
+		"now": r.Now, "platforms": t.canonical,
+	})
+	if err != nil {
+		return false, oneLine(err)
+	}
+	held, ok := value.Value().(bool)
+	if !ok {
+		return false, fmt.Errorf("the expression gave a %s", value.Type().TypeName())
+	}
+	return held, nil
+}
+
+// oneLine makes the text of an error fit a field: the compiler draws an arrow below the expression.
+func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
