@@ -99,6 +99,10 @@ const (
 	FinalizerStorageLegacy = "s3.storage.securecodebox.io"
 )
 
+// FinalizerDelivery holds a Scan until every sink of the settings has its results, for as long as the settings say. The
+// operator sets it together with its own, where there are sinks, and removes it.
+const FinalizerDelivery = "forwarding.scanyard.io/delivery"
+
 // Names that scan pods and their charts rely on.
 const (
 	// ServiceAccountLurker is the ServiceAccount, Role and RoleBinding of scanner pods.

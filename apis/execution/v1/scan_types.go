@@ -3,6 +3,8 @@
 package v1
 
 import (
+	"math"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -465,6 +467,11 @@ const (
 	// ReasonPatchFailed is set when an entry of jobPatches of the settings cannot be applied to a
 	// Job; the message names the entry and its line. Correct it, then start the Scan again.
 	ReasonPatchFailed = "PatchFailed"
+	// ReasonHeld is set on the condition Forwarded while the Scan is to be deleted and waits until every sink has its
+	// results, or until holdSeconds of the settings have passed. The message says what the sinks wait for.
+	ReasonHeld = "Held"
+	// ReasonDeletedUnforwarded is that of the Event on a Scan that was deleted before every sink had its results.
+	ReasonDeletedUnforwarded = "DeletedUnforwarded"
 	// ReasonNameConflict is set when a Job of the needed name exists and belongs to
 	// something else. Delete it to go on.
 	ReasonNameConflict = "NameConflict"
@@ -907,6 +914,21 @@ func (s *Scan) Settled() bool {
 
 // Cancelled says whether somebody has asked for the end of the Scan.
 func (s *Scan) Cancelled() bool { return s.Spec.Cancel != nil && *s.Spec.Cancel }
+
+// Revision is the number of the run that the results of the Scan are of: the highest attempt of its scanner, parser and
+// hooks, at least 1.
+func (s *Scan) Revision() int32 {
+	highest := 1
+	if a := s.Status.Attempts; a != nil {
+		highest = max(highest, a.Scanner, a.Parser)
+	}
+	for _, group := range s.Status.OrderedHookStatuses {
+		for i := range group {
+			highest = max(highest, group[i].Attempt)
+		}
+	}
+	return int32(min(highest, math.MaxInt32))
+}
 
 // ScannerAttempt is the number of the run of the scanner that counts, from 1.
 func (s *Scan) ScannerAttempt() int {

@@ -75,22 +75,20 @@ func (r *Reconciler) act(ctx context.Context, o *life.Observation, d *life.Decis
 	return nil
 }
 
-// patchFinalizers puts our finalizer in place of the legacy one, or removes both. It
+// patchFinalizers puts the finalizers that are wanted in place of all of ours and the legacy one. It
 // touches nothing else: a Scan that went through our types and back would lose what
 // they do not tell apart, such as empty lists.
 //
 // Changed is a copy of the Scan, with what else the same write is to change.
-func (r *Reconciler) patchFinalizers(ctx context.Context, scan, changed *executionv1.Scan, want bool) error {
+func (r *Reconciler) patchFinalizers(ctx context.Context, scan, changed *executionv1.Scan, want ...string) error {
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool {
-		return f == executionv1.FinalizerStorage || f == executionv1.FinalizerStorageLegacy
+		return f == executionv1.FinalizerStorage || f == executionv1.FinalizerStorageLegacy || f == executionv1.FinalizerDelivery
 	})
-	if want {
-		changed.Finalizers = append(changed.Finalizers, executionv1.FinalizerStorage)
-	}
+	changed.Finalizers = append(changed.Finalizers, want...)
 	// Lists are replaced as a whole by a merge patch: the lock keeps a finalizer that
 	// somebody else adds at this moment.
 	err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(scan, client.MergeFromWithOptimisticLock{}))
-	if err != nil && !want {
+	if err != nil && len(want) == 0 {
 		return client.IgnoreNotFound(err)
 	}
 	return err
@@ -507,5 +505,12 @@ func (r *Reconciler) release(ctx context.Context, o *life.Observation, d *life.D
 				"Storage did not answer for %s; the results of Scan %s (UID %s) may be left there.", r.settings.CleanupDeadline, o.Scan.Name, o.Scan.UID)
 		}
 	}
-	return r.patchFinalizers(ctx, o.Scan, o.Scan.DeepCopy(), false)
+	if err := r.patchFinalizers(ctx, o.Scan, o.Scan.DeepCopy()); err != nil {
+		return err
+	}
+	if n := d.LostEvent; n != nil {
+		r.metrics.lost()
+		r.events.Eventf(o.Scan, nil, corev1.EventTypeWarning, n.Reason, "Delete", "%s", n.Message)
+	}
+	return nil
 }

@@ -26,6 +26,7 @@ type Metrics struct {
 	started, done, errored *prometheus.CounterVec
 	phases                 *prometheus.HistogramVec
 	orphans                prometheus.Counter
+	undelivered            *prometheus.CounterVec
 	waits                  *prometheus.HistogramVec
 
 	mu                sync.Mutex
@@ -47,13 +48,17 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		orphans: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "scanyard_scans_storage_left_total", Help: "Scans deleted whose stored results could not be removed in time.",
 		}),
+		undelivered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "scanyard_forwarding_scans_lost_total", Help: "Scans that went before every sink had their results, by reason (deleted).",
+		}, []string{"reason"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "scanyard_queue_wait_seconds", Help: "Time from the creation of a Scan until it started, where there are limits.",
 			Buckets: prometheus.ExponentialBuckets(1, 4, 9), // 1 s to 18 h
 		}, []string{"namespace"}),
 		types: map[string]bool{}, namespaces: map[string]bool{},
 	}
-	r.MustRegister(m.started, m.done, m.errored, m.phases, m.orphans, m.waits)
+	r.MustRegister(m.started, m.done, m.errored, m.phases, m.orphans, m.undelivered, m.waits)
+	m.undelivered.WithLabelValues(reasonDeleted) // 0 from the start, so that an alert sees the first one
 	return m
 }
 
@@ -82,6 +87,11 @@ func (m *Metrics) began(s *executionv1.Scan, now time.Time) {
 }
 
 func (m *Metrics) orphaned() { m.orphans.Inc() }
+
+// reasonDeleted is why the operator alone loses a Scan.
+const reasonDeleted = "deleted"
+
+func (m *Metrics) lost() { m.undelivered.WithLabelValues(reasonDeleted).Inc() }
 
 // changed counts what a written status has changed.
 func (m *Metrics) changed(before *executionv1.Scan, after *executionv1.ScanStatus) {

@@ -55,7 +55,11 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*li
 			return o, err
 		}
 	}
-	return o, r.observeNeeds(ctx, o)
+	err := r.observeNeeds(ctx, o)
+	if errors.Is(err, errGone) {
+		return nil, nil
+	}
+	return o, err
 }
 
 // observeNeeds reads what the rows need that may apply, and nothing else.
@@ -91,6 +95,8 @@ func (r *Reconciler) read(ctx context.Context, o *life.Observation, need life.Ne
 		return r.observeLostHooks(ctx, o)
 	case life.NeedStored:
 		return r.observeStored(ctx, o)
+	case life.NeedWhole:
+		return r.wholeAgain(ctx, o)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, o *life.Observation, h *catal
 	return r.tenancy.Effective(ctx, h.ExecutionNamespace)
 }
 
-// initialize puts our finalizer on a Scan and, in the same write, where its results will lie.
+// initialize puts our finalizers on a Scan and, in the same write, where its results will lie.
 func (r *Reconciler) initialize(ctx context.Context, o *life.Observation) error {
 	scan := o.Scan.DeepCopy()
 	if life.PhaseOf(o.Scan, o.Jobs) == life.PhaseNew && !life.HasAnyFinalizer(o) {
@@ -67,7 +67,11 @@ func (r *Reconciler) initialize(ctx context.Context, o *life.Observation) error 
 			metav1.SetMetaDataAnnotation(&scan.ObjectMeta, executionv1.AnnotationStoragePlace, place)
 		}
 	}
-	return r.patchFinalizers(ctx, o.Scan, scan, true)
+	want := []string{executionv1.FinalizerStorage}
+	if o.Forwards() {
+		want = append(want, executionv1.FinalizerDelivery)
+	}
+	return r.patchFinalizers(ctx, o.Scan, scan, want...)
 }
 
 // jobShape is what the settings make of a Job.

@@ -4,6 +4,7 @@ package scan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -121,6 +122,23 @@ func (r *Reconciler) whole(ctx context.Context, o *life.Observation, known *exec
 	if claimed := life.SettledState(o.Found) && !life.IsSettled(o); !claimed && (!isTrimmed(o.Scan) || rests) {
 		return nil
 	}
+	return r.readBelieved(ctx, o, known)
+}
+
+// wholeAgain reads the whole Scan where it has not been read in this pass.
+func (r *Reconciler) wholeAgain(ctx context.Context, o *life.Observation) error {
+	err := r.readBelieved(ctx, o, r.ledger.recall(o.Scan.UID))
+	if apierrors.IsNotFound(err) {
+		return errGone
+	}
+	return err
+}
+
+// errGone says that the Scan went while it was observed.
+var errGone = errors.New("the Scan is gone")
+
+// readBelieved reads a whole Scan, and believes of its status what is remembered.
+func (r *Reconciler) readBelieved(ctx context.Context, o *life.Observation, known *executionv1.ScanStatus) error {
 	if err := r.readWhole(ctx, o); err != nil {
 		return err
 	}

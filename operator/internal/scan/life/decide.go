@@ -34,18 +34,21 @@ var (
 	toParse = []Need{NeedResult, NeedHooks, NeedDefinition}
 	toHook  = []Need{NeedHookJobs, NeedHooks, NeedResult, NeedDefinition}
 	toRerun = []Need{NeedHooks, NeedHookJobs, NeedStored}
+	toGo    = []Need{NeedWhole}
 	toStart = []Need{NeedScanner, NeedHooks, NeedScanType}
 )
 
 // transitions is the whole life of a Scan, most final first. The first row that applies is taken.
 var transitions = []transition{
 	{"StorageUnavailable", none, isKeptFromStorage, awaitStorage},
-	{"Deleted", none, IsDeleted, cleanUp},
+	{"HeldBack", toGo, isHeldAnd(IsDeleted), hold},
+	{"Deleted", toGo, IsDeleted, cleanUp},
 	{"CancelledLeftOver", none, hasLeftOver, deleteLeftOver},
 	{"CancelFailureHooks", []Need{NeedCanceller}, wantsHooksCancelled, cancelFailureHooks},
 	{"AfterFailure", toRerun, HasFailureHooks, runFailureHooks},
 	{"CancelTooLate", []Need{NeedCanceller}, isLateCancel, refuseCancel},
 	{"Rerun", toRerun, wantsRerun, rerun},
+	{"HeldBeyondTTL", toGo, isHeldAnd(isExpired), hold},
 	{"Expired", none, isExpired, deleteScan},
 	{"Settled", none, IsSettled, keepSettled},
 	{"FinalizerMissing", none, LacksFinalizer, addFinalizer},
@@ -113,6 +116,9 @@ func LacksFinalizer(o *Observation) bool {
 func HasAnyFinalizer(o *Observation) bool {
 	return !LacksFinalizer(o) || slices.Contains(o.Scan.Finalizers, executionv1.FinalizerStorageLegacy)
 }
+
+// hasFinalizer holds where the Scan has one that the operator removes.
+func hasFinalizer(o *Observation) bool { return HasAnyFinalizer(o) || hasDelivery(o) }
 
 // IsSuspended holds where nothing further is to be started.
 func IsSuspended(o *Observation) bool { return o.Scan.Spec.Suspend != nil && *o.Scan.Spec.Suspend }

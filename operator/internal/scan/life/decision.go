@@ -16,7 +16,8 @@ type Decision struct {
 	// Step is the name of the row that was taken, for logs and tests.
 	Step string
 
-	// AddFinalizer puts our finalizer in the place of none or of a legacy one.
+	// AddFinalizer puts our finalizer in the place of none or of a legacy one, and that of the delivery beside it where
+	// there are sinks.
 	AddFinalizer bool
 	// Create are Jobs to create, after what they need.
 	Create []JobRequest
@@ -34,6 +35,8 @@ type Decision struct {
 	FreshLinks bool
 	// Event tells the user by an Event; nil where there is nothing new.
 	Event *Event
+	// LostEvent tells by an Event, once the Scan is let go, that it was deleted before every sink had its results.
+	LostEvent *Event
 	// AnswerEvent tells by an Event what became of an annotation.
 	AnswerEvent *Event
 

@@ -32,10 +32,10 @@ func untilExpiry(o *Observation) (time.Duration, bool) {
 // --- rows: the end of a life ---
 
 func cleanUp(o *Observation, d *Decision) {
-	if !HasAnyFinalizer(o) {
+	if !hasFinalizer(o) {
 		return
 	}
-	left := o.Scan.DeletionTimestamp.Add(o.Settings.CleanupDeadline).Sub(o.Now)
+	left := cleanUpBegan(o).Add(o.Settings.CleanupDeadline).Sub(o.Now)
 	for _, j := range o.Jobs {
 		d.revokeAway(o, j)
 		if j.Outcome == Running || j.Namespace != o.Scan.Namespace {
@@ -47,11 +47,13 @@ func cleanUp(o *Observation, d *Decision) {
 		d.RequeueAfter = left
 		return
 	}
+	d.lose(o)
 	if left <= 0 {
 		d.Release = true
 	}
 	d.RawResultFile = NewStatus(o).RawResultFile
-	d.RemoveStored = o.Scan.Annotations[executionv1.AnnotationOnDelete] != executionv1.OnDeleteRetain
+	// Whoever has removed the finalizer of storage wants what is stored to stay.
+	d.RemoveStored = HasAnyFinalizer(o) && o.Scan.Annotations[executionv1.AnnotationOnDelete] != executionv1.OnDeleteRetain
 	if !d.RemoveStored {
 		d.Release = true
 	}

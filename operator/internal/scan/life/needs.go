@@ -31,6 +31,8 @@ const (
 	NeedHookJobs
 	// NeedStored is which results of any run are stored.
 	NeedStored
+	// NeedWhole is the Scan as the API server has it: of one that has ended the cache lacks what the forwarder says.
+	NeedWhole
 )
 
 // Needs is a set of them.
@@ -76,6 +78,8 @@ func isWanted(o *Observation, n Need) bool {
 		return !seen && PhaseOf(o.Scan, o.Jobs) == PhaseParsing
 	case NeedHookJobs:
 		return IsSettled(o) || PhaseOf(o.Scan, o.Jobs) == PhaseHooks
+	case NeedWhole:
+		return awaitsDelivery(o)
 	case NeedStored:
 		return IsSettled(o) && needsStored(o.Scan)
 	default:

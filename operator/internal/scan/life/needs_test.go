@@ -21,6 +21,7 @@ func read(t *testing.T, all *Observation) (*Observation, []Need) {
 	o := *all
 	o.ScanType, o.Definition, o.Hooks, o.Missing, o.Canceller = nil, nil, nil, "", ""
 	o.HasRawResult, o.HasFindings, o.StoredRaw, o.StoredFindings = false, false, false, false
+	o.Known, o.Found = 0, &executionv1.ScanStatus{}
 	var needs []Need
 	for {
 		n, more := NextNeed(&o)
@@ -47,6 +48,8 @@ func read(t *testing.T, all *Observation) (*Observation, []Need) {
 		case NeedHookJobs:
 		case NeedStored:
 			o.StoredRaw, o.StoredFindings = all.StoredRaw, all.StoredFindings
+		case NeedWhole:
+			o.Found = all.Found
 		}
 	}
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/operator/internal/scan"
+)
+
+const sinkHub = "cluster/hub"
+
+// forwardTo has the results of the world's Scans sent to one sink of the cluster. Nobody sends them.
+func (w *world) forwardTo(change func(*settingsv1alpha2.Delivery)) {
+	w.Helper()
+	f := &settingsv1alpha2.ClusterResultForwarding{Sinks: []settingsv1alpha2.NamedClusterSink{{
+		Name: "hub", ClusterSink: settingsv1alpha2.ClusterSink{
+			Sink: settingsv1alpha2.Sink{Provider: settingsv1alpha2.ProviderGRPC, GRPC: &settingsv1alpha2.GRPCSink{Endpoint: "https://hub.example.com"}},
+		},
+	}}}
+	change(&f.Delivery)
+	w.clusterSettings(clusterSpec{ResultForwarding: f})
+}
+
+// settle creates a Scan and brings it to its end.
+func (w *world) settle(name string, options ...func(*executionv1.Scan)) *executionv1.Scan {
+	w.Helper()
+	w.create(w.scan(name, options...))
+	w.Eventually(w.state(name)).Should(Equal(executionv1.ScanStateDone))
+	return w.get(name)
+}
+
+// forwarded plays the forwarder: what a sink has, and what is said of all.
+func (w *world) forwarded(name string, status metav1.ConditionStatus, reason string) {
+	w.Helper()
+	w.Eventually(func() error {
+		s := w.get(name)
+		before := s.DeepCopy()
+		now := metav1.Now()
+		s.Status.Forwarding = []executionv1.SinkProgress{{
+			Sink: sinkHub, Revision: s.Revision(), Records: 1, CompletedAt: &now, Verdict: executionv1.VerdictComplete, Seal: "by the test",
+		}}
+		c := metav1.Condition{Type: executionv1.ConditionForwarded, Status: status, Reason: reason, Message: "by the test", LastTransitionTime: now}
+		for i := range s.Status.Conditions {
+			if s.Status.Conditions[i].Type == c.Type {
+				s.Status.Conditions = append(s.Status.Conditions[:i], s.Status.Conditions[i+1:]...)
+				break
+			}
+		}
+		s.Status.Conditions = append(s.Status.Conditions, c)
+		return w.client.Status().Patch(w.Context(), s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}).Should(Succeed())
+}
+
+// said is the reason of the condition Forwarded.
+func (w *world) said(name string) func() string {
+	return func() string {
+		for _, c := range w.get(name).Status.Conditions {
+			if c.Type == executionv1.ConditionForwarded {
+				return string(c.Status) + " " + c.Reason
+			}
+		}
+		return ""
+	}
+}
+
+func setHold(seconds int32) func(*settingsv1alpha2.Delivery) {
+	return func(d *settingsv1alpha2.Delivery) { d.HoldSeconds = &seconds }
+}
+
+// TestDeletedScansWaitForTheirDelivery: by hand and by their TTL, until the forwarder has sent them. What they have stored
+// stays for it.
+func TestDeletedScansWaitForTheirDelivery(t *testing.T) {
+	w := newWorld(t)
+	w.forwardTo(setHold(3600))
+	w.completeAll()
+	w.create(w.scanType(), w.parseDefinition())
+	byHand, byTTL := w.settle("by-hand"), w.settle("by-ttl", func(s *executionv1.Scan) { s.Spec.TTLSecondsAfterFinished = new(int32(0)) })
+	for _, s := range []*executionv1.Scan{byHand, byTTL} {
+		w.Expect(s.Finalizers).To(ConsistOf(executionv1.FinalizerStorage, executionv1.FinalizerDelivery))
+		w.put(s, executionv1.FindingsFile, "[]")
+	}
+	w.Expect(w.client.Delete(t.Context(), byHand)).To(Succeed())
+	for _, s := range []*executionv1.Scan{byHand, byTTL} {
+		w.Eventually(w.said(s.Name)).Should(Equal("Unknown Held"))
+		w.Eventually(func() string { return w.events(s.Name) }).Should(ContainSubstring(sinkHub))
+		w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeTrue())
+	}
+	w.Expect(w.get("by-ttl").DeletionTimestamp).To(BeNil())
+	for _, s := range []*executionv1.Scan{byHand, byTTL} {
+		w.forwarded(s.Name, metav1.ConditionTrue, "Complete")
+		w.Eventually(w.gone(s.Name)).Should(BeTrue())
+		w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeFalse())
+		w.Expect(w.events(s.Name)).NotTo(ContainSubstring("was deleted before"))
+	}
+}
+
+// TestUndeliveredScansGoWhenTheHoldHasPassed, and that is told and counted.
+func TestUndeliveredScansGoWhenTheHoldHasPassed(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(o *scan.Options) { o.Metrics = scan.NewMetrics(registry) })
+	w.forwardTo(setHold(1))
+	w.completeAll()
+	w.create(w.scanType(), w.parseDefinition())
+	s := w.settle("s")
+	w.put(s, executionv1.FindingsFile, "[]")
+	w.forwarded("s", metav1.ConditionFalse, "RecordsRejected")
+	w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+	w.Eventually(w.gone("s")).Should(BeTrue())
+	w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeFalse())
+	w.Eventually(func() string { return w.events("s") }).Should(ContainSubstring("Scan s (UID " + string(s.UID) + ") was deleted before its results were with: " + sinkHub))
+	w.Expect(total(t, registry, "scanyard_forwarding_scans_lost_total")).To(Equal(1.0))
+}
+
+// TestWithoutSinksNothingIsHeld: neither a finalizer nor a word of forwarding is on the Scan.
+func TestWithoutSinksNothingIsHeld(t *testing.T) {
+	w := newWorld(t)
+	w.completeAll()
+	w.create(w.scanType(), w.parseDefinition())
+	s := w.settle("s")
+	w.Expect(s.Finalizers).To(Equal([]string{executionv1.FinalizerStorage}))
+	w.Expect(s.Status.Forwarding).To(BeEmpty())
+	w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+	w.Eventually(w.gone("s")).Should(BeTrue())
+}
