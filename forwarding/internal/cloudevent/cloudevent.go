@@ -41,18 +41,31 @@ func Type(record sink.Record) string {
 	}
 }
 
-// Append appends one event as JSON without a newline.
-func Append(dst []byte, stream *forwardingv1.StreamId, record sink.Record) ([]byte, error) {
-	start := len(dst)
+// Attribute is one attribute of an event. None is empty.
+type Attribute struct{ Key, Value string }
+
+// Event is a record as an event.
+type Event struct {
+	Attributes []Attribute
+	// Data is JSON, with no line break between its parts.
+	Data []byte
+	// Message is the record as the protocol knows it.
+	Message *forwardingv1.Record
+}
+
+// Of gives the event that a record becomes.
+func Of(stream *forwardingv1.StreamId, record sink.Record) (Event, error) {
 	message, err := decisionwire.Message(record)
 	if err != nil {
-		return dst, fmt.Errorf("record %s: %w", record.EventID, err)
+		return Event{}, fmt.Errorf("record %s: %w", record.EventID, err)
 	}
 	subject, data, err := content(stream, record.Line, message)
 	if err != nil {
-		return dst, fmt.Errorf("record %s: %w", record.EventID, err)
+		return Event{}, fmt.Errorf("record %s: %w", record.EventID, err)
 	}
-	head := []struct{ key, value string }{
+	event := Event{Data: bytes.Clone(data), Message: message}
+	oneLine(event.Data)
+	for _, attribute := range []Attribute{
 		{"specversion", "1.0"},
 		{"id", message.GetEventId()},
 		{"source", source(stream)},
@@ -63,23 +76,33 @@ func Append(dst []byte, stream *forwardingv1.StreamId, record sink.Record) ([]by
 		{"scanyardsequence", strconv.FormatUint(message.GetSequence(), 10)},
 		{"scanyarddigest", hex.EncodeToString(message.GetDigest())},
 		{"scanyardstream", fmt.Sprintf("%s/%d", stream.GetUid(), stream.GetRevision())},
-	}
-	dst = append(dst, '{')
-	for _, h := range head {
-		if h.value != "" {
-			dst = appendMember(dst, h.key, h.value)
+	} {
+		if attribute.Value != "" {
+			event.Attributes = append(event.Attributes, attribute)
 		}
 	}
 	if message.GetDecision() != nil {
-		dst = appendMember(dst, "scanyardtenant", stream.GetTenant())
+		event.Attributes = append(event.Attributes, Attribute{"scanyardtenant", stream.GetTenant()})
+	}
+	return event, nil
+}
+
+// Append appends one event as JSON without a newline.
+func Append(dst []byte, stream *forwardingv1.StreamId, record sink.Record) ([]byte, error) {
+	event, err := Of(stream, record)
+	if err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	dst = append(dst, '{')
+	for _, attribute := range event.Attributes {
+		dst = appendMember(dst, attribute.Key, attribute.Value)
 	}
 	dst = append(dst, `"data":`...)
-	at := len(dst)
-	dst = append(dst, data...)
+	dst = append(dst, event.Data...)
 	if !utf8.Valid(dst[start:]) {
 		return dst[:start], fmt.Errorf("record %s is not UTF-8", record.EventID)
 	}
-	oneLine(dst[at:])
 	return append(dst, '}'), nil
 }
 

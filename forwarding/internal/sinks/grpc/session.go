@@ -11,25 +11,16 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"golang.org/x/sync/semaphore"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/answer"
 	"github.com/scanyard/scanyard/forwarding/internal/wire"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
-
-// quick is the backoff of the connection: the core has one of its own.
-func quick() backoff.Config {
-	return backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 100 * time.Millisecond}
-}
 
 // forwardStream is the stream as gRPC has it.
 type forwardStream = grpc.BidiStreamingClient[forwardingv1.ForwardRequest, forwardingv1.ForwardResponse]
@@ -141,15 +132,15 @@ func (s *Sink) greet(ctx context.Context, options []grpc.CallOption) (forwardStr
 	if err != nil && !errors.Is(err, io.EOF) { // with io.EOF Recv has the reason
 		return nil, nil, err
 	}
-	answer, err := stream.Recv()
+	said, err := stream.Recv()
 	if err != nil {
 		return nil, nil, err
 	}
-	if pause := answer.GetPause(); pause != nil {
+	if pause := said.GetPause(); pause != nil {
 		s.pause(pause.GetDuration().AsDuration())
 		return nil, nil, s.paused()
 	}
-	welcome := answer.GetWelcome()
+	welcome := said.GetWelcome()
 	if welcome.GetApiVersion() != forwardingv1.Version {
 		return nil, nil, &sink.Error{
 			Class: sink.Incompatible, Reason: sink.NotCompatible, Message: fmt.Sprintf("the receiver answers hello with version %q", welcome.GetApiVersion()),
@@ -234,7 +225,7 @@ func (s *session) wait(ctx context.Context, d *delivery, records int) error {
 				return nil
 			default:
 			}
-			if s.err.Class == done {
+			if s.err.Class == answer.Done {
 				d.duplicates = records
 				return nil
 			}
@@ -246,16 +237,16 @@ func (s *session) wait(ctx context.Context, d *delivery, records int) error {
 // receive reads until the stream ends.
 func (s *session) receive() {
 	for {
-		answer, err := s.stream.Recv()
+		said, err := s.stream.Recv()
 		if err != nil {
 			s.end(s.broken(err))
 			return
 		}
-		if pause := answer.GetPause(); pause != nil {
+		if pause := said.GetPause(); pause != nil {
 			s.sink.pause(pause.GetDuration().AsDuration())
 		}
 		s.mutex.Lock()
-		if ack := answer.GetAck(); ack != nil {
+		if ack := said.GetAck(); ack != nil {
 			s.acknowledge(ack)
 		}
 		close(s.heard)
@@ -270,7 +261,7 @@ func (s *session) acknowledge(ack *forwardingv1.Ack) {
 	for _, rejection := range ack.GetRejections() {
 		if d := s.waiting[rejection.GetBatch()]; d != nil {
 			reason := strings.TrimPrefix(rejection.GetReason().String(), "REJECTION_REASON_")
-			d.rejected = append(d.rejected, sink.Rejection{EventID: rejection.GetEventId(), Reason: camel(reason), Message: printable(rejection.GetMessage())})
+			d.rejected = append(d.rejected, sink.Rejection{EventID: rejection.GetEventId(), Reason: camel(reason), Message: answer.Words(rejection.GetMessage())})
 		}
 	}
 	for number := s.through + 1; number <= min(ack.GetThrough(), s.last); number++ {
@@ -295,7 +286,7 @@ func (s *session) broken(err error) *sink.Error {
 	several := len(s.waiting) > 1
 	s.mutex.Unlock()
 	e := s.sink.explain(err, false)
-	if several && (e.Class == sink.Refused || e.Class == done) {
+	if several && (e.Class == sink.Refused || e.Class == answer.Done) {
 		s.sink.mutex.Lock()
 		s.sink.careful = true
 		s.sink.mutex.Unlock()
@@ -316,78 +307,9 @@ func (s *session) end(reason *sink.Error) {
 	s.cancel()
 }
 
-// done is the class of an answer that means delivered.
-const done sink.Class = "done"
-
 // explain tells what an error of a call means for the data. greeting is true before the first batch of a stream.
 func (s *Sink) explain(err error, greeting bool) *sink.Error {
-	if known, ok := errors.AsType[*sink.Error](err); ok {
-		return known
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		if reason := s.trust.Reason(); reason != nil {
-			return reason
-		}
-		return &sink.Error{Class: sink.Transport, Reason: sink.Timeout, Message: err.Error()}
-	}
-	if errors.Is(err, io.EOF) {
-		return &sink.Error{Class: sink.Transport, Reason: sink.Disconnected, Message: "the receiver ended the stream"}
-	}
-	answer := status.Convert(err)
-	e := &sink.Error{Class: sink.Transport, Reason: sink.Disconnected, Message: answer.Code().String() + ": " + printable(answer.Message())}
-	var conflict bool
-	for _, detail := range answer.Details() {
-		switch detail := detail.(type) {
-		case *errdetails.RetryInfo:
-			e.RetryAfter = min(detail.GetRetryDelay().AsDuration(), maxPause)
-		case *errdetails.ErrorInfo:
-			conflict = conflict || detail.GetReason() == forwardingv1.ErrorConflict
-			if detail.GetReason() == forwardingv1.ErrorVersionNotSupported {
-				e.Message = fmt.Sprintf("the receiver does not have wire version %s: it has %s", forwardingv1.Version, printable(detail.GetMetadata()["supported"]))
-			}
-		}
-	}
-	s.classify(e, answer.Code(), greeting, conflict)
-	return e
-}
-
-// classify is the table of the specification.
-func (s *Sink) classify(e *sink.Error, code codes.Code, greeting, conflict bool) {
-	switch code {
-	case codes.Unauthenticated:
-		e.Class, e.Reason = sink.Auth, sink.TokenRejected
-		if unread := s.trust.Unread(); unread != nil {
-			*e = *unread
-		}
-	case codes.PermissionDenied:
-		e.Class, e.Reason = sink.Auth, sink.PermissionDenied
-	case codes.Unimplemented, codes.NotFound, codes.FailedPrecondition:
-		e.Class, e.Reason = sink.Incompatible, sink.NotCompatible
-	case codes.InvalidArgument, codes.OutOfRange:
-		e.Class, e.Reason = sink.Refused, sink.RecordsRejected
-		if greeting {
-			e.Class, e.Reason = sink.Incompatible, sink.NotCompatible
-		}
-	case codes.AlreadyExists:
-		e.Class, e.Reason = done, sink.Unknown
-		if conflict {
-			e.Class, e.Reason = sink.Refused, sink.ResultsChanged
-		}
-	case codes.ResourceExhausted:
-		e.Class, e.Reason = sink.Overload, sink.Overloaded
-	case codes.Unavailable:
-		if e.RetryAfter > 0 {
-			e.Class, e.Reason = sink.Overload, sink.Overloaded
-		} else if reason := s.trust.Reason(); reason != nil {
-			*e = *reason
-		}
-	case codes.DeadlineExceeded:
-		e.Reason = sink.Timeout
-		if reason := s.trust.Reason(); reason != nil {
-			*e = *reason
-		}
-	default:
-	}
+	return answer.Call(err, s.trust, greeting)
 }
 
 // camel makes TooLarge of TOO_LARGE.
@@ -396,24 +318,6 @@ func camel(name string) string {
 	for part := range strings.SplitSeq(strings.ToLower(name), "_") {
 		if part != "" {
 			to.WriteString(strings.ToUpper(part[:1]) + part[1:])
-		}
-	}
-	return to.String()
-}
-
-const maxWords = 256
-
-// printable is at most 256 printable characters of the far end's words.
-func printable(text string) string {
-	var to strings.Builder
-	n := 0
-	for _, r := range text {
-		if n == maxWords {
-			break
-		}
-		if unicode.IsPrint(r) {
-			to.WriteRune(r)
-			n++
 		}
 	}
 	return to.String()

@@ -12,13 +12,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/answer"
 	"github.com/scanyard/scanyard/forwarding/internal/decisionwire"
 	"github.com/scanyard/scanyard/forwarding/internal/trust"
 	"github.com/scanyard/scanyard/forwarding/internal/wire"
@@ -76,22 +73,7 @@ func Open(config sink.Config) (sink.Sink, error) {
 	s.trust = trust.New(trust.Config{
 		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: plain, Dial: config.Dial, Now: s.now,
 	})
-	options := []grpc.DialOption{
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return s.trust.DialPlain(ctx, "tcp", address)
-		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: wire.PingAfter, Timeout: wire.PingTimeout}),
-		grpc.WithPerRPCCredentials(bearer{s.trust, plain}),
-		grpc.WithUserAgent("scanyard-forwarding/" + config.Version),
-		grpc.WithDisableServiceConfig(),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick(), MinConnectTimeout: config.Timeout}),
-	}
-	if plain {
-		options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	} else {
-		options = append(options, grpc.WithTransportCredentials(s.trust.Credentials()), grpc.WithAuthority(host))
-	}
-	s.conn, err = grpc.NewClient("passthrough:///"+host, options...)
+	s.conn, err = s.trust.Conn(host, "scanyard-forwarding/"+config.Version, config.Timeout)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", config.Name, err)
 	}
@@ -115,27 +97,6 @@ func compressionOf(config sink.Config) (string, error) {
 	}
 	return "", fmt.Errorf("sink %s: compression must be None, Gzip or Zstd, is %q", config.Name, config.Options["compression"])
 }
-
-// bearer sends the token as it is now with each call.
-type bearer struct {
-	trust *trust.Client
-	plain bool
-}
-
-// GetRequestMetadata gives the header.
-func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
-	token, err := b.trust.Token(ctx)
-	if err != nil {
-		return nil, status.Error(codes.Unauthenticated, err.Error())
-	}
-	if token == "" {
-		return nil, nil
-	}
-	return map[string]string{"authorization": "Bearer " + token.Reveal()}, nil
-}
-
-// RequireTransportSecurity is false for plain text, which the command line and settings allow with a token on this machine only.
-func (b bearer) RequireTransportSecurity() bool { return !b.plain }
 
 // Close ends the connection.
 func (s *Sink) Close() error { return s.conn.Close() }
@@ -236,7 +197,7 @@ func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 	if err != nil && s.again(ctx, err) {
 		outcome, err = s.deliver(ctx, batch)
 	}
-	if err != nil && sink.AsError(err).Class == done {
+	if err != nil && sink.AsError(err).Class == answer.Done {
 		outcome, err = sink.Outcome{Duplicates: len(batch.Records)}, nil
 	}
 	if err == nil && careful {

@@ -14,23 +14,20 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/answer"
 	"github.com/scanyard/scanyard/forwarding/internal/cloudevent"
 	"github.com/scanyard/scanyard/forwarding/internal/trust"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
-const (
-	dialTimeout = 10 * time.Second
-	maxAnswer   = 1 << 20
-)
+const maxAnswer = 1 << 20
 
 // The formats of a request.
 const (
@@ -70,23 +67,8 @@ func Open(config sink.Config) (sink.Sink, error) {
 	s.trust = trust.New(trust.Config{
 		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: config.URL.Scheme == "http", Dial: config.Dial, Now: s.now,
 	})
-	s.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: bounded(s.trust.DialPlain), DialTLSContext: bounded(s.trust.Dial),
-			MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	s.client = s.trust.HTTP()
 	return s, nil
-}
-
-// bounded ends a dialling that takes too long: the transport goes on with it when the request has ended.
-func bounded(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-		defer cancel()
-		return dial(ctx, network, address)
-	}
 }
 
 // failed says why there was no answer, or none that helps, and has secrets read again where the far end has refused them.
@@ -146,9 +128,14 @@ func (s *httpSink) post(ctx context.Context, body []byte, ids []string) ([]sink.
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.URL.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, &sink.Error{Class: sink.Incompatible, Reason: sink.NotCompatible, Message: withoutAddress(err).Error()}
+		return nil, &sink.Error{Class: sink.Incompatible, Reason: sink.NotCompatible, Message: trust.WithoutAddress(err).Error()}
 	}
 	key := sha256.Sum256([]byte(strings.Join(ids, "")))
+	for option, value := range s.config.Options {
+		if name, ok := strings.CutPrefix(option, "header."); ok {
+			request.Header.Set(name, value)
+		}
+	}
 	request.Header.Set("Content-Type", contentTypes[s.format])
 	request.Header.Set("Idempotency-Key", hex.EncodeToString(key[:]))
 	request.Header.Set("User-Agent", "scanyard-forwarding/"+s.config.Version)
@@ -164,48 +151,37 @@ func (s *httpSink) post(ctx context.Context, body []byte, ids []string) ([]sink.
 		return nil, s.failed(ctx, s.failure(err))
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	said, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, s.failed(ctx, s.failure(err))
 	}
-	if e := answered(response.StatusCode, response.Header, answer, len(ids) == 1, s.now()); e != nil {
+	if e := answer.Status(response.StatusCode, response.Header, said, len(ids) == 1, s.now()); e != nil {
 		return nil, s.failed(ctx, e)
 	}
-	return rejections(answer, ids), nil
+	return rejections(said, ids), nil
 }
 
-// withoutAddress takes the address from an error: its query may hold secrets.
-func withoutAddress(err error) error {
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		return outer.Err
-	}
-	return err
-}
-
-// failure says why there was no answer. The far end may refuse our certificate while we write to it: then the connection knows why.
+// failure says why there was no answer.
 func (s *httpSink) failure(err error) *sink.Error {
-	e := trust.Classify(withoutAddress(err))
-	if reason := s.trust.Reason(); reason != nil && e.Class != sink.Auth {
-		e = reason
-	}
-	return &sink.Error{Class: e.Class, Reason: e.Reason, Message: words([]byte(e.Message)), RetryAfter: e.RetryAfter}
+	e := s.trust.Explain(err)
+	return &sink.Error{Class: e.Class, Reason: e.Reason, Message: answer.Words(e.Message), RetryAfter: e.RetryAfter}
 }
 
 // rejections reads which events of an accepted batch are refused.
-func rejections(answer []byte, ids []string) []sink.Rejection {
+func rejections(said []byte, ids []string) []sink.Rejection {
 	var body struct {
 		Rejected []struct {
 			ID      string `json:"id"`
 			Message string `json:"message"`
 		} `json:"rejected"`
 	}
-	if json.Unmarshal(answer, &body) != nil {
+	if json.Unmarshal(said, &body) != nil {
 		return nil // the answer is no JSON of ours: nothing in it refuses anything
 	}
 	var all []sink.Rejection
 	for _, r := range body.Rejected {
 		if slices.Contains(ids, r.ID) {
-			all = append(all, sink.Rejection{EventID: r.ID, Reason: string(sink.RecordsRejected), Message: words([]byte(r.Message))})
+			all = append(all, sink.Rejection{EventID: r.ID, Reason: string(sink.RecordsRejected), Message: answer.Words(r.Message)})
 		}
 	}
 	return all
@@ -239,6 +215,11 @@ func sign(header http.Header, secrets map[string]sink.Secret, id string, now tim
 
 // Probe asks nothing: the next batch is the probe.
 func (*httpSink) Probe(context.Context) error { return nil }
+
+// Proof is the word of whoever has configured the sink.
+func (s *httpSink) Proof(context.Context, *forwardingv1.StreamId) (sink.Verdict, error) {
+	return sink.Verdict{Proved: s.config.Options["provesStorage"] == "true"}, nil
+}
 
 // Close ends idle connections.
 func (s *httpSink) Close() error {

@@ -183,3 +183,18 @@ func TestOpenRefusesAFormat(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestHeadersAndProof(t *testing.T) {
+	var header http.Header
+	s := open(t, func(_ http.ResponseWriter, r *http.Request) { header = r.Header }, map[string]string{"header.X-Team": "blue", "provesStorage": "true"})
+	if _, err := s.Deliver(t.Context(), batch("1")); err != nil || header.Get("X-Team") != "blue" {
+		t.Errorf("got %v, %v", header, err)
+	}
+	if v, err := s.(sink.Prover).Proof(t.Context(), nil); err != nil || !v.Proved {
+		t.Errorf("whoever configures it says that it stores: %+v, %v", v, err)
+	}
+	plain := open(t, func(http.ResponseWriter, *http.Request) {}, nil)
+	if v, err := plain.(sink.Prover).Proof(t.Context(), nil); err != nil || v.Proved {
+		t.Errorf("nobody says that it stores: %+v, %v", v, err)
+	}
+}

@@ -52,7 +52,7 @@ type Sink struct {
 // Open makes the sink. It connects with the first delivery.
 func Open(config sink.Config) (sink.Sink, error) {
 	s := &Sink{
-		config: config, template: strings.Trim(config.URL.Path, "/"), address: config.URL.Host, plain: config.Insecure || config.URL.Scheme == "nats",
+		config: config, template: strings.Trim(config.URL.Path, "/"), address: config.URL.Host, plain: config.Insecure,
 		ordered: config.Options["ordered"] == "true", timeout: config.Timeout,
 		inFlight: semaphore.NewWeighted(maxInFlight), alone: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 	}

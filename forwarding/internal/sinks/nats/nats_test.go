@@ -433,7 +433,7 @@ func TestNotNATS(t *testing.T) {
 		}
 	}()
 	for _, scheme := range []string{"nats", "tls"} {
-		s := open(t, listener.Addr().String(), func(c *sink.Config) { c.URL.Scheme, c.Insecure = scheme, false })
+		s := open(t, listener.Addr().String(), func(c *sink.Config) { c.URL.Scheme, c.Insecure = scheme, scheme == "nats" })
 		if err := s.Probe(t.Context()); sink.AsError(err).Class != sink.Incompatible {
 			t.Errorf("%s: got %v", scheme, err)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpsink
+package answer
 
 import (
 	"fmt"
@@ -61,26 +61,27 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// words gives the printable beginning of an answer.
-func words(body []byte) string {
+// Words gives the printable beginning of what a far end says: at most 256 characters.
+func Words(said string) string {
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return ' '
-	}, strings.ToValidUTF8(string(body), ""))
+	}, strings.ToValidUTF8(said, ""))
 	runes := []rune(strings.TrimSpace(text))
 	return string(runes[:min(len(runes), maxWords)])
 }
 
-func answered(status int, header http.Header, body []byte, single bool, now time.Time) *sink.Error {
+// Status says what an answer by HTTP means; nil: the far end has the batch. single is true for a batch of one record.
+func Status(status int, header http.Header, body []byte, single bool, now time.Time) *sink.Error {
 	after := header.Get("Retry-After")
 	class, reason := classOf(status, single, after != "")
 	if class == "" {
 		return nil
 	}
 	text := fmt.Sprintf("the far end answered %d", status)
-	if said := words(body); said != "" {
+	if said := Words(string(body)); said != "" {
 		text += ": " + said
 	}
 	return &sink.Error{Class: class, Reason: reason, Message: text, RetryAfter: retryAfter(after, now)}
