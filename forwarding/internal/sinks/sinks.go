@@ -9,4 +9,5 @@ import (
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/http"  // http, https
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/kafka" // kafka
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/nats"  // nats, tls
+	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/otlp"  // otlp
 )
