@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,9 +61,12 @@ func command(args ...string) *exec.Cmd {
 func (p place) start(t *testing.T, more ...string) *program {
 	t.Helper()
 	args := append([]string{
-		"run", "--dir", p.dir, "--socket", p.socket, "--cluster-id", "c", "--sink", "hub=" + p.url + ",insecure=true", "--print-address", "--http-listen", "127.0.0.1:0",
+		"run", "--dir", p.dir, "--socket", p.socket, "--cluster-id", "c", "--print-address", "--http-listen", "127.0.0.1:0",
 		"--retry-initial", "10ms", "--retry-max", "100ms", "--disk-reserve", "0",
 	}, more...)
+	if p.url != "" {
+		args = append(args, "--sink", "hub="+p.url+",insecure=true")
+	}
 	r := &program{cmd: command(args...), ended: make(chan error, 1), log: &strings.Builder{}}
 	r.cmd.Stderr = r.log
 	out, err := r.cmd.StdoutPipe()
@@ -86,7 +90,7 @@ func (p place) start(t *testing.T, more ...string) *program {
 			Durable bool
 		}
 	}
-	if err := json.Unmarshal(line, &address); err != nil || address.Program != "exporter" || address.Socket != p.socket || address.PID != r.cmd.Process.Pid || !address.Queue.Durable || address.Queue.Records == nil {
+	if err := json.Unmarshal(line, &address); err != nil || address.Program != "exporter" || address.Socket != p.socket || address.PID != r.cmd.Process.Pid || address.Queue.Durable == slices.Contains(more, "--volatile") || address.Queue.Records == nil {
 		t.Fatalf("%s: %v", line, err)
 	}
 	r.http, r.grpc, r.audit = "http://"+address.HTTP, address.GRPC, address.Audit
@@ -106,9 +110,10 @@ func (r *program) kill(t *testing.T) {
 type queueView struct {
 	Records uint64
 	Sinks   []struct {
-		State, Reason string
-		Delivered     uint64
-		DeadLetters   int
+		Name, State, Reason string
+		Pending             uint64
+		Delivered           uint64
+		DeadLetters         int
 	}
 }
 

@@ -30,7 +30,9 @@ func run() int {
 		<-signals
 		os.Exit(1) // what was acknowledged is synced
 	}()
-	err := exporter.New(exporter.Options{Out: os.Stdout, Err: os.Stderr, Version: version(), Now: time.Now}).ExecuteContext(ctx)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	err := exporter.New(exporter.Options{Out: os.Stdout, Err: os.Stderr, Version: version(), Now: time.Now, Hangup: hangup}).ExecuteContext(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 	}

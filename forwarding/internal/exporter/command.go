@@ -37,6 +37,8 @@ type Options struct {
 	Out, Err io.Writer
 	Version  string
 	Now      func() time.Time
+	// Hangup is sent to when the configuration is to be read again; nil: never.
+	Hangup <-chan os.Signal
 }
 
 // usageError is a bad flag or configuration.
@@ -80,18 +82,21 @@ func New(o Options) *cobra.Command {
 // flags are those of run.
 type flags struct {
 	dir, clusterID, clusterIDFile, socket, httpListen string
+	config                                            string
 	sinks, allowUID                                   []string
 	allowGID                                          []uint
 	tenant, tenantFrom, onFull, sync, onDamage        string
 	queueMax, tenantMax, reserve, maxLine             size.Size
 	shutdownTimeout, retryInitial, retryMax           time.Duration
-	printAddress                                      bool
+	printAddress, volatile                            bool
 	grpc, audit                                       endpoint
 }
 
 func (f *flags) bind(set *pflag.FlagSet) {
 	f.queueMax, f.reserve, f.maxLine = 1<<30, 256<<20, 1<<20
 	set.StringVar(&f.dir, "dir", "", "directory of the queue")
+	set.StringVar(&f.config, "config", "", "file with settings in YAML; flags that are given go before it")
+	set.BoolVar(&f.volatile, "volatile", false, "the volume of --dir ends with the pod: tell so")
 	set.StringVar(&f.clusterID, "cluster-id", "", "which cluster the records are from")
 	set.StringVar(&f.clusterIDFile, "cluster-id-file", "", "file that holds the cluster id")
 	set.StringVar(&f.socket, "socket", "", "path of the unix socket")
@@ -132,8 +137,9 @@ func oneOf(name, value string, known ...string) error {
 	return usage("--%s: %q is not known: use one of %s", name, value, strings.Join(known, ", "))
 }
 
-func (f *flags) check() (*settings, error) {
-	s := &settings{flags: *f}
+// check looks at the flags; targets are the sinks of a file.
+func (f *flags) check(targets []sinkurl.Sink) (*settings, error) {
+	s := &settings{flags: *f, targets: targets}
 	if err := s.checkRequired(); err != nil {
 		return nil, err
 	}
@@ -153,19 +159,28 @@ func (f *flags) check() (*settings, error) {
 		}
 		s.interval = interval
 	}
-	names := map[string]bool{}
-	for _, text := range f.sinks {
+	return s, s.checkSinks()
+}
+
+func (s *settings) checkSinks() error {
+	for _, text := range s.sinks {
 		target, err := sinkurl.Parse(text)
 		if err != nil {
-			return nil, usage("--sink: %w", err)
+			return usage("--sink: %w", err)
 		}
-		if names[target.Config.Name] {
-			return nil, usage("--sink: two sinks are called %s", target.Config.Name)
-		}
-		names[target.Config.Name] = true
 		s.targets = append(s.targets, target)
 	}
-	return s, nil
+	if len(s.targets) == 0 {
+		return usage("--sink is required: name where records go, such as --sink hub=grpcs://hub.example.com:9443")
+	}
+	names := map[string]bool{}
+	for _, target := range s.targets {
+		if names[target.Config.Name] {
+			return usage("--sink: two sinks are called %s", target.Config.Name)
+		}
+		names[target.Config.Name] = true
+	}
+	return nil
 }
 
 func (s *settings) checkRequired() error {
@@ -183,9 +198,6 @@ func (s *settings) checkRequired() error {
 	}
 	if s.socket == "" && s.grpc.listen == "" && s.audit.listen == "" {
 		return usage("--socket is required, or --grpc-listen, or --audit-listen")
-	}
-	if len(s.sinks) == 0 {
-		return usage("--sink is required: name where records go, such as --sink hub=grpcs://hub.example.com:9443")
 	}
 	for _, d := range []struct {
 		flag  string
@@ -237,11 +249,13 @@ func newRun(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run", Short: "Run the exporter until SIGTERM", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := f.check()
+			given := func(flag string) bool { return cmd.Flags().Changed(flag) }
+			s, content, err := f.load(given)
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), o, s, slog.New(slog.NewJSONHandler(o.Err, nil)))
+			log := slog.New(slog.NewJSONHandler(o.Err, nil))
+			return run(cmd.Context(), o, s, &watcher{flags: &f, given: given, hangup: o.Hangup, log: log, last: content}, log)
 		},
 	}
 	f.bind(cmd.Flags())
@@ -256,10 +270,10 @@ func noArgs(_ *cobra.Command, args []string) error {
 }
 
 // run serves until ctx ends. A queue that turns out damaged is opened anew, which puts it aside.
-func run(ctx context.Context, o Options, s *settings, log *slog.Logger) error {
+func run(ctx context.Context, o Options, s *settings, w *watcher, log *slog.Logger) error {
 	quarantined := 0
 	for {
-		again, err := newProgram(o, s, log, quarantined).run(ctx)
+		again, err := newProgram(o, s, w, log, quarantined).run(ctx)
 		if !again || err != nil {
 			return err
 		}

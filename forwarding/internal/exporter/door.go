@@ -144,6 +144,9 @@ func (p *program) free(bytes int64) int64 {
 	return max(free, 0)
 }
 
+// durable is true where an acknowledgement means that a record survives the end of the pod.
+func (p *program) durable() bool { return p.queue.Durable() && !p.s.volatile }
+
 // door is what the program answers by HTTP.
 func (p *program) door() http.Handler {
 	mux := http.NewServeMux()
@@ -154,6 +157,9 @@ func (p *program) door() http.Handler {
 			return
 		}
 		fmt.Fprintln(w, "ok")
+		if p.s.volatile {
+			fmt.Fprintln(w, "not durable across reschedule: the volume of the queue ends with the pod")
+		}
 		if !p.queue.Durable() {
 			fmt.Fprintln(w, "not durable: records are acknowledged before they are synced")
 		}

@@ -113,8 +113,8 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	toFull := m.p.filling.secondsToFull(sample{m.p.o.Now(), u.Bytes}, m.p.free(u.Bytes))
 	gauge("scanyard_exporter_seconds_to_full", "Time until the queue is full, by the rate of ten minutes.", toFull)
 	gauge("scanyard_exporter_sessions", "Sessions that are known.", float64(u.Sessions))
-	gauge("scanyard_exporter_durable", "1 where an acknowledgement means that the record is synced.", flag[m.p.queue.Durable()])
-	gauge("scanyard_exporter_config_valid", "1 where the configuration file is valid.", 1)
+	gauge("scanyard_exporter_durable", "1 where what is acknowledged is synced, and survives the pod.", flag[m.p.durable()])
+	gauge("scanyard_exporter_config_valid", "1 where the configuration file is valid.", flag[m.p.configValid.Load()])
 	gauge("scanyard_exporter_paused_connections", "Connections that are not read, because a quota is reached.", float64(m.paused.Load()))
 	value(prometheus.CounterValue, "scanyard_exporter_quarantined_total", "Damaged queues that were put aside.", float64(m.p.quarantined))
 	for _, reason := range []string{"quota", "sink_removed", "deleted", "command"} {

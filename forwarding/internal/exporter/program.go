@@ -13,16 +13,19 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/scanyard/scanyard/forwarding/internal/intake"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
+	"github.com/scanyard/scanyard/forwarding/internal/sinkurl"
 )
 
 // program is one run of the exporter over one opened queue.
 type program struct {
 	o           Options
 	s           *settings
+	watcher     *watcher
 	log         *slog.Logger
 	metrics     *metrics
 	quarantined int
@@ -33,12 +36,15 @@ type program struct {
 	takers  sync.WaitGroup // what takes records in, and what answers
 	failed  chan error     // what the program cannot go on after
 
+	configValid atomic.Bool
+
 	mu    sync.Mutex
 	ready bool
 }
 
-func newProgram(o Options, s *settings, log *slog.Logger, quarantined int) *program {
-	p := &program{o: o, s: s, log: log, quarantined: quarantined, filling: &filling{}, failed: make(chan error, 16)}
+func newProgram(o Options, s *settings, w *watcher, log *slog.Logger, quarantined int) *program {
+	p := &program{o: o, s: s, watcher: w, log: log, quarantined: quarantined, filling: &filling{}, failed: make(chan error, 16)}
+	p.configValid.Store(true)
 	p.sinks = &sinkSet{p: p}
 	p.metrics = newMetrics(p)
 	return p
@@ -79,7 +85,7 @@ func (p *program) openQueue(sinks []*servedSink) error {
 func (p *program) intakeOptions() intake.Options {
 	return intake.Options{
 		Queue: p.queue, Tenant: p.s.tenant, ByNamespace: p.s.tenantFrom == "resourceNamespace", RejectWhenFull: p.s.onFull == string(queue.Reject),
-		MaxLineBytes: int(p.s.maxLine), Now: p.o.Now, Log: p.log, Observe: p.metrics,
+		Volatile: p.s.volatile, MaxLineBytes: int(p.s.maxLine), Now: p.o.Now, Log: p.log, Observe: p.metrics,
 	}
 }
 
@@ -102,6 +108,11 @@ func (p *program) serve(ctx context.Context, sinks []*servedSink) (again bool, e
 		}
 	}
 	p.takers.Go(func() { p.filling.watch(taking, p) })
+	if p.s.config != "" {
+		p.takers.Go(func() {
+			p.watcher.watch(taking, func(targets []sinkurl.Sink) error { return p.replaceSinks(delivering, targets) }, p.configValid.Store)
+		})
+	}
 	p.setReady(true)
 	if err := p.announce(); err != nil {
 		return false, err
@@ -122,6 +133,16 @@ func (p *program) serve(ctx context.Context, sinks []*servedSink) (again bool, e
 	p.takers.Wait() // everything that was read is synced and acknowledged now
 	p.drain(ctx)
 	return false, nil
+}
+
+// replaceSinks serves other sinks from now on. A sink that is gone keeps its cursor for a day.
+func (p *program) replaceSinks(ctx context.Context, targets []sinkurl.Sink) error {
+	all, err := p.sinks.open(targets)
+	if err != nil {
+		return err
+	}
+	p.s.targets = targets
+	return p.sinks.apply(ctx, all, p.failed)
 }
 
 // serveSocket takes records by the unix socket until ctx ends.
@@ -183,7 +204,7 @@ func (p *program) announce() error {
 		Queue   map[string]any `json:"queue"`
 	}{
 		"exporter", os.Getpid(), p.s.socket, p.s.grpc.listen, p.s.audit.listen, p.s.httpListen,
-		map[string]any{"id": p.queue.ID(), "records": p.queue.Usage().Records, "durable": p.queue.Durable()},
+		map[string]any{"id": p.queue.ID(), "records": p.queue.Usage().Records, "durable": p.durable()},
 	})
 	if err != nil {
 		return err

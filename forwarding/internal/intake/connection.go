@@ -152,7 +152,7 @@ func (c *connection) control(line []byte) *message {
 
 func (c *connection) welcome(h hello) {
 	first := max(h.First, 1)
-	w := welcome{Protocol: 1, Through: first - 1, MaxLineBytes: c.o.MaxLineBytes, WindowBytes: windowBytes, Durable: c.o.Queue.Durable()}
+	w := welcome{Protocol: 1, Through: first - 1, MaxLineBytes: c.o.MaxLineBytes, WindowBytes: windowBytes, Durable: c.o.Queue.Durable() && !c.o.Volatile}
 	if h.Producer != "" {
 		c.metadata["producer"] = h.Producer
 	}

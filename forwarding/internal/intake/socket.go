@@ -43,10 +43,12 @@ type Options struct {
 	ByNamespace bool
 	// RejectWhenFull answers QuotaReached instead of no longer reading.
 	RejectWhenFull bool
-	MaxLineBytes   int
-	Now            func() time.Time
-	Log            *slog.Logger
-	Observe        Observer
+	// Volatile tells producers that what is acknowledged ends with the pod.
+	Volatile     bool
+	MaxLineBytes int
+	Now          func() time.Time
+	Log          *slog.Logger
+	Observe      Observer
 }
 
 // Access says who may connect to a socket beside the exporter's own user.

@@ -10,6 +10,7 @@ package sinkurl
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -62,31 +63,45 @@ func Parse(text string) (Sink, error) {
 		)
 	}
 	parts := strings.Split(rest, ",")
-	s := Sink{Config: sink.Config{Name: name, Options: map[string]string{}}}
-	secrets := Files{}
-	seen := map[string]bool{}
+	keys := map[string]string{}
 	for _, part := range parts[1:] {
 		key, value, found := strings.Cut(part, "=")
 		if !found || value == "" {
 			return Sink{}, fmt.Errorf("%s: %q must be KEY=VALUE; write a comma in the URL as %%2C", name, key)
 		}
-		if seen[key] {
+		if _, seen := keys[key]; seen {
 			return Sink{}, fmt.Errorf("%s: %s is given twice", name, key)
 		}
-		seen[key] = true
-		if err := s.set(key, value, secrets); err != nil {
-			return Sink{}, fmt.Errorf("%s: %w", name, err)
-		}
+		keys[key] = value
 	}
-	s.Config.Secrets = secrets
-	if err := s.setURL(parts[0]); err != nil {
-		return Sink{}, fmt.Errorf("%s: %w", name, err)
-	}
-	if err := s.check(secrets); err != nil {
+	s, err := New(name, parts[0], keys)
+	if err != nil {
 		return Sink{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return s, nil
 }
+
+// New makes a sink of its parts. The name is known to be one.
+func New(name, address string, keys map[string]string) (Sink, error) {
+	s := Sink{Config: sink.Config{Name: name, Options: map[string]string{}}}
+	secrets := Files{}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if err := s.set(key, keys[key], secrets); err != nil {
+			return Sink{}, err
+		}
+	}
+	s.Config.Secrets = secrets
+	if err := s.setURL(address); err != nil {
+		return Sink{}, err
+	}
+	return s, s.check(secrets)
+}
+
+// IsName tells whether a sink may have the name.
+func IsName(name string) bool { return nameSyntax.MatchString(name) }
+
+// HeaderPrefix begins the keys of further headers of an HTTP request.
+const HeaderPrefix = "header."
 
 // set takes one key.
 func (s *Sink) set(key, value string, secrets Files) (err error) {
@@ -109,7 +124,7 @@ func (s *Sink) set(key, value string, secrets Files) (err error) {
 		s.RetryMax, err = parseDuration(key, value, maxRetry)
 	default:
 		switch {
-		case slices.Contains(options, key):
+		case slices.Contains(options, key), strings.HasPrefix(key, HeaderPrefix):
 			s.Config.Options[key] = value
 		case slices.Contains(files, key):
 			secrets[key] = value
