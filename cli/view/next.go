@@ -34,6 +34,8 @@ var remedies = map[string]string{
 	executionv1.ReasonJobSuspended:            "nothing: the queue that has suspended the Job lets it go on",
 	executionv1.ReasonStorageUnavailable:      "nothing, or tell who runs the object storage; the scan goes on when it answers",
 	executionv1.ReasonDeadlineExceeded:        "remove what kept the phase, or raise spec.deadlines, and create the scan again",
+	executionv1.ReasonForwarding:              "nothing, or look at the condition Forwarded: every sink has to have the results",
+	executionv1.ReasonForwardingFailed:        "correct what the message names; the results are still sent, the scan stays Errored",
 	executionv1.ReasonJobLost:                 "create the scan again: its Job was deleted",
 }
 

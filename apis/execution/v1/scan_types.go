@@ -467,6 +467,12 @@ const (
 	// ReasonPatchFailed is set when an entry of jobPatches of the settings cannot be applied to a
 	// Job; the message names the entry and its line. Correct it, then start the Scan again.
 	ReasonPatchFailed = "PatchFailed"
+	// ReasonForwarding is set on the condition Ready while the hooks have run and, as failurePolicy: Fail of the settings
+	// asks, the Scan waits until every sink has its results.
+	ReasonForwarding = "Forwarding"
+	// ReasonForwardingFailed is set when that took longer than failAfterSeconds. Correct what the condition Forwarded names;
+	// the results are still sent then, and the Scan stays Errored.
+	ReasonForwardingFailed = "ForwardingFailed"
 	// ReasonHeld is set on the condition Forwarded while the Scan is to be deleted and waits until every sink has its
 	// results, or until holdSeconds of the settings have passed. The message says what the sinks wait for.
 	ReasonHeld = "Held"

@@ -130,3 +130,21 @@ func TestWithoutSinksNothingIsHeld(t *testing.T) {
 	w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 }
+
+// TestScansThatMustBeForwardedWaitForIt, also when another operator takes over in between.
+func TestScansThatMustBeForwardedWaitForIt(t *testing.T) {
+	w := newWorld(t)
+	w.forwardTo(func(d *settingsv1alpha2.Delivery) { d.FailurePolicy = settingsv1alpha2.FailurePolicyFail })
+	w.completeAll()
+	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonForwarding))
+	w.Expect(w.get("s").Status.State).To(Equal(executionv1.ScanStateHookProcessing))
+	w.stop()
+	w.run(nil)
+	w.touch("s")
+	w.forwarded("s", metav1.ConditionFalse, "TokenRejected")
+	w.Expect(w.get("s").Status.State).To(Equal(executionv1.ScanStateHookProcessing))
+	w.forwarded("s", metav1.ConditionTrue, "Complete")
+	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
+	w.Expect(w.said("s")()).To(Equal("True Complete"))
+}

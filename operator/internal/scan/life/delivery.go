@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/settings"
 )
 
@@ -89,6 +90,40 @@ func holdEnds(o *Observation) time.Time {
 	return slices.MinFunc(from, time.Time.Compare).Add(o.forwarding().Hold)
 }
 
+// mustForward holds where a Scan whose hooks have run is Done only when every sink has its results.
+func mustForward(o *Observation) bool {
+	return o.forwarding().FailurePolicy == settingsv1alpha2.FailurePolicyFail && o.Forwards() && len(undelivered(o)) > 0
+}
+
+// awaitForwarding keeps the Scan in its last phase, as a hook would, and ends it when that takes too long. The condition
+// of the hooks, by which the forwarder sees that it can begin, says since when this is waited for.
+func (d *Decision) awaitForwarding(o *Observation, s *Status) {
+	after := o.forwarding().FailAfter
+	left := s.condition(executionv1.ConditionHooksCompleted).LastTransitionTime.Add(after).Sub(o.Now)
+	if left <= 0 {
+		d.fail(o, s, executionv1.ConditionReady, Cause{executionv1.ReasonForwardingFailed, fmt.Sprintf(
+			"Within %s (failAfterSeconds) the results were not forwarded to: %s", after, lackingAndWhy(o),
+		)})
+		return
+	}
+	s.advance(executionv1.ScanStateHookProcessing)
+	s.set(o, executionv1.ConditionReady, metav1.ConditionUnknown, Cause{
+		executionv1.ReasonForwarding, "The hooks have run. The Scan is Done when its results are with: " + strings.Join(undelivered(o), ", "),
+	})
+	d.Links = o.Settings.StatusLinks
+	d.Status = s.result()
+	d.RequeueAfter = left
+}
+
+// lackingAndWhy are the sinks that lack the results, with what the forwarder says of the worst.
+func lackingAndWhy(o *Observation) string {
+	text := strings.Join(undelivered(o), ", ")
+	if c := FindCondition(o.Found.Conditions, executionv1.ConditionForwarded); c != nil && c.Status == metav1.ConditionFalse {
+		text += fmt.Sprintf(" (%s: %s)", c.Reason, c.Message)
+	}
+	return text
+}
+
 // isHeldAnd holds for a Scan that is to go and waits for its delivery.
 func isHeldAnd(toGo func(*Observation) bool) func(*Observation) bool {
 	return func(o *Observation) bool { return toGo(o) && awaitsDelivery(o) && o.Now.Before(holdEnds(o)) }
@@ -102,12 +137,8 @@ func hold(o *Observation, d *Decision) {
 	if was != nil && was.Reason == executionv1.ReasonHeld && (IsDeleted(o) || o.Scan.Status.FinishedAt != nil) {
 		return
 	}
-	why := strings.Join(undelivered(o), ", ")
-	if was != nil && was.Status == metav1.ConditionFalse {
-		why += fmt.Sprintf(" (%s: %s)", was.Reason, was.Message)
-	}
 	t := Cause{executionv1.ReasonHeld, fmt.Sprintf(
-		"The Scan is to be deleted. It waits for at most %s (holdSeconds) until its results are with: %s", o.forwarding().Hold, why,
+		"The Scan is to be deleted. It waits for at most %s (holdSeconds) until its results are with: %s", o.forwarding().Hold, lackingAndWhy(o),
 	)}
 	s := NewStatus(o)
 	if IsSettled(o) && s.FinishedAt == nil {

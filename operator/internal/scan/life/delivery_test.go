@@ -200,3 +200,76 @@ func TestDeliveryIsReadWhereItMatters(t *testing.T) {
 		})
 	}
 }
+
+// withFail has the Scan fail where it is not forwarded within an hour.
+func withFail(o *Observation) {
+	o.Tenant.Forwarding.FailurePolicy, o.Tenant.Forwarding.FailAfter = settingsv1alpha2.FailurePolicyFail, time.Hour
+}
+
+// hooksRan says since when the hooks have run.
+func hooksRan(o *Observation) {
+	o.Scan.Status.Conditions = append(o.Scan.Status.Conditions, metav1.Condition{
+		Type: executionv1.ConditionHooksCompleted, Status: metav1.ConditionTrue, Reason: "Completed", LastTransitionTime: metav1.Time{Time: testobjects.Epoch.Add(time.Minute)},
+	})
+}
+
+// TestFailurePolicyFail walks through what becomes of a Scan whose last hook has ended.
+func TestFailurePolicyFail(t *testing.T) {
+	hub, siem := has("cluster/hub"), has("cluster/siem")
+	ran := withJob(hookRole("a"), Complete)
+	delivered := said(metav1.ConditionTrue, "Complete", hub, siem)
+	down := said(metav1.ConditionFalse, "TokenRejected", hub)
+	cases := map[string]struct {
+		reason string
+		with   []func(*Observation)
+		state  executionv1.ScanState
+		ready  string
+		says   string
+		wait   time.Duration
+	}{
+		"Ignore":       {"delivery is no part of the Scan", list(ran, withSinks), "Done", "Completed", "", 0},
+		"NoSinks":      {"there is nothing to wait for", list(ran, withSinks, withFail, func(o *Observation) { o.Tenant.Forwarding.Sinks = nil }), "Done", "Completed", "", 0},
+		"JustEnded":    {"the forwarder can begin now", list(ran, withSinks, withFail), "HookProcessing", "Forwarding", "cluster/hub, cluster/siem", time.Hour},
+		"Waits":        {"one sink has it", list(ran, hooksRan, withSinks, withFail, down, at(time.Minute)), "HookProcessing", "Forwarding", "cluster/siem", 59 * time.Minute},
+		"Delivered":    {"every sink has it", list(ran, hooksRan, withSinks, withFail, delivered), "Done", "Completed", "", 0},
+		"OfOldRun":     {"what was said of the run before does not count", list(ran, hooksRan, withSinks, withFail, said(metav1.ConditionTrue, "Complete", executionv1.SinkProgress{Sink: "cluster/hub", Epoch: 2}), at(time.Minute)), "HookProcessing", "Forwarding", "cluster/hub", 59 * time.Minute},
+		"LastMoment":   {"there is a second left", list(ran, hooksRan, withSinks, withFail, down, at(time.Hour-time.Second)), "HookProcessing", "Forwarding", "", time.Second},
+		"TooLate":      {"the sink's reason is told", list(ran, hooksRan, withSinks, withFail, down, at(time.Hour)), "Errored", "ForwardingFailed", "cluster/siem (TokenRejected: as TokenRejected)", 0},
+		"HookFailed":   {"the first failure ends it", list(withJob(hookRole("a"), Failed), withSinks, withFail), "Errored", "HookFailed", `Hook "a" failed`, 0},
+		"SinksRemoved": {"nobody waits for what nobody wants", list(ran, hooksRan, withSinks, withFail, down, func(o *Observation) { o.Tenant = nil }), "Done", "Completed", "", 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			scan := testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateHookProcessing), testobjects.WithHooks(hooksOf("a")))
+			o := observationOf(scan, append(list(withJob(ParserRole, Complete), at(0)), tc.with...)...)
+			d := Decide(o)
+			ready := FindCondition(d.Status.Conditions, executionv1.ConditionReady)
+			if d.Status.State != tc.state || ready.Reason != tc.ready || !strings.Contains(ready.Message, tc.says) {
+				t.Fatalf("%s: %s, %+v", tc.reason, d.Status.State, ready)
+			}
+			if d.RequeueAfter != tc.wait {
+				t.Errorf("%s: looks again in %s, want %s", tc.reason, d.RequeueAfter, tc.wait)
+			}
+			if tc.state == "Errored" && !strings.Contains(d.Status.ErrorDescription, tc.says) {
+				t.Errorf("%s: errorDescription %q", tc.reason, d.Status.ErrorDescription)
+			}
+			if tc.ready == "Forwarding" && !isDue(&Observation{Scan: &executionv1.Scan{Status: *d.Status}}) {
+				t.Errorf("%s: the forwarder waits as well: %+v", tc.reason, d.Status.Conditions)
+			}
+			if o.Found == nil {
+				return
+			}
+			// A second pass says the same, and a late success of the forwarder changes no state.
+			o.Scan.Status, o.Found = *d.Status.DeepCopy(), d.Status.DeepCopy()
+			if again := Decide(o); again.Status != nil && diffStatus(d.Status, again.Status) != "" || again.Event != nil {
+				t.Errorf("%s: the second pass would write again:\n%s", tc.reason, diffStatus(d.Status, again.Status))
+			}
+			if tc.state == "Errored" {
+				delivered(o)
+				if late := Decide(o); late.Status != nil && late.Status.State != "Errored" {
+					t.Errorf("%s: a late success makes it %s", tc.reason, late.Status.State)
+				}
+			}
+		})
+	}
+}

@@ -127,15 +127,14 @@ func (d *Decision) fail(o *Observation, s *Status, phase string, t Cause) {
 	d.settle(o, s)
 }
 
-// done ends the Scan well. ignored says what went wrong and does not count.
-func (d *Decision) done(o *Observation, s *Status, ignored []string) {
+// done ends the Scan well.
+func (d *Decision) done(o *Observation, s *Status) {
 	t := Cause{executionv1.ReasonCompleted, "The Scan is done."}
 	s.State = executionv1.ScanStateDone
 	s.ErrorDescription = ""
 	if s.FinishedAt == nil {
 		s.FinishedAt = &metav1.Time{Time: o.Now}
 	}
-	s.set(o, executionv1.ConditionHooksCompleted, metav1.ConditionTrue, Cause{executionv1.ReasonCompleted, hooksMessage(s.OrderedHookStatuses, ignored)})
 	s.set(o, executionv1.ConditionReady, metav1.ConditionTrue, t)
 	// An operator that was killed each time between a Job and the status that tells of it has written none so far.
 	d.Links = o.Settings.StatusLinks

@@ -57,7 +57,12 @@ func runHooks(o *Observation, d *Decision) {
 		return
 	}
 	r.warnIgnored()
-	d.done(o, s, r.ignored)
+	s.set(o, executionv1.ConditionHooksCompleted, metav1.ConditionTrue, Cause{executionv1.ReasonCompleted, hooksMessage(s.OrderedHookStatuses, r.ignored)})
+	if mustForward(o) {
+		d.awaitForwarding(o, s)
+		return
+	}
+	d.done(o, s)
 }
 
 // warnIgnored tells by an Event of failures that do not count, once.
