@@ -5,6 +5,7 @@ package egress_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"net/url"
@@ -64,6 +65,15 @@ func listen(t *testing.T) (port string, count func() int) {
 		listener.Close()
 		return <-accepted
 	}
+}
+
+// end waits until the listener has closed a connection, which it does after it has counted.
+func end(t *testing.T, connection net.Conn) {
+	t.Helper()
+	if _, err := io.ReadAll(connection); err != nil {
+		t.Error(err)
+	}
+	connection.Close()
 }
 
 // refused dials and gives the message of the refusal.
@@ -130,7 +140,7 @@ func TestEgressAllowed(t *testing.T) {
 		d := egress.NewDialer(c.rules, egress.WithResolve(answers("127.0.0.1")))
 		connection, err := d.DialContext(t.Context(), "tcp", "registry.local:"+port)
 		if err == nil {
-			connection.Close()
+			end(t, connection)
 		}
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -152,7 +162,7 @@ func TestEgressRebinding(t *testing.T) {
 	if got := connection.RemoteAddr().String(); got != "127.0.0.1:"+port {
 		t.Error(got)
 	}
-	connection.Close()
+	end(t, connection)
 	if got := refused(t, d, t.Context(), "registry.local:"+port); got != "HostNotAllowed: registry.local resolves to 127.0.0.2 (loopback)" {
 		t.Error(got)
 	}
@@ -164,7 +174,7 @@ func TestEgressRebinding(t *testing.T) {
 	if got := connection.RemoteAddr().String(); got != "127.0.0.1:"+port {
 		t.Error(got)
 	}
-	connection.Close()
+	end(t, connection)
 	if got := count(); got != 2 {
 		t.Errorf("%d connections, want 2", got)
 	}

@@ -78,7 +78,7 @@ type Host struct {
 	gets            bucket
 }
 
-// Paused is a request that has to wait so long that its step ends.
+// PausedError is a request that has to wait so long that its step ends.
 type PausedError struct{ Until time.Time }
 
 // Error tells until when.
@@ -129,10 +129,14 @@ func (h *Host) Resume() {
 	h.paused, h.drained, h.failures = time.Time{}, time.Time{}, 0
 }
 
-// Failed pauses a host that could not be reached: 30 s, doubled each time up to 30 min. It gives the end of the pause.
+// Failed pauses a host that could not be reached: 30 s, doubled each time up to 30 min. It gives the end of the pause. Requests that
+// fail while the host is paused were under way before: they count once.
 func (h *Host) Failed(now time.Time) time.Time {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
+	if h.paused.After(now) {
+		return h.paused
+	}
 	wait := maxFailure
 	const doublings = 6
 	if h.failures < doublings {

@@ -187,8 +187,12 @@ func TestFailed(t *testing.T) {
 		if until.Sub(now).Seconds() != want {
 			t.Errorf("failure %d: %v", n, until.Sub(now))
 		}
+		if again := host.Failed(now); again != until {
+			t.Errorf("failure %d: a second one at the same time pauses until %v", n, again)
+		}
 		now = until
 	}
+	now = now.Add(time.Hour)
 	host.Observe(now, header())
 	if got := host.Failed(now).Sub(now); got != 30*time.Second {
 		t.Errorf("after an answer: %v", got)
