@@ -5,6 +5,7 @@ package filter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,7 +21,11 @@ const (
 )
 
 // expression is CEL that was found to be of type bool.
-type expression struct{ program cel.Program }
+type expression struct {
+	program cel.Program
+	// words are the variables in it.
+	words map[string]bool
+}
 
 func newEnvironment() (*cel.Env, error) {
 	return cel.NewEnv(
@@ -46,7 +51,16 @@ func newExpression(environment *cel.Env, text string) (*expression, error) {
 	if err != nil {
 		return nil, oneLine(err)
 	}
-	return &expression{program: program}, nil
+	e := &expression{program: program, words: map[string]bool{}}
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		e.words[reference.Name] = true
+	}
+	return e, nil
+}
+
+// asks tells whether the expression has one of some words.
+func (e *expression) asks(words ...string) bool {
+	return e != nil && slices.ContainsFunc(words, func(word string) bool { return e.words[word] })
 }
 
 // holds evaluates the expression for a tag.

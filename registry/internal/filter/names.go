@@ -43,9 +43,10 @@ func validName(name string) bool { return len(name) <= maxName && namePattern.Ma
 
 // entry is one of repositories: a pattern of names, and what of them. Without tags and digest it is the whole repository.
 type entry struct {
-	names  globs
-	tags   globs
-	digest string
+	names globs
+	tags  globs
+	// tag is what tags were made of.
+	tag, digest string
 }
 
 // parseEntry reads name, name:tag, name@sha256:… or name:tag@sha256:….
@@ -62,7 +63,7 @@ func parseEntry(text string) (e entry, valid bool) {
 	if !validName(strings.NewReplacer("*", "a", "?", "a").Replace(name)) {
 		return entry{}, false
 	}
-	e = entry{names: nameGlobs(name), digest: digest}
+	e = entry{names: nameGlobs(name), tag: tag, digest: digest}
 	if tagged {
 		e.tags = tagGlobs(tag)
 	}

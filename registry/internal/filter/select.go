@@ -117,8 +117,15 @@ func newCandidate(t Tag, now time.Time) candidate {
 }
 
 // Select judges a repository and its tags. A tag that comes twice counts once.
-func (c *Compiled) Select(r Repository) Answer {
-	s := &selection{repository: r, name: r.Name, answer: Answer{Selected: []string{}, Skipped: map[string]Reason{}, Platforms: map[string][]string{}}}
+func (c *Compiled) Select(r Repository) Answer { return c.answer(r, false) }
+
+func newSelection(r Repository) *selection {
+	return &selection{repository: r, name: r.Name, answer: Answer{Selected: []string{}, Skipped: map[string]Reason{}, Platforms: map[string][]string{}}}
+}
+
+func (c *Compiled) answer(r Repository, namesOnly bool) Answer {
+	s := newSelection(r)
+	s.namesOnly = namesOnly
 	for _, text := range c.invalid {
 		s.warnings.add(InvalidRepository, text, invalidRepositoryText)
 	}
@@ -136,21 +143,32 @@ type selection struct {
 	warnings warnings
 	judgement
 
+	// namesOnly leaves out what is not decided by names alone.
+	namesOnly bool
 	// whole tells whether tags are taken that no entry names; named are the entries with tags.
 	whole bool
 	named []entry
-	rest  []candidate
+	// entries are all that fit the repository.
+	entries []entry
+	rest    []candidate
 }
 
 func (s *selection) run(c *Compiled) {
+	if s.begin(c) {
+		s.judgeAll()
+	}
+}
+
+// begin finds what holds for the repository; false: the repository is not selected.
+func (s *selection) begin(c *Compiled) bool {
 	if s.name != "" && !validName(s.name) {
 		s.warnings.add(InvalidRepository, s.name, invalidRepositoryText)
-		return
+		return false
 	}
 	names := spellings(s.repository.Registry, s.name)
 	s.name = names[0]
 	if !s.find(c, names) || c.excluded.fit(names...) {
-		return
+		return false
 	}
 	s.judgement = c.base
 	for _, rule := range c.rules {
@@ -159,12 +177,12 @@ func (s *selection) run(c *Compiled) {
 		}
 		s.answer.Rule, s.judgement = rule.name, rule.judgement
 		if rule.skip {
-			return
+			return false
 		}
 		break
 	}
 	s.answer.RepositorySelected = true
-	s.judgeAll()
+	return true
 }
 
 // find looks for the entries of a repository.
@@ -176,6 +194,7 @@ func (s *selection) find(c *Compiled, names []string) bool {
 			continue
 		}
 		found = true
+		s.entries = append(s.entries, e)
 		switch {
 		case e.tags != nil:
 			s.named = append(s.named, e)
@@ -232,6 +251,10 @@ func (s *selection) judge(t candidate) (Reason, *Error) {
 			return reason, failure
 		}
 	}
+	if s.namesOnly {
+		s.take(t)
+		return "", nil
+	}
 	if len(t.canonical) > 0 && len(s.selectedPlatforms(t)) == 0 {
 		return PlatformNotSelected, nil
 	}
@@ -268,7 +291,7 @@ func (s *selection) judgeName(t candidate) (Reason, *Error) {
 			return reason, nil
 		}
 	}
-	if s.tags.expression == nil {
+	if s.tags.expression == nil || s.namesOnly && s.tags.expression.asks(wordsOfImages...) {
 		return "", nil
 	}
 	holds, err := s.tags.expression.holds(s.repository, s.name, t)

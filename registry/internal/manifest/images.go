@@ -81,8 +81,17 @@ type Limits struct {
 	MaxImageBytes int64
 }
 
-// Get gives the document of a digest; false: there is none. An error ends the walk.
-type Get func(digest string) (Document, bool, error)
+// Part is a part of a repository: registries serve documents and blobs apart.
+type Part string
+
+// The parts of a repository. A config is a blob.
+const (
+	Manifests Part = "manifests"
+	Blobs     Part = "blobs"
+)
+
+// Get gives the document of a digest from a part of the repository; false: there is none. An error ends the walk.
+type Get func(part Part, digest string) (Document, bool, error)
 
 // Images walks from the top, an index or a manifest, to the images of the selected platforms. The error is that of get.
 func Images(top string, limits Limits, get Get) (Answer, error) {
@@ -125,7 +134,7 @@ func (w *walk) skip(digest string, reason Reason, p platform.Platform) {
 // visit looks at an index or a manifest. The platform is that of the entry that led here; level counts the indexes above.
 func (w *walk) visit(digest string, p platform.Platform, level int) error {
 	w.visited[digest] = true
-	document, found, err := w.get(digest)
+	document, found, err := w.get(Manifests, digest)
 	if err != nil {
 		return err
 	}
@@ -352,7 +361,7 @@ func (w *walk) config(d descriptor) (object, Reason, error) {
 	if d.size > MaxDocument {
 		return nil, ConfigTooLarge, nil
 	}
-	document, found, err := w.get(d.digest)
+	document, found, err := w.get(Blobs, d.digest)
 	switch {
 	case err != nil:
 		return nil, "", err

@@ -41,7 +41,7 @@ func (s store) put(contentType, body string) string {
 	return digest
 }
 
-func (s store) get(digest string) (manifest.Document, bool, error) {
+func (s store) get(_ manifest.Part, digest string) (manifest.Document, bool, error) {
 	document, found := s[digest]
 	return document, found, nil
 }
@@ -308,9 +308,9 @@ func TestErrorsOfTheRegistryEndTheWalk(t *testing.T) {
 	away := errors.New("away")
 	s := store{}
 	top := s.index(entry(digestOf("x"), "linux", "amd64"))
-	_, err := manifest.Images(top, manifest.Limits{}, func(digest string) (manifest.Document, bool, error) {
+	_, err := manifest.Images(top, manifest.Limits{}, func(_ manifest.Part, digest string) (manifest.Document, bool, error) {
 		if digest == top {
-			return s.get(digest)
+			return s.get(manifest.Manifests, digest)
 		}
 		return manifest.Document{}, false, away
 	})

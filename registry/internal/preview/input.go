@@ -160,7 +160,7 @@ func findImages(in io.Reader, name string) (manifest.Answer, error) {
 	if f.MaxImageBytes != nil {
 		limits.MaxImageBytes = *f.MaxImageBytes
 	}
-	return manifest.Images(f.Digest, limits, func(digest string) (manifest.Document, bool, error) {
+	return manifest.Images(f.Digest, limits, func(_ manifest.Part, digest string) (manifest.Document, bool, error) {
 		document, found := f.Documents[digest]
 		return manifest.Document{ContentType: document.ContentType, Body: []byte(document.Body)}, found, nil
 	})
