@@ -9,6 +9,7 @@ replace github.com/scanyard/scanyard/apis => ../apis
 require (
 	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/google/cel-go v0.29.2
+	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/net v0.60.0
