@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// maxConnections are those to a host.
+	// maxIdle are the connections to a host that a client keeps: the dialer has 16 for all clients.
+	maxIdle        = 4
 	maxConnections = 16
 	maxHeader      = 256 << 10
 	maxErrorBody   = 64 << 10
@@ -60,7 +61,7 @@ func newTransports(o Options, base *url.URL) (*transports, error) {
 	way := func(skip bool) *http.Transport {
 		return &http.Transport{
 			DialContext: o.Dialer.DialContext, Proxy: o.Proxy, ForceAttemptHTTP2: true, DisableCompression: true, MaxConnsPerHost: maxConnections,
-			MaxIdleConnsPerHost: maxConnections, IdleConnTimeout: idle, TLSHandshakeTimeout: handshake, ResponseHeaderTimeout: o.Pace.FirstByte,
+			MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idle, TLSHandshakeTimeout: handshake, ResponseHeaderTimeout: o.Pace.FirstByte,
 			MaxResponseHeaderBytes: maxHeader,
 			TLSClientConfig: &tls.Config{
 				RootCAs: roots, MinVersion: tls.VersionTLS12,

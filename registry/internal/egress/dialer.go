@@ -9,11 +9,17 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 )
 
-// timeout is for one address; a name may have several.
-const timeout = 10 * time.Second
+const (
+	// timeout is for one address; a name may have several.
+	timeout = 10 * time.Second
+	// maxConnections are those to a host at once, of all who use a Dialer.
+	maxConnections = 16
+)
 
 // Resolve gives the addresses of a name.
 type Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -28,6 +34,9 @@ type Dialer struct {
 	dial    Dial
 	// proxy is the address of the proxy that the chart sets.
 	proxy string
+	mutex sync.Mutex
+	// slots are the connections that hosts have.
+	slots map[string]chan struct{}
 }
 
 // Option changes a Dialer.
@@ -41,7 +50,7 @@ func WithProxy(address string) Option { return func(d *Dialer) { d.proxy = addre
 
 // NewDialer makes a Dialer that keeps to rules.
 func NewDialer(rules Rules, options ...Option) *Dialer {
-	d := &Dialer{rules: rules, dial: (&net.Dialer{Timeout: timeout}).DialContext}
+	d := &Dialer{rules: rules, dial: (&net.Dialer{Timeout: timeout}).DialContext, slots: map[string]chan struct{}{}}
 	d.resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}
@@ -62,8 +71,47 @@ func Hop(ctx context.Context, from string) context.Context {
 }
 
 // DialContext resolves, decides, and dials the addresses that are allowed one after the other. The error is an *Error where all
-// addresses are refused.
+// addresses are refused. A host that has all of its connections is waited for.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	slots := d.slotsOf(address)
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a connection: %w", ctx.Err())
+	}
+	connection, err := d.connect(ctx, network, address)
+	if err != nil {
+		<-slots
+		return nil, err
+	}
+	return &counted{Conn: connection, release: sync.OnceFunc(func() { <-slots })}, nil
+}
+
+// slotsOf gives the connections of an address, host:port.
+func (d *Dialer) slotsOf(address string) chan struct{} {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	address = strings.ToLower(address)
+	if d.slots[address] == nil {
+		d.slots[address] = make(chan struct{}, maxConnections)
+	}
+	return d.slots[address]
+}
+
+// counted gives its place back when it is closed.
+type counted struct {
+	net.Conn
+
+	release func()
+}
+
+// Close closes the connection once, and lets the next one in.
+func (c *counted) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}
+
+func (d *Dialer) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	if d.proxy != "" && address == d.proxy {
 		return d.dial(ctx, network, address)
 	}

@@ -180,6 +180,41 @@ func TestEgressRebinding(t *testing.T) {
 	}
 }
 
+// TestConnections has a host with all of its connections: the next one waits until one of them is closed.
+func TestConnections(t *testing.T) {
+	port, count := listen(t)
+	d := egress.NewDialer(egress.Rules{AllowCIDRs: prefixes("127.0.0.1/32")}, egress.WithResolve(answers("127.0.0.1")))
+	var open []net.Conn
+	for range 16 {
+		connection, err := d.DialContext(t.Context(), "tcp", "registry.local:"+port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, connection)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.DialContext(ended, "tcp", "registry.local:"+port); !errors.Is(err, context.Canceled) {
+		t.Error("the 17th connection is made:", err)
+	}
+	// Another host is not held up, and a refusal takes no place.
+	for range 20 {
+		refused(t, d, t.Context(), "127.0.0.2:"+port)
+	}
+	end(t, open[0])
+	open[0].Close()
+	connection, err := d.DialContext(t.Context(), "tcp", "registry.local:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, connection := range append(open[1:], connection) {
+		end(t, connection)
+	}
+	if got := count(); got != 17 {
+		t.Errorf("%d connections, want 17", got)
+	}
+}
+
 func TestEgressHop(t *testing.T) {
 	d := egress.NewDialer(egress.Rules{}, egress.WithResolve(answers("127.0.0.1")))
 	got := refused(t, d, egress.Hop(t.Context(), "registry.example.com"), "inner.cluster.local:443")
