@@ -45,11 +45,12 @@ type access struct {
 	list  []credentials.Credential
 	index int
 	// header is the Authorization that is sent, proved that it was good once.
-	header     string
-	proved     bool
-	renew      time.Time
-	challenge  *challenge
-	generation int
+	header string
+	proved bool
+	// renew is when a token is fetched again, ends when its time is over; zero: what is sent is no token of a realm.
+	renew, ends time.Time
+	challenge   *challenge
+	generation  int
 	// refused: all credentials were tried.
 	refused error
 }
@@ -84,8 +85,9 @@ func (a *authorizer) current(ctx context.Context, s *access) (header string, gen
 	if s.refused != nil {
 		return "", 0, s.refused
 	}
-	if s.challenge != nil && !s.renew.IsZero() && !a.now().Before(s.renew) {
-		if err := a.obtain(ctx, s, *s.challenge); err != nil {
+	if now := a.now(); s.challenge != nil && !s.renew.IsZero() && !now.Before(s.renew) {
+		// A realm that does not answer is no harm as long as the token is good.
+		if err := a.obtain(ctx, s, *s.challenge); err != nil && (!isPassing(ctx, err) || !now.Before(s.ends)) {
 			return "", 0, err
 		}
 	}
@@ -111,7 +113,8 @@ func (a *authorizer) challenged(ctx context.Context, s *access, generation int, 
 	case s.generation != generation:
 		// Somebody else has tried another one meanwhile.
 		return nil
-	case s.header != "" && !s.proved:
+	case s.header != "" && (!s.proved || s.renew.IsZero()):
+		// A token that was good may be too old; a password that was good is another one now.
 		s.index++
 	}
 	chosen, found := choose(parseChallenges(headers))
@@ -149,9 +152,10 @@ func (a *authorizer) obtain(ctx context.Context, s *access, c challenge) error {
 		if header == "" {
 			continue
 		}
-		s.header, s.proved, s.renew = header, false, time.Time{}
+		s.header, s.proved, s.renew, s.ends = header, false, time.Time{}, time.Time{}
 		if life > 0 {
-			s.renew = a.now().Add(life - min(renewBefore, life/2))
+			s.ends = a.now().Add(life)
+			s.renew = s.ends.Add(-min(renewBefore, life/2))
 		}
 		s.generation++
 		return nil

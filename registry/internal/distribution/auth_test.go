@@ -26,6 +26,7 @@ type tokens struct {
 	life     int
 	query    url.Values
 	accepted atomic.Value
+	broken   atomic.Bool
 }
 
 // guard makes a registry want tokens of a realm.
@@ -35,6 +36,10 @@ func guard(t *testing.T, r *registrytest.Registry, users map[string]string, real
 	s.accepted.Store("")
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		n := s.asked.Add(1)
+		if s.broken.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
 		user, password, _ := request.BasicAuth()
 		if request.Method == http.MethodPost {
 			user, password = "refresh", request.PostFormValue("refresh_token")
@@ -135,6 +140,16 @@ func TestShortTokens(t *testing.T) {
 	}
 	if got := s.asked.Load(); got != 2 {
 		t.Errorf("the realm is asked %d times, want at the start and at half of the life", got)
+	}
+	// A realm that is broken does no harm before the token ends.
+	s.broken.Store(true)
+	f.clock.now = start.Add(89 * time.Second)
+	if _, _, err := f.Tag(t.Context(), "a", "v1", distribution.Pointer{}); err != nil {
+		t.Error(err)
+	}
+	f.clock.now = start.Add(90 * time.Second)
+	if _, _, err := f.Tag(t.Context(), "a", "v1", distribution.Pointer{}); said(err) != "Unreachable: status 502: the token service does not answer" {
+		t.Error(err)
 	}
 }
 

@@ -471,7 +471,7 @@ func TestAllowance(t *testing.T) {
 func TestBroken(t *testing.T) {
 	r := registrytest.New(t)
 	r.Push("a", "v1", amd64)
-	bad := 0
+	var bad atomic.Int64
 	reset := func(w http.ResponseWriter) {
 		connection, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -481,16 +481,17 @@ func TestBroken(t *testing.T) {
 		connection.Close()
 	}
 	fail := func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }
-	var how func(w http.ResponseWriter)
+	var how atomic.Pointer[func(w http.ResponseWriter)]
 	r.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-		if bad--; bad < 0 {
+		if bad.Add(-1) < 0 {
 			return false
 		}
-		how(w)
+		(*how.Load())(w)
 		return true
 	}
 	for name, way := range map[string]func(w http.ResponseWriter){"Reset": reset, "Fails": fail} {
-		how, bad = way, 2
+		how.Store(&way)
+		bad.Store(2)
 		f := connect(t, r)
 		if _, found, err := f.Tag(t.Context(), "a", "v1", distribution.Pointer{}); err != nil || !found {
 			t.Error(name, err)
@@ -498,13 +499,13 @@ func TestBroken(t *testing.T) {
 		if got := f.clock.Now().Sub(start); got != 3*time.Second {
 			t.Errorf("%s: waited %v, want 1 s and 2 s", name, got)
 		}
-		bad = 1_000_000
+		bad.Store(1_000_000)
 		_, _, err := f.Tag(t.Context(), "a", "v1", distribution.Pointer{})
 		e, ok := errors.AsType[*distribution.Error](err)
 		if !ok || e.Reason != distribution.Unreachable || !e.NotBefore.Equal(f.clock.Now().Add(30*time.Second)) {
 			t.Error(name, err)
 		}
-		how = fail
+		how.Store(&fail)
 		_, _, err = f.Tag(t.Context(), "a", "v1", distribution.Pointer{})
 		if e, ok = errors.AsType[*distribution.Error](err); !ok || !e.NotBefore.Equal(f.clock.Now().Add(time.Minute)) {
 			t.Error(name, "the pause is not doubled:", err)
@@ -514,7 +515,6 @@ func TestBroken(t *testing.T) {
 
 // TestSlow has a registry that never answers, and one that never ends.
 func TestSlow(t *testing.T) {
-	r := registrytest.New(t)
 	done := make(chan struct{})
 	hang := func(w http.ResponseWriter, _ *http.Request) bool {
 		<-done
@@ -530,6 +530,7 @@ func TestSlow(t *testing.T) {
 	}
 	defer close(done)
 	for name, way := range map[string]func(w http.ResponseWriter, r *http.Request) bool{"Hangs": hang, "Trickles": trickle} {
+		r := registrytest.New(t)
 		r.Before = way
 		pace := distribution.Pace{FirstByte: 100 * time.Millisecond, Window: time.Hour, MinBytes: 60_000}
 		if name == "Trickles" {

@@ -8,7 +8,7 @@ import (
 )
 
 // nextPage gives the page that a Link header calls the next one of a page; nil: there is none. foreign: the next page is said to be at
-// another host, where nobody goes.
+// another host, where nobody goes. A registry behind a proxy may write a scheme and a port that are its own: those of the page hold.
 func nextPage(headers []string, page *url.URL) (next *url.URL, foreign bool) {
 	for _, header := range headers {
 		for rest := header; ; {
@@ -29,10 +29,10 @@ func nextPage(headers []string, page *url.URL) (next *url.URL, foreign bool) {
 			if err != nil {
 				continue
 			}
-			if u.Scheme != page.Scheme || !strings.EqualFold(u.Host, page.Host) || u.User != nil {
+			if !strings.EqualFold(u.Hostname(), page.Hostname()) || u.User != nil {
 				return nil, true
 			}
-			u.Fragment = ""
+			u.Scheme, u.Host, u.Fragment = page.Scheme, page.Host, ""
 			return u, false
 		}
 	}
