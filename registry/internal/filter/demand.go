@@ -3,6 +3,7 @@
 package filter
 
 import (
+	"slices"
 	"strings"
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
@@ -32,6 +33,20 @@ type Demand struct {
 	Images bool
 	// Platforms are those that are taken.
 	Platforms platform.Filter
+}
+
+// Names gives the repositories of a registry that are named without a pattern, as they are stored. catalog: the others have to be looked
+// for in the catalogue. Demand tells of each name whether the filter takes it.
+func (c *Compiled) Names(registry string) (names []string, catalog bool) {
+	for _, e := range c.entries {
+		if strings.ContainsAny(e.name, "*?") {
+			catalog = true
+			continue
+		}
+		names = append(names, spellings(registry, e.name)[0])
+	}
+	slices.Sort(names)
+	return slices.Compact(names), catalog || c.all
 }
 
 // Demand tells what to ask for a repository of a registry.

@@ -71,3 +71,19 @@ func TestByName(t *testing.T) {
 		}
 	}
 }
+
+func TestNames(t *testing.T) {
+	for _, c := range []struct{ filter, host, want string }{
+		{`{}`, "registry.example.com", "[] true"},
+		{`{"repositories":["shop/api:v*","base/debian","shop/api@` + digest1 + `"]}`, "registry.example.com", "[base/debian shop/api] false"},
+		{`{"repositories":["shop/*","base/debian"]}`, "registry.example.com", "[base/debian] true"},
+		{`{"repositories":["shop/ap?"]}`, "registry.example.com", "[] true"},
+		{`{"repositories":["nginx","library/nginx"]}`, "docker.io", "[library/nginx] false"},
+		{`{"repositories":["Not Valid"]}`, "registry.example.com", "[] false"},
+	} {
+		names, catalog := compile(t, c.filter).Names(c.host)
+		if got := fmt.Sprint(names, catalog); got != c.want {
+			t.Errorf("%s: %s, want %s", c.filter, got, c.want)
+		}
+	}
+}

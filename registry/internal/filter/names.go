@@ -45,8 +45,8 @@ func validName(name string) bool { return len(name) <= maxName && namePattern.Ma
 type entry struct {
 	names globs
 	tags  globs
-	// tag is what tags were made of.
-	tag, digest string
+	// name and tag are what names and tags were made of.
+	name, tag, digest string
 }
 
 // parseEntry reads name, name:tag, name@sha256:… or name:tag@sha256:….
@@ -63,7 +63,7 @@ func parseEntry(text string) (e entry, valid bool) {
 	if !validName(strings.NewReplacer("*", "a", "?", "a").Replace(name)) {
 		return entry{}, false
 	}
-	e = entry{names: nameGlobs(name), tag: tag, digest: digest}
+	e = entry{names: nameGlobs(name), name: name, tag: tag, digest: digest}
 	if tagged {
 		e.tags = tagGlobs(tag)
 	}
