@@ -55,6 +55,9 @@ func TestConfigIsReadAgain(t *testing.T) {
 	if text := r.metrics(t); !strings.Contains(text, "scanyard_exporter_config_valid 1") || !strings.Contains(text, "scanyard_exporter_durable 0") {
 		t.Error(text)
 	}
+	if text := r.metrics(t); !strings.Contains(text, "scanyard_exporter_commit_records_sum 50\n") || strings.Contains(text, "scanyard_exporter_fsync_seconds_count 0\n") {
+		t.Error(text)
+	}
 	write("two", "nonsense")
 	hangUp()
 	for !strings.Contains(r.metrics(t), "scanyard_exporter_config_valid 0") { // the next answer may come before the signal

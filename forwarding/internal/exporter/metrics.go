@@ -23,6 +23,7 @@ type metrics struct {
 
 	records, attempts, enqueued, rejected *prometheus.CounterVec
 	delivered                             *prometheus.HistogramVec
+	fsync, commits                        prometheus.Histogram
 	paused                                atomic.Int64
 
 	mu      sync.Mutex
@@ -43,7 +44,13 @@ func newMetrics(p *program) *metrics {
 			Name: "scanyard_forwarding_delivery_seconds", Help: "Time from intake to the sink's answer.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 12),
 		}, []string{"sink"}),
 	}
-	m.registry.MustRegister(m.records, m.attempts, m.enqueued, m.rejected, m.delivered, m)
+	m.fsync = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "scanyard_exporter_fsync_seconds", Help: "Time in which a commit was synced.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+	})
+	m.commits = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "scanyard_exporter_commit_records", Help: "Records that were committed together.", Buckets: prometheus.ExponentialBuckets(1, 4, 8),
+	})
+	m.registry.MustRegister(m.fsync, m.commits, m.records, m.attempts, m.enqueued, m.rejected, m.delivered, m)
 	return m
 }
 
@@ -73,6 +80,14 @@ func (m *metrics) Records(sink, tenant, outcome string, n int) {
 // Delivered notes how long a record waited.
 func (m *metrics) Delivered(sink string, waited time.Duration) {
 	m.delivered.WithLabelValues(sink).Observe(waited.Seconds())
+}
+
+// Committed notes a commit. One without records moves cursors only.
+func (m *metrics) Committed(records int, took time.Duration) {
+	m.fsync.Observe(took.Seconds())
+	if records > 0 {
+		m.commits.Observe(float64(records))
+	}
 }
 
 // Enqueued counts records that are on disk.

@@ -69,6 +69,8 @@ type Options struct {
 	Fatal func(error)
 	// ReadOnly opens for looking only.
 	ReadOnly bool
+	// Committed is told of each commit: its records, and how long it took to sync them. Nil: nobody.
+	Committed func(records int, took time.Duration)
 }
 
 // InUseError is a directory that another program has open.
@@ -188,8 +190,6 @@ func decodeSession(v []byte) (session, error) {
 type Counters struct {
 	Dropped map[string]uint64 // by reason
 	Commits uint64
-	// FsyncSeconds are the durations of the last commits, and CommitRecords the sizes.
-	LastCommit time.Duration
 }
 
 // Open opens a queue, and makes it where there is none.
@@ -265,6 +265,9 @@ func open(options Options) (*Queue, error) {
 	}
 	if options.Log == nil {
 		q.options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.Committed == nil {
+		q.options.Committed = func(int, time.Duration) {}
 	}
 	if err := q.acquire(); err != nil {
 		return nil, err

@@ -228,11 +228,16 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 	if q.options.SyncInterval > 0 {
 		options = pebble.NoSync
 	}
+	began, records := q.options.Now(), 0
+	for _, in := range order {
+		records += len(in.records)
+	}
 	if err := batch.Commit(options); err != nil {
 		q.noRoom(err)
 		q.fatal(err)
 		return
 	}
+	q.options.Committed(records, q.options.Now().Sub(began))
 	q.publish(order, sessions)
 	for _, j := range jobs {
 		j.done(nil)
