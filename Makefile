@@ -23,6 +23,7 @@ GITLEAKS_VERSION   := v8.30.1
 FFUF_VERSION       := v2.2.1
 GOLANGCI_VERSION   := v2.15.0
 HELM_DOCS_VERSION  := v1.14.2
+PROMTOOL_VERSION   := v0.316.0
 BUF_VERSION        := v1.75.0
 PROTOC_GEN_GO      := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
@@ -97,11 +98,15 @@ tools: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/gitleaks-$(GITLEAKS_VERSION) ## In
 	@hack/needs.sh nmap git
 
 .PHONY: test-tools
-test-tools: $(TOOLS)/ffuf-$(FFUF_VERSION) ## Install what only the tests use: ffuf (Go); ncrack, whatweb, Firefox, testssl.sh, Chromium, an SSH server, PostgreSQL, MariaDB (apt)
+test-tools: $(TOOLS)/ffuf-$(FFUF_VERSION) $(TOOLS)/promtool-$(PROMTOOL_VERSION) ## Install what only the tests use: ffuf, promtool (Go); ncrack, whatweb, Firefox, testssl.sh, Chromium, an SSH server, PostgreSQL, MariaDB (apt)
 	@hack/needs.sh ncrack whatweb firefox testssl sshd chromium postgresql mariadb
 
 $(TOOLS)/ffuf-$(FFUF_VERSION):
 	@hack/tool.sh ffuf $(FFUF_VERSION) github.com/ffuf/ffuf/v2 github.com/ffuf/ffuf/v2
+
+# Rules are tried without service discovery, which is most of the program.
+$(TOOLS)/promtool-$(PROMTOOL_VERSION):
+	@GOFLAGS='-buildvcs=false -tags=remove_all_sd' hack/tool.sh promtool $(PROMTOOL_VERSION) github.com/prometheus/prometheus/cmd/promtool github.com/prometheus/prometheus
 
 $(TOOLS)/helm-$(HELM_VERSION):
 	@hack/tool.sh helm $(HELM_VERSION) helm.sh/helm/v4/cmd/helm tests

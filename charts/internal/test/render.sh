@@ -160,9 +160,11 @@ render forwarding-full forwarding --set "$tls,fullnameOverride=out,imagePullSecr
 	--set 'forwarder.nodeSelector.arch=amd64,forwarder.tolerations[0].operator=Exists,forwarder.image.tag=v1,exporter.enabled=true,exporter.volume.hostPath.path=/data,exporter.volume.hostPath.type=Directory' \
 	--set 'exporter.config.tenant=east,exporter.config.sinks[0].name=hub,exporter.config.intake.grpc.tokensFile=/etc/scanyard/secrets/senders/tokens,exporter.secretMounts[0].name=senders,exporter.persistence.storageClass=fast' \
 	--set 'receiver.enabled=true,receiver.tls.clientCA=true,receiver.tokensSecret=senders,receiver.persistence.storageClass=slow,receiver.persistence.size=1Ti,receiver.resources.limits.memory=1Gi' \
-	--set 'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.interval=1m,metrics.serviceMonitor.labels.prometheus=main,snippet.enabled=true' \
+	--set 'snippet.enabled=true' \
 	--set 'exporter.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone'
 render forwarding-volatile forwarding --set "$tls,exporter.enabled=true,exporter.persistence.enabled=false,exporter.config.sinks[0].name=hub,forwarder.enabled=true" --show-only templates/exporter.yaml
+render forwarding-monitoring forwarding --set 'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.interval=1m,metrics.serviceMonitor.labels.prometheus=main' \
+	--set 'alerts.enabled=true,alerts.labels.prometheus=main,dashboard.enabled=true'
 render forwarding-plain forwarding --set 'receiver.enabled=true,receiver.insecure=true,receiver.throwAway=true,receiver.resources.limits.memory=null'
 render forwarding-snippet forwarding --set 'snippet.enabled=true,snippet.container=webhook,snippet.uid=0,snippet.variable=DECISIONS,snippet.sinks={hub=grpcs://hub.example.com:9443},snippet.volume.emptyDir=null,snippet.volume.persistentVolumeClaim.claimName=queue,clusterID=0c9a7d3e-3f0e-4a54-9a55-8d1f3f5f7a10'
 
