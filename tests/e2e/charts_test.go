@@ -72,15 +72,15 @@ var scannerCharts = map[string]scannerChart{
 }
 
 // everyChart lists the charts of the repository but the operator's, which all tests
-// use, and those of auto-discovery and of the reports API server, which install no kinds
-// of ours and have tests of their own.
+// use, and those of auto-discovery, of the reports API server and of forwarding, which
+// install no kinds of ours and have tests of their own.
 func everyChart() []string {
 	all, err := install.Charts(cmp.Or(os.Getenv("SCANYARD_CHARTS"), "../../charts"))
 	if err != nil {
 		panic(err) // there is no spec yet that could fail
 	}
 	return slices.DeleteFunc(all, func(name string) bool {
-		return name == "scanyard" || name == "reports" || strings.HasPrefix(name, "auto-discovery")
+		return slices.Contains([]string{"scanyard", "reports", "forwarding"}, name) || strings.HasPrefix(name, "auto-discovery")
 	})
 }
 
