@@ -77,14 +77,14 @@ func forwarding(in Input) Forwarding {
 	for _, s := range cluster.All() {
 		if selects(s.NamespaceSelector, in.Namespace, in.Labels) {
 			sinks = append(sinks, EffectiveSink{
-				ID: clusterSinks + "/" + s.Name, UID: in.ClusterUID, Name: s.Name, Sink: s.Sink, Metadata: metadata(common, s.ExtraMetadata, ofGRPC(&s.Sink)),
+				ID: SinkID("", s.Name), UID: in.ClusterUID, Name: s.Name, Sink: s.Sink, Metadata: metadata(common, s.ExtraMetadata, ofGRPC(&s.Sink)),
 			})
 		}
 	}
 	bounds := boundsOf(cluster)
 	for i, s := range own.All() {
 		sinks = append(sinks, EffectiveSink{
-			ID: ownID(in.Namespace, s.Name), UID: in.SettingUID, Namespace: in.Namespace, Name: s.Name, Sink: s.Sink,
+			ID: SinkID(in.Namespace, s.Name), UID: in.SettingUID, Namespace: in.Namespace, Name: s.Name, Sink: s.Sink,
 			// The cluster's keys come last: a team cannot pretend to be another cluster.
 			Metadata:    metadata(own.CommonMetadata(), s.ExtraMetadata, ofGRPC(&s.Sink), common),
 			OutOfBounds: bounds.refuse(i, &s.Sink), Networks: bounds.networks,
@@ -104,6 +104,23 @@ func ownID(namespace, name string) string {
 		namespace += "."
 	}
 	return namespace + "/" + name
+}
+
+// SinkID is the ID of a sink of a namespace, or with "" of the cluster.
+func SinkID(namespace, name string) string {
+	if namespace == "" {
+		return clusterSinks + "/" + name
+	}
+	return ownID(namespace, name)
+}
+
+// SinkNamespace is the namespace whose sink has the ID; "" for the cluster's.
+func SinkNamespace(id string) string {
+	namespace, _, _ := strings.Cut(id, "/")
+	if namespace == clusterSinks {
+		return ""
+	}
+	return strings.TrimSuffix(namespace, ".")
 }
 
 func selects(s *metav1.LabelSelector, namespace string, has map[string]string) bool {

@@ -25,6 +25,9 @@ import (
 // Place names a Secret or ConfigMap.
 type Place struct{ Namespace, Name string }
 
+// String is NAMESPACE/NAME.
+func (p Place) String() string { return p.Namespace + "/" + p.Name }
+
 // References are the Secrets and ConfigMaps of a sink. Those without a name are not asked for.
 type References struct {
 	// ServerCA is a ConfigMap, with the bundle under CAKey.
