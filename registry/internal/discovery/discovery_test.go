@@ -158,7 +158,7 @@ func TestDates(t *testing.T) {
 	if got := strings.Join(result.Tags[1].Platforms, " "); got != "linux/amd64 linux/arm64 windows/amd64" {
 		t.Error(got)
 	}
-	w.clock.now = start.Add(24 * time.Hour)
+	w.clock.Set(start.Add(24 * time.Hour))
 	for _, tag := range w.discover().Tags {
 		if !tag.FirstSeen.Equal(start) {
 			t.Errorf("%s: first seen %v the second time", tag.Name, tag.FirstSeen)
@@ -313,7 +313,7 @@ func TestMoves(t *testing.T) {
 	if got := w.discover().Tags[0].Digest; got != before {
 		t.Error(got)
 	}
-	w.clock.now = start.Add(time.Hour)
+	w.clock.Set(start.Add(time.Hour))
 	after := w.Push(repository, "latest", image(arm64, "two", day(2)))
 	result := w.discover()
 	w.expect(result, "latest=linux/arm64", "1 lists, 1 HEADs, 1 manifests, 1 configs")
@@ -454,9 +454,7 @@ func TestCheckpoints(t *testing.T) {
 	// Without anything new a checkpoint is written after 30 s.
 	w.input.Known, w.input.Cursor = result.Tags, ""
 	w.Before = func(http.ResponseWriter, *http.Request) bool {
-		w.clock.mutex.Lock()
-		defer w.clock.mutex.Unlock()
-		w.clock.now = w.clock.now.Add(100 * time.Millisecond)
+		w.clock.Add(100 * time.Millisecond)
 		return false
 	}
 	w.discover()

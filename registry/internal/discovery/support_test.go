@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,25 +22,6 @@ import (
 )
 
 var start = time.Date(2025, 9, 1, 0, 0, 0, 0, time.UTC)
-
-// clock goes on when somebody waits.
-type clock struct {
-	mutex sync.Mutex
-	now   time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.now
-}
-
-func (c *clock) Wait(ctx context.Context, d time.Duration) error {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.now = c.now.Add(d)
-	return ctx.Err()
-}
 
 // store keeps the last checkpoint.
 type store struct {
@@ -61,7 +41,7 @@ type world struct {
 	*registrytest.Registry
 
 	t        testing.TB
-	clock    *clock
+	clock    *registrytest.Clock
 	client   *distribution.Client
 	store    *store
 	input    discovery.Input
@@ -72,7 +52,7 @@ const repository = "shop/api"
 
 func newWorld(t testing.TB, filterText string) *world {
 	t.Helper()
-	w := &world{Registry: registrytest.New(t), t: t, clock: &clock{now: start}, store: &store{}}
+	w := &world{Registry: registrytest.New(t), t: t, clock: registrytest.NewClock(start), store: &store{}}
 	w.input = discovery.Input{
 		Registry: "registry.example.com", Repository: repository, Filter: compile(t, filterText), MaxImageBytes: 1 << 30, Parallel: 4, Now: w.clock.Now,
 	}

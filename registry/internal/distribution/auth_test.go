@@ -94,13 +94,13 @@ func TestTokens(t *testing.T) {
 		t.Errorf("service %q", got)
 	}
 	// 600 s of life: fetched again 300 s before the end, without a 401.
-	f.clock.now = start.Add(299 * time.Second)
+	f.clock.Set(start.Add(299 * time.Second))
 	r.Forget()
 	tag()
 	if got := s.asked.Load(); got != 2 {
 		t.Errorf("the realm is asked %d times before the token is old", got)
 	}
-	f.clock.now = start.Add(300 * time.Second)
+	f.clock.Set(start.Add(300 * time.Second))
 	tag()
 	if got, heads := s.asked.Load(), r.Count("HEAD manifests"); got != 3 || heads != 2 {
 		t.Errorf("the realm is asked %d times, the registry %d times: want 3 and 2", got, heads)
@@ -133,7 +133,7 @@ func TestShortTokens(t *testing.T) {
 	s.life = 60
 	f := connect(t, r)
 	for _, age := range []time.Duration{0, 29 * time.Second, 30 * time.Second} {
-		f.clock.now = start.Add(age)
+		f.clock.Set(start.Add(age))
 		if _, _, err := f.Tag(t.Context(), "a", "v1", distribution.Pointer{}); err != nil {
 			t.Fatal(err)
 		}
@@ -143,11 +143,11 @@ func TestShortTokens(t *testing.T) {
 	}
 	// A realm that is broken does no harm before the token ends.
 	s.broken.Store(true)
-	f.clock.now = start.Add(89 * time.Second)
+	f.clock.Set(start.Add(89 * time.Second))
 	if _, _, err := f.Tag(t.Context(), "a", "v1", distribution.Pointer{}); err != nil {
 		t.Error(err)
 	}
-	f.clock.now = start.Add(90 * time.Second)
+	f.clock.Set(start.Add(90 * time.Second))
 	if _, _, err := f.Tag(t.Context(), "a", "v1", distribution.Pointer{}); said(err) != "Unreachable: status 502: the token service does not answer" {
 		t.Error(err)
 	}

@@ -382,7 +382,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%s is taken", url)
 		}
 	}
-	if _, err := distribution.New(distribution.Options{URL: "https://a.example.com", Dialer: dialer(), CABundle: []byte("none"), Clock: &clock{}}); err == nil {
+	if _, err := distribution.New(distribution.Options{URL: "https://a.example.com", Dialer: dialer(), CABundle: []byte("none"), Clock: &registrytest.Clock{}}); err == nil {
 		t.Error("a bundle without certificates is taken")
 	}
 }

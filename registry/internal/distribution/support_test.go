@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,25 +20,6 @@ import (
 )
 
 var start = time.Date(2025, 9, 1, 0, 0, 0, 0, time.UTC)
-
-// clock goes on when somebody waits.
-type clock struct {
-	mutex sync.Mutex
-	now   time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.now
-}
-
-func (c *clock) Wait(ctx context.Context, d time.Duration) error {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.now = c.now.Add(d)
-	return ctx.Err()
-}
 
 // loopback resolves all names to this machine, but inner names to metadata.
 func loopback(_ context.Context, host string) ([]netip.Addr, error) {
@@ -56,7 +36,7 @@ func dialer() *egress.Dialer {
 type fixture struct {
 	*distribution.Client
 
-	clock *clock
+	clock *registrytest.Clock
 	hosts *limits.Hosts
 	host  *limits.Host
 }
@@ -64,7 +44,7 @@ type fixture struct {
 // connect makes a client of a registry under the name registry.example.com.
 func connect(t *testing.T, r *registrytest.Registry, changes ...func(*distribution.Options)) fixture {
 	t.Helper()
-	f := fixture{clock: &clock{now: start}, hosts: limits.NewHosts(limits.Bounds{Items: 8})}
+	f := fixture{clock: registrytest.NewClock(start), hosts: limits.NewHosts(limits.Bounds{Items: 8})}
 	f.host = f.hosts.Host(limits.Key{Host: "registry.example.com"})
 	o := distribution.Options{
 		URL: "http://registry.example.com:" + r.Port(), PlainHTTP: true, Dialer: dialer(), Item: f.host.NewItem(start, 0, 0), Clock: f.clock,
