@@ -98,17 +98,27 @@ func (e *endpoint) listenOn(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
+// open makes an endpoint ready: who may call, TLS or nil for plain text, and the address. Nothing is listened on where one is wrong.
+func (p *program) open(ctx context.Context, e *endpoint) (intake.Callers, *trust.Server, net.Listener, error) {
+	callers, err := p.callers(ctx, e)
+	if err != nil {
+		return callers, nil, nil, err
+	}
+	tls, err := e.server(p.o.Now)
+	if err != nil {
+		return callers, nil, nil, err
+	}
+	listener, err := e.listenOn(ctx)
+	return callers, tls, listener, err
+}
+
 // serveGRPC takes records by gRPC until ctx ends.
 func (p *program) serveGRPC(ctx context.Context) error {
 	e := &p.s.grpc
 	if e.listen == "" {
 		return nil
 	}
-	callers, err := p.callers(ctx, e)
-	if err != nil {
-		return err
-	}
-	tls, err := e.server(p.o.Now)
+	callers, tls, listener, err := p.open(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -116,10 +126,6 @@ func (p *program) serveGRPC(ctx context.Context) error {
 	options := receiver.Options{Keeper: keeper, Identify: keeper.Identify, Version: p.o.Version, MaxConnectionAge: maxConnectionAge, Log: p.log}
 	if tls != nil {
 		options.Credentials = tls.Credentials()
-	}
-	listener, err := e.listenOn(ctx)
-	if err != nil {
-		return err
 	}
 	server := receiver.New(options).Server()
 	p.takers.Go(func() {
@@ -138,15 +144,7 @@ func (p *program) serveAudit(ctx context.Context) error {
 	if e.listen == "" {
 		return nil
 	}
-	callers, err := p.callers(ctx, e)
-	if err != nil {
-		return err
-	}
-	tls, err := e.server(p.o.Now)
-	if err != nil {
-		return err
-	}
-	listener, err := e.listenOn(ctx)
+	callers, tls, listener, err := p.open(ctx, e)
 	if err != nil {
 		return err
 	}
