@@ -30,6 +30,8 @@ const (
 	// missingWait is when results that are not there are looked for again, unreadWait when those are that cannot be read.
 	missingWait = 10 * time.Minute
 	unreadWait  = 5 * time.Second
+	// urlAge is how old a URL may be when a download begins: it ends after 15 minutes.
+	urlAge = 5 * time.Minute
 	// askAbove is the number of records from which on a far end is asked what it holds before a stream goes on.
 	askAbove = 1000
 )
@@ -230,12 +232,15 @@ func object(at apiresults.URLAnswer) mapping.Object {
 	return mapping.Object{Key: results.KeyOf(at), ETag: at.ETag, Size: at.Size}
 }
 
-// files are where the results lie; those without a URL are not there.
-type files struct{ findings, raw apiresults.URLAnswer }
+// files are where the results lie; those without a URL are not there. Asked is when that was asked.
+type files struct {
+	findings, raw apiresults.URLAnswer
+	asked         time.Time
+}
 
 // find asks the operator for the files that are needed. A Scan that is Errored may have none.
 func (t *transfer) find(ctx context.Context, scan *executionv1.Scan) (files, error) {
-	var found files
+	found := files{asked: t.f.o.Clock.Now()}
 	var err error
 	if found.findings, err = t.ask(ctx, scan, apiresults.FileFindings); err != nil {
 		return found, err
@@ -280,9 +285,12 @@ func (t *transfer) open(
 	if known.findings.URL == "" {
 		return mapping.NewReaderAt(source, nil, at), io.NopCloser(nil), nil
 	}
-	where, err := t.ask(ctx, scan, apiresults.FileFindings)
-	if err != nil {
-		return nil, nil, err
+	where := known.findings
+	if t.f.o.Clock.Since(known.asked) > urlAge {
+		var err error
+		if where, err = t.ask(ctx, scan, apiresults.FileFindings); err != nil {
+			return nil, nil, err
+		}
 	}
 	if where.ETag != known.findings.ETag {
 		return nil, nil, scans.ErrStopped // other results: the next look begins anew
