@@ -58,7 +58,8 @@ type Follower struct {
 	scanEvents    chan event.GenericEvent
 	settingEvents chan event.GenericEvent
 	clusterEvents chan event.GenericEvent
-	running       sync.WaitGroup
+	// streams are those that run. Only Start begins them, and waits for them.
+	streams sync.WaitGroup
 }
 
 // known is what is known in memory of one Scan.
@@ -93,7 +94,7 @@ func (*Follower) NeedLeaderElection() bool { return true }
 // Start gives turns until the context ends, and waits for the streams that run.
 func (f *Follower) Start(ctx context.Context) error {
 	defer f.closeAll()
-	defer f.running.Wait()
+	defer f.streams.Wait()
 	for {
 		for {
 			f.mutex.Lock()
@@ -102,7 +103,7 @@ func (f *Follower) Start(ctx context.Context) error {
 			if !ok {
 				break
 			}
-			f.running.Go(func() { f.stream(ctx, task) })
+			f.streams.Go(func() { f.stream(ctx, task) })
 		}
 		select {
 		case <-ctx.Done():
@@ -129,7 +130,7 @@ func (f *Follower) SetKeys(keys plan.Keys) {
 
 // lookAt has a Scan looked at when it has settled.
 func (f *Follower) lookAt(ctx context.Context, key types.NamespacedName) {
-	f.running.Go(func() {
+	go func() {
 		select {
 		case <-ctx.Done():
 			return
@@ -139,7 +140,7 @@ func (f *Follower) lookAt(ctx context.Context, key types.NamespacedName) {
 		case <-ctx.Done():
 		case f.scanEvents <- event.GenericEvent{Object: scanAt(key)}:
 		}
-	})
+	}()
 }
 
 // lookAtPending has all Scans looked at that wait for a sink.

@@ -64,33 +64,26 @@ func (r *settingsReconciler) Reconcile(ctx context.Context, request ctrl.Request
 
 // read gives the setting and its sinks; nil: the setting is gone.
 func (r *settingsReconciler) read(ctx context.Context, key types.NamespacedName) (client.Object, plan.Setting, error) {
-	cluster := &settingsv1alpha2.ClusterScanSetting{}
-	hasCluster, err := r.f.get(ctx, types.NamespacedName{Name: settingsv1alpha2.Name}, cluster)
+	in, cluster, own, err := r.f.inForce(ctx, key.Namespace)
 	if err != nil {
 		return nil, plan.Setting{}, err
 	}
-	var inForce *settingsv1alpha2.ClusterScanSettingSpec
-	if hasCluster {
-		inForce = settings.ClusterInForce(cluster)
-	}
 	if r.cluster {
-		if !hasCluster {
+		if cluster == nil {
 			return nil, plan.Setting{}, nil
 		}
 		s := plan.Setting{Status: cluster.Status.Sinks, Conditions: cluster.Status.Conditions}
 		var sinks []settingsv1alpha2.NamedClusterSink
-		if inForce != nil {
-			sinks = inForce.ResultForwarding.All()
+		if in.Cluster != nil {
+			sinks = in.Cluster.ResultForwarding.All()
 		}
 		s.Sinks, s.PendingOf = r.f.facts(ctx, sinks, "", nil)
 		return cluster, s, nil
 	}
-	own := &settingsv1alpha2.ScanSetting{}
-	if found, err := r.f.get(ctx, key, own); err != nil || !found {
-		return nil, plan.Setting{}, err
+	if own == nil {
+		return nil, plan.Setting{}, nil
 	}
 	s := plan.Setting{Status: own.Status.Sinks, Conditions: own.Status.Conditions}
-	in := settings.Input{Namespace: key.Namespace, Cluster: inForce, Setting: settings.InForce(inForce, own), SettingUID: own.UID}
 	outOfBounds := map[string]string{}
 	for _, e := range settings.Compute(in).Forwarding.Sinks {
 		if e.Namespace != "" {
@@ -131,15 +124,14 @@ func (f *Follower) facts(
 
 // forgetSinks closes the sinks that no setting has any longer.
 func (f *Follower) forgetSinks(ctx context.Context) error {
-	inForce := map[string]bool{}
-	cluster := &settingsv1alpha2.ClusterScanSetting{}
-	if found, err := f.get(ctx, types.NamespacedName{Name: settingsv1alpha2.Name}, cluster); err != nil {
+	known := map[string]bool{}
+	in, _, _, err := f.inForce(ctx, "")
+	if err != nil {
 		return err
-	} else if found {
-		if spec := settings.ClusterInForce(cluster); spec != nil {
-			for _, s := range spec.ResultForwarding.All() {
-				inForce[settings.SinkID("", s.Name)] = true
-			}
+	}
+	if in.Cluster != nil {
+		for _, s := range in.Cluster.ResultForwarding.All() {
+			known[settings.SinkID("", s.Name)] = true
 		}
 	}
 	list := &settingsv1alpha2.ScanSettingList{}
@@ -148,10 +140,10 @@ func (f *Follower) forgetSinks(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		for _, s := range list.Items[i].Spec.ResultForwarding.All() {
-			inForce[settings.SinkID(list.Items[i].Namespace, s.Name)] = true
+			known[settings.SinkID(list.Items[i].Namespace, s.Name)] = true
 		}
 	}
-	f.part(inForce)
+	f.part(known)
 	return nil
 }
 

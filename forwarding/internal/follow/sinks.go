@@ -88,25 +88,40 @@ func (f *Follower) closeAll() {
 	}
 }
 
+// inForce are the settings of the cluster and of a namespace, "" for none, and what of them counts; nil where there are none.
+func (f *Follower) inForce(
+	ctx context.Context, namespace string,
+) (in settings.Input, cluster *settingsv1alpha2.ClusterScanSetting, own *settingsv1alpha2.ScanSetting, err error) {
+	in.Namespace = namespace
+	above := &settingsv1alpha2.ClusterScanSetting{}
+	if found, err := f.get(ctx, types.NamespacedName{Name: settingsv1alpha2.Name}, above); err != nil {
+		return in, nil, nil, err
+	} else if found {
+		cluster, in.Cluster, in.ClusterUID = above, settings.ClusterInForce(above), above.UID
+	}
+	if namespace == "" {
+		return in, cluster, nil, nil
+	}
+	below := &settingsv1alpha2.ScanSetting{}
+	if found, err := f.get(ctx, types.NamespacedName{Namespace: namespace, Name: settingsv1alpha2.Name}, below); err != nil {
+		return in, nil, nil, err
+	} else if found {
+		own, in.Setting, in.SettingUID = below, settings.InForce(in.Cluster, below), below.UID
+	}
+	return in, cluster, own, nil
+}
+
 // effective are the sinks of a namespace, each with a far end.
 func (f *Follower) effective(ctx context.Context, namespace string) ([]plan.Sink, error) {
-	cluster, own := &settingsv1alpha2.ClusterScanSetting{}, &settingsv1alpha2.ScanSetting{}
-	hasCluster, err := f.get(ctx, types.NamespacedName{Name: settingsv1alpha2.Name}, cluster)
+	in, cluster, own, err := f.inForce(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	hasOwn, err := f.get(ctx, types.NamespacedName{Namespace: namespace, Name: settingsv1alpha2.Name}, own)
-	if err != nil {
-		return nil, err
-	}
-	in := settings.Input{Namespace: namespace}
 	since := map[string]time.Time{}
-	if hasCluster {
-		in.Cluster, in.ClusterUID = settings.ClusterInForce(cluster), cluster.UID
+	if cluster != nil {
 		sinceOf(cluster.Status.Sinks, "", since)
 	}
-	if hasOwn {
-		in.Setting, in.SettingUID = settings.InForce(in.Cluster, own), own.UID
+	if own != nil {
 		sinceOf(own.Status.Sinks, namespace, since)
 	}
 	space := &corev1.Namespace{}
@@ -234,7 +249,7 @@ func (f *Follower) delivered(ctx context.Context, s *far) {
 	if recovered {
 		f.turns.Limit(s.id, s.health.Streams())
 		f.o.Metrics.health(s.id, s.health)
-		f.running.Go(func() { f.healthChanged(ctx, s.id) })
+		go f.healthChanged(ctx, s.id)
 	}
 }
 
@@ -245,11 +260,11 @@ func (f *Follower) fails(ctx context.Context, s *far, failure *sink.Error) {
 	f.turns.Limit(s.id, 0)
 	f.o.Metrics.health(s.id, s.health)
 	if before.Reason != s.health.Reason || !before.Fails() {
-		f.running.Go(func() { f.healthChanged(ctx, s.id) })
+		go f.healthChanged(ctx, s.id)
 	}
 	if !s.probing {
 		s.probing = true
-		f.running.Go(func() { f.probe(ctx, s) })
+		go f.probe(ctx, s)
 	}
 }
 
