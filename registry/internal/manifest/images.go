@@ -51,6 +51,8 @@ type Image struct {
 	Created string `json:"created,omitempty"`
 	// Flags are sorted.
 	Flags []string `json:"flags"`
+	// Content is what the preview does not tell.
+	Content Content `json:"-"`
 }
 
 // Skipped is what is no image of ours.
@@ -237,6 +239,8 @@ func (w *walk) manifest(digest string, o object, p platform.Platform) error {
 	if reason != "" {
 		w.warnings[string(reason)]++
 	}
+	image.Content = contentOf(layers, content)
+	image.Content.MediaType = o.words("mediaType")
 	w.place(image, p, content)
 	return nil
 }
