@@ -14,6 +14,9 @@ go run "$controller_gen" object:headerFile="$tmp/header" paths=./execution/... p
 mkdir "$tmp/crds"
 go run "$controller_gen" crd:generateEmbeddedObjectMeta=true paths=./execution/... paths=./cascading/... paths=./settings/... output:crd:dir="$tmp/crds"
 go run ./internal/crdtrim "$tmp/crds" ../charts/scanyard/crds
+mkdir "$tmp/registry"
+go run "$controller_gen" crd paths=./registry/... output:crd:dir="$tmp/registry"
+go run ./internal/crdtrim "$tmp/registry" ../charts/registry/crds
 # No chart has these: the reports API server serves the groups. Tests, and clusters without that server, use them.
 go run "$controller_gen" crd paths=./wgpolicyk8s/... paths=./openreports/... output:crd:dir=testdata/reportcrds
 # What the reports API server says of its kinds; the names of models land beside the types.

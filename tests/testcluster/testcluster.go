@@ -34,6 +34,7 @@ import (
 
 	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
@@ -154,7 +155,8 @@ func (c *Cluster) connect() error {
 	c.Config.QPS = -1
 	c.Scheme = k8sruntime.NewScheme()
 	err = errors.Join(clientgoscheme.AddToScheme(c.Scheme), apiextensionsv1.AddToScheme(c.Scheme),
-		executionv1.AddToScheme(c.Scheme), cascadingv1.AddToScheme(c.Scheme), settingsv1alpha2.AddToScheme(c.Scheme))
+		executionv1.AddToScheme(c.Scheme), cascadingv1.AddToScheme(c.Scheme), settingsv1alpha2.AddToScheme(c.Scheme),
+		registryv1alpha1.AddToScheme(c.Scheme))
 	if err != nil {
 		return err
 	}
@@ -190,6 +192,15 @@ func CRDs() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 // returns when they are served; a second call changes nothing.
 func (c *Cluster) InstallReportCRDs(ctx context.Context) error {
 	crds, err := crdsIn(filepath.Join("apis", "testdata", "reportcrds"))
+	if err != nil {
+		return err
+	}
+	return c.installCRDs(ctx, crds)
+}
+
+// InstallRegistryCRDs has the cluster serve the kinds of registry scanning; a second call changes nothing.
+func (c *Cluster) InstallRegistryCRDs(ctx context.Context) error {
+	crds, err := crdsIn(filepath.Join("charts", "registry", "crds"))
 	if err != nil {
 		return err
 	}
