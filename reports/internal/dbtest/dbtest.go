@@ -174,63 +174,93 @@ type server struct {
 	ended  chan error
 }
 
-var postgres = &server{
-	install: "postgresql",
-	find: func() (string, error) {
-		found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
-		if err != nil || len(found) == 0 {
-			return exec.LookPath("postgres")
-		}
-		return found[len(found)-1], nil
-	},
-	prepare: func(program, folder string) error {
-		real, err := filepath.EvalSymlinks(program)
-		if err != nil {
-			return err
-		}
-		cmd := unprivileged(
-			exec.Command(filepath.Join(filepath.Dir(real), "initdb"), "--pgdata", filepath.Join(folder, "data"), "--username=postgres", "--auth=trust", "--no-sync",
-				"--encoding=UTF8", "--locale=C", "--no-instructions"),
-		)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("initdb: %w: %s", err, out)
-		}
-		return nil
-	},
-	command: func(program, folder string) *exec.Cmd {
-		return unprivileged(exec.Command(program, "-D", filepath.Join(folder, "data"), "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off",
-			"-c", "full_page_writes=off", "-c", "synchronous_commit=off", "-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "autovacuum=off"))
-	},
-	driver: "pgx",
-	dsn:    func(folder string) string { return "host=" + folder + " user=postgres database=postgres" },
+var postgres = newPostgreSQL([]string{"fsync=off", "full_page_writes=off", "synchronous_commit=off"}, initialize)
+
+// initialize makes the files of an empty server.
+func initialize(program, folder string) error {
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil {
+		return err
+	}
+	cmd := unprivileged(
+		exec.Command(filepath.Join(filepath.Dir(real), "initdb"), "--pgdata", filepath.Join(folder, "data"), "--username=postgres", "--auth=trust", "--no-sync",
+			"--encoding=UTF8", "--locale=C", "--no-instructions"),
+	)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return nil
 }
 
-var mariadb = &server{
-	install: "mariadb-server-core",
-	find: func() (string, error) {
-		if path, err := exec.LookPath("mariadbd"); err == nil {
-			return path, nil
-		}
-		return exec.LookPath("/usr/sbin/mariadbd")
-	},
-	prepare: func(_, folder string) error {
-		return errors.Join(certify(folder), os.Mkdir(filepath.Join(folder, "data"), 0o700))
-	},
-	command: func(program, folder string) *exec.Cmd {
-		// Without the tables of users there is nobody to log in: whoever reaches the socket in the folder is the owner.
-		args := []string{
-			"--no-defaults", "--datadir=" + filepath.Join(folder, "data"), "--socket=" + filepath.Join(folder, "socket"), "--pid-file=" + filepath.Join(folder, "pid"),
-			"--log-error=" + filepath.Join(folder, "log"), "--skip-grant-tables", "--skip-networking", "--max-connections=400", "--max-allowed-packet=64M",
-			"--ssl-ca=" + filepath.Join(folder, "ca.crt"), "--ssl-cert=" + filepath.Join(folder, "server.crt"), "--ssl-key=" + filepath.Join(folder, "server.key"),
-			"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
-		}
-		if os.Geteuid() == 0 {
-			args = append(args, "--user=root")
-		}
-		return exec.Command(program, args...)
-	},
-	driver: "mysql",
-	dsn:    func(folder string) string { return "root@unix(" + filepath.Join(folder, "socket") + ")/" },
+// newPostgreSQL is a server with settings, whose files prepare makes.
+func newPostgreSQL(settings []string, prepare func(program, folder string) error) *server {
+	return &server{
+		install: "postgresql",
+		find: func() (string, error) {
+			found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+			if err != nil || len(found) == 0 {
+				return exec.LookPath("postgres")
+			}
+			return found[len(found)-1], nil
+		},
+		prepare: prepare,
+		command: func(program, folder string) *exec.Cmd {
+			args := []string{"-D", filepath.Join(folder, "data"), "-k", folder}
+			for _, setting := range append([]string{"listen_addresses=", "max_connections=400", "shared_buffers=32MB", "autovacuum=off"}, settings...) {
+				args = append(args, "-c", setting)
+			}
+			return unprivileged(exec.Command(program, args...))
+		},
+		driver: "pgx",
+		dsn:    func(folder string) string { return "host=" + folder + " user=postgres database=postgres" },
+	}
+}
+
+var mariadb = newMariaDB(func(folder string) []string {
+	return []string{
+		"--max-allowed-packet=64M", "--ssl-ca=" + filepath.Join(folder, "ca.crt"), "--ssl-cert=" + filepath.Join(folder, "server.crt"),
+		"--ssl-key=" + filepath.Join(folder, "server.key"),
+	}
+}, certify)
+
+// newMariaDB is a server with further arguments, in a folder that files are put into before it starts.
+func newMariaDB(further func(folder string) []string, files func(folder string) error) *server {
+	return &server{
+		install: "mariadb-server-core",
+		find: func() (string, error) {
+			if path, err := exec.LookPath("mariadbd"); err == nil {
+				return path, nil
+			}
+			return exec.LookPath("/usr/sbin/mariadbd")
+		},
+		prepare: func(_, folder string) error {
+			return errors.Join(files(folder), os.Mkdir(filepath.Join(folder, "data"), 0o700))
+		},
+		command: func(program, folder string) *exec.Cmd {
+			// Without the tables of users there is nobody to log in: whoever reaches the socket in the folder is the owner.
+			args := append([]string{
+				"--no-defaults", "--datadir=" + filepath.Join(folder, "data"), "--socket=" + filepath.Join(folder, "socket"), "--pid-file=" + filepath.Join(folder, "pid"),
+				"--log-error=" + filepath.Join(folder, "log"), "--skip-grant-tables", "--skip-networking", "--max-connections=400",
+				"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
+			}, further(folder)...)
+			if os.Geteuid() == 0 {
+				args = append(args, "--user=root")
+			}
+			return exec.Command(program, args...)
+		},
+		driver: "mysql",
+		dsn:    func(folder string) string { return "root@unix(" + filepath.Join(folder, "socket") + ")/" },
+	}
+}
+
+// MariaDBWith returns an empty database of a server of the test's own, which is started with further arguments.
+func MariaDBWith(t testing.TB, args ...string) sqldb.Config {
+	t.Helper()
+	own := newMariaDB(func(string) []string { return args }, func(string) error { return nil })
+	own.startFor(t)
+	dsn := own.dsn(own.folder)
+	execute(t, own.driver, dsn, "CREATE DATABASE reports")
+	return sqldb.Config{Driver: sqldb.MySQL, DSN: sqldb.Secret(dsn + "reports"), MaxConnections: 4}
 }
 
 // unprivileged runs a command as another user where we are root, which PostgreSQL refuses to be.
@@ -270,6 +300,17 @@ func (s *server) start(t testing.TB) string {
 	return s.folder
 }
 
+// startFor starts a server that ends with a test.
+func (s *server) startFor(t testing.TB) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.start(t)
+}
+
 func (s *server) begin() error {
 	program, err := s.find()
 	if err != nil {
@@ -278,7 +319,7 @@ func (s *server) begin() error {
 	if s.folder, err = os.MkdirTemp("", "dbtest-"); err != nil {
 		return err
 	}
-	if uid, gid, ok := other(); ok && s == postgres {
+	if uid, gid, ok := other(); ok && s.driver == "pgx" {
 		if err := os.Chown(s.folder, int(uid), int(gid)); err != nil {
 			return err
 		}

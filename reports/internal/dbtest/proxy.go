@@ -7,11 +7,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
+
+// postgresSocket is how PostgreSQL calls its socket.
+const postgresSocket = ".s.PGSQL.5432"
 
 // Cut says when a proxy cuts a connection that commits.
 type Cut int
@@ -25,9 +29,10 @@ const (
 
 // Proxy stands between a client and its server.
 type Proxy struct {
-	server, path string
+	path string
 
 	mu       sync.Mutex
+	server   string
 	listener net.Listener
 	conns    map[net.Conn]bool
 	cut      Cut
@@ -39,20 +44,23 @@ type Proxy struct {
 func Proxied(t testing.TB, driver sqldb.Driver) (sqldb.Config, *Proxy) {
 	t.Helper()
 	config := New(t, driver)
+	behind, socket := mariadb.folder, "socket"
+	if driver == sqldb.PostgreSQL {
+		behind, socket = postgres.folder, postgresSocket
+	}
+	p, folder := newProxy(t, filepath.Join(behind, socket), socket)
+	config.DSN = sqldb.Secret(strings.Replace(string(config.DSN), behind, folder, 1))
+	return config, p
+}
+
+// newProxy returns a proxy to a server's socket, and the folder in which the proxy's own socket is.
+func newProxy(t testing.TB, server, socket string) (*Proxy, string) {
+	t.Helper()
 	folder, err := os.MkdirTemp("", "proxy-") //nolint:usetesting // a test's own folder is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{conns: map[net.Conn]bool{}}
-	dsn := []byte(config.DSN)
-	switch driver {
-	case sqldb.PostgreSQL:
-		p.server, p.path = filepath.Join(postgres.folder, ".s.PGSQL.5432"), filepath.Join(folder, ".s.PGSQL.5432")
-		config.DSN = sqldb.Secret(bytes.Replace(dsn, []byte(postgres.folder), []byte(folder), 1))
-	default:
-		p.server, p.path = filepath.Join(mariadb.folder, "socket"), filepath.Join(folder, "socket")
-		config.DSN = sqldb.Secret(bytes.Replace(dsn, []byte(mariadb.folder), []byte(folder), 1))
-	}
+	p := &Proxy{server: server, path: filepath.Join(folder, socket), conns: map[net.Conn]bool{}}
 	p.Up(t)
 	t.Cleanup(func() {
 		p.Down()
@@ -60,7 +68,14 @@ func Proxied(t testing.TB, driver sqldb.Driver) (sqldb.Config, *Proxy) {
 			t.Error(err)
 		}
 	})
-	return config, p
+	return p, folder
+}
+
+// lead has new connections go to another server.
+func (p *Proxy) lead(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = server
 }
 
 // Up begins to take connections.
@@ -160,7 +175,10 @@ func (p *Proxy) takeCut(said []byte) Cut {
 
 func (p *Proxy) serve(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("unix", p.server)
+	p.mu.Lock()
+	behind := p.server
+	p.mu.Unlock()
+	server, err := net.Dial("unix", behind)
 	if err != nil {
 		return
 	}

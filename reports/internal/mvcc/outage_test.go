@@ -88,6 +88,40 @@ func TestDatabaseAway(t *testing.T) {
 	}
 }
 
+// Row 8: a replica follows its database to the standby. What was acknowledged is there, what the old primary still takes is
+// not, and does not raise the counter.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	shared, pair := dbtest.Replicated(t)
+	s, unaware := open(t, shared, Options{Poll: 20 * time.Millisecond}), open(t, pair.Primary, Options{Poll: 20 * time.Millisecond})
+	cursor := s.NewCursor(s.Revision())
+	defer cursor.Close()
+	before := put(t, s, "/a/before", 0, state("x"))
+	pair.Switch(t)
+	for range 3 {
+		if outcome, err := s.Write(t.Context(), Change{Key: "/a/between", To: state("x")}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("a write to the standby: %+v, %v, want %v", outcome, err, ErrUnavailable)
+		}
+	}
+	pair.Promote(t)
+	for i := range 5 {
+		put(t, unaware, fmt.Sprintf("/a/old-%d", i), 0, state("x"))
+	}
+	after := put(t, s, "/a/after", 0, state("x"))
+	if after != before+1 {
+		t.Errorf("the first number of the new primary is %d, the last of the old one was %d", after, before)
+	}
+	events := follow(t, cursor, 2)
+	if events[0].Key != "/a/before" || events[1].Key != "/a/after" || events[1].Revision != after {
+		t.Errorf("%v", revisions(events))
+	}
+	for key, want := range map[string]bool{"/a/before": true, "/a/between": false, "/a/old-0": false, "/a/after": true} {
+		if value, _, err := s.Get(t.Context(), key); err != nil || (value != nil) != want {
+			t.Errorf("%s: %+v, %v; want it there: %t", key, value, err, want)
+		}
+	}
+}
+
 // direct is the same database without the proxy.
 func direct(config sqldb.Config, driver sqldb.Driver) sqldb.Config {
 	plain := dbtest.Direct(driver)
