@@ -22,6 +22,7 @@ type mysqlDialect struct{}
 
 const (
 	mysqlMinPacket = 32 << 20
+	mysqlIsolation = "REPEATABLE-READ"
 	mysqlLockName  = "scanyard_reports_migration"
 )
 
@@ -119,6 +120,15 @@ func checkMySQL(ctx context.Context, db *sql.DB) error {
 	}
 	if !strings.EqualFold(engine, "InnoDB") {
 		return fmt.Errorf("default_storage_engine must be InnoDB, is %s", engine)
+	}
+	// MariaDB before 11.1 calls the variable tx_isolation, MySQL 8 transaction_isolation.
+	var name, isolation string
+	err := db.QueryRowContext(ctx, `SHOW VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')`).Scan(&name, &isolation)
+	if err != nil {
+		return errors.New("connect to MariaDB or MySQL: the server does not tell its transaction_isolation")
+	}
+	if isolation != mysqlIsolation {
+		return fmt.Errorf("%s must be %s, is %s: set it in the server's configuration", name, mysqlIsolation, isolation)
 	}
 	return nil
 }

@@ -76,6 +76,32 @@ func TestUnusableFiles(t *testing.T) {
 	}
 }
 
+// Row 44 of the fault list: a server that would refuse a write later on, or mix up what transactions see, is named with the
+// variable at fault.
+func TestUnusableMariaDB(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ arg, want string }{
+		"Packets":   {"--max-allowed-packet=1M", "max_allowed_packet must be 33554432 or more, is 1048576"},
+		"Engine":    {"--default-storage-engine=MyISAM", "default_storage_engine must be InnoDB, is MyISAM"},
+		"Isolation": {"--transaction-isolation=READ-UNCOMMITTED", "_isolation must be REPEATABLE-READ, is READ-UNCOMMITTED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{c.arg}
+			if name != "Packets" {
+				args = append(args, "--max-allowed-packet=32M")
+			}
+			exit, said := exitOf(t, dbtest.MariaDBWith(t, args...))
+			if exit != 1 || !strings.Contains(said, c.want) {
+				t.Errorf("exit %d, %q; want 1 and %q", exit, said, c.want)
+			}
+		})
+	}
+	if exit, said := exitOf(t, dbtest.MariaDBWith(t, "--max-allowed-packet=32M")); exit != 0 {
+		t.Errorf("the least that is allowed: exit %d, %s", exit, said)
+	}
+}
+
 // Row 24: a file has one process.
 func TestFileInUse(t *testing.T) {
 	t.Parallel()
