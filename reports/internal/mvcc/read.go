@@ -12,7 +12,7 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
-// pageBytes bounds what one read holds: a page ends early when its rows are this large.
+// pageBytes bounds what one read holds: a page ends early when its rows are this large, expanded.
 const pageBytes = 16 << 20
 
 // Get returns the state of a key, nil if there is none, and the counter at the same moment.
@@ -44,6 +44,7 @@ type storedRow struct {
 	sha      sql.NullString
 	codec    sql.NullInt64
 	data     []byte
+	raw      int // bytes of the payload once it is expanded; 0 where it is not read
 }
 
 // value expands a stored state. A payload that is not what was written is left out and marked.
@@ -299,9 +300,9 @@ func anyBehind(ctx context.Context, tx *sqldb.Tx, r Range, last string) (bool, e
 
 func payloadColumns(r Range, alias string) (columns, join string) {
 	if r.HeadOnly {
-		return `NULL, NULL`, ``
+		return `NULL, NULL, 0`, ``
 	}
-	return `b.codec, b.data`, ` LEFT JOIN blobs b ON b.sha = ` + alias
+	return `b.codec, b.data, COALESCE(b.raw_size, 0)`, ` LEFT JOIN blobs b ON b.sha = ` + alias
 }
 
 func readPresent(ctx context.Context, tx *sqldb.Tx, r Range, at int64) ([]storedRow, bool, error) {
@@ -345,10 +346,10 @@ func readRows(ctx context.Context, tx *sqldb.Tx, limit int, query string, args .
 			return found, true, nil
 		}
 		var row storedRow
-		if err := rows.Scan(&row.key, &row.revision, &row.head, &row.sha, &row.codec, &row.data); err != nil {
+		if err := rows.Scan(&row.key, &row.revision, &row.head, &row.sha, &row.codec, &row.data, &row.raw); err != nil {
 			return nil, false, err
 		}
-		size += len(row.head) + len(row.data)
+		size += len(row.head) + row.raw
 		found = append(found, row)
 	}
 	return found, false, rows.Err()
@@ -369,12 +370,18 @@ func countRange(ctx context.Context, tx *sqldb.Tx, r Range, at, current int64) (
 // Stats are the number of states in a range and the bytes that they have.
 type Stats struct{ Count, Bytes int64 }
 
-// Stats counts what is in a range now.
+// Stats counts what is in a range now, and fulfils its conditions.
 func (s *Store) Stats(ctx context.Context, r Range) (Stats, error) {
 	var stats Stats
-	clause, args := r.bounds(`"key"`)
+	clause, args := r.bounds(`o."key"`)
+	var query strings.Builder
+	query.WriteString(`SELECT COUNT(*), COALESCE(SUM(o.size), 0) FROM objects o WHERE ` + clause)
+	for _, condition := range r.Narrow {
+		query.WriteString(condition.clause)
+		args = append(args, condition.args...)
+	}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		return tx.QueryRow(ctx, `SELECT COUNT(*), COALESCE(SUM(size), 0) FROM objects WHERE `+clause, args...).Scan(&stats.Count, &stats.Bytes)
+		return tx.QueryRow(ctx, query.String(), args...).Scan(&stats.Count, &stats.Bytes)
 	})
 	return stats, s.classified(ctx, "count", err)
 }

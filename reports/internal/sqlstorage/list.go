@@ -25,6 +25,9 @@ import (
 const (
 	chunk       = 500    // rows of one read
 	maxExamined = 10_000 // rows of one request with a limit
+
+	// maxPageBytes bounds what one request with a limit selects, in bytes of JSON: a page ends there, with a continue token.
+	maxPageBytes = 32 << 20
 )
 
 func badVersion(err error) error {
@@ -41,6 +44,8 @@ type listing struct {
 	next      mvcc.Range
 	paging    bool
 	examined  int64
+	bytes     int64 // of what was selected
+	estimated bool  // that it is not too large
 	remaining int64 // states in the range behind those of former pages, if counted
 }
 
@@ -149,7 +154,7 @@ func (l *listing) read(ctx context.Context) (last string, more bool, err error) 
 		if err != nil || full {
 			return last, full, err
 		}
-		if !page.More || (l.paging && (int64(l.items.Len()) >= l.opts.Predicate.Limit || l.examined >= maxExamined)) {
+		if !page.More || l.ends() {
 			return last, page.More, nil
 		}
 		if err := l.checkBytes(ctx); err != nil {
@@ -158,6 +163,11 @@ func (l *listing) read(ctx context.Context) (last string, more bool, err error) 
 		l.next.Start, l.next.After = last, true
 		l.next.Limit = min(chunk, 2*l.next.Limit) // a selector drops what was read: fewer, larger reads
 	}
+}
+
+// ends tells that a page is full, or has taken as much work or memory as one may.
+func (l *listing) ends() bool {
+	return l.paging && (int64(l.items.Len()) >= l.opts.Predicate.Limit || l.examined >= maxExamined || l.bytes > min(maxPageBytes, l.s.options.MaxListBytes))
 }
 
 // add appends what the predicate selects. It is full when the limit was reached before the end of the page.
@@ -179,6 +189,7 @@ func (l *listing) add(ctx context.Context, page *mvcc.Page) (full bool, last str
 		// A predicate that cannot look at an object does not select it.
 		if matched, err := l.opts.Predicate.Matches(obj); err == nil && matched {
 			l.items.Set(reflect.Append(l.items, reflect.ValueOf(obj).Elem()))
+			l.bytes += int64(len(item.Head) + len(item.Payload))
 		}
 		page.Items[i] = mvcc.Item{} // long lists take seconds to decode
 	}
@@ -202,18 +213,23 @@ func (s *Storage) decodeListed(value *mvcc.Value, into runtime.Object) (runtime.
 	return obj, nil
 }
 
-// checkBytes refuses a list without a limit that is too large, once it turns out to be longer than one chunk.
+// checkBytes refuses a list without a limit that is too large: by an estimate once it turns out to be longer than one read,
+// and in the end by what was read, since a state as of a former revision may have been larger.
 func (l *listing) checkBytes(ctx context.Context) error {
-	if l.paging || l.next.HeadOnly || l.examined > chunk {
+	if l.paging || l.next.HeadOnly {
 		return nil
 	}
-	stats, err := l.s.store.Stats(ctx, mvcc.Range{Start: l.key, End: l.next.End})
-	if err != nil {
-		return StatusOf(err)
+	bytes := l.bytes
+	if !l.estimated {
+		stats, err := l.s.store.Stats(ctx, mvcc.Range{Start: l.key, End: l.next.End, Narrow: l.next.Narrow})
+		if err != nil {
+			return StatusOf(err)
+		}
+		bytes, l.estimated = max(bytes, stats.Bytes), true
 	}
-	if stats.Bytes > l.s.options.MaxListBytes {
+	if bytes > l.s.options.MaxListBytes {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"the list of %s has %d bytes, more than the %d that are sent at once: use limit and continue", l.s.resource.Resource, stats.Bytes, l.s.options.MaxListBytes))
+			"the list of %s has %d bytes, more than the %d that are sent at once: use limit and continue", l.s.resource.Resource, bytes, l.s.options.MaxListBytes))
 	}
 	return nil
 }
