@@ -8,9 +8,9 @@ import (
 
 // RegistryRef names the Registry that an image was found in.
 type RegistryRef struct {
-	// name of the Registry, in the same namespace.
-	// +required
-	Name string `json:"name"`
+	// name of the Registry, in the same namespace. Empty: the image is external, and no Registry has it.
+	// +optional
+	Name string `json:"name,omitempty"`
 
 	// uid of the Registry: one that was made anew under the same name has other images.
 	// +optional
@@ -59,8 +59,8 @@ type ImageConfig struct {
 // ImageSpec is what an image is. It never changes: another digest is another Image.
 type ImageSpec struct {
 	// registry is where the image was found.
-	// +required
-	Registry RegistryRef `json:"registry"`
+	// +optional
+	Registry RegistryRef `json:"registry,omitempty"`
 
 	// repository is the whole name inside of the registry. Example: "prod/api".
 	// +required

@@ -88,6 +88,11 @@ func (in FindingRow) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FindingsUpload) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.FindingsUpload"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Image) OpenAPIModelName() string {
 	return "io.scanyard.reports.v1alpha1.Image"
 }
@@ -98,6 +103,11 @@ func (in ImageConfig) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImageItem) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.ImageItem"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ImageLayer) OpenAPIModelName() string {
 	return "io.scanyard.reports.v1alpha1.ImageLayer"
 }
@@ -105,6 +115,21 @@ func (in ImageLayer) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ImageList) OpenAPIModelName() string {
 	return "io.scanyard.reports.v1alpha1.ImageList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImageQuery) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.ImageQuery"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImageQuerySpec) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.ImageQuerySpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImageQueryStatus) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.ImageQueryStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -153,6 +178,11 @@ func (in OperatingSystem) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PackageKeys) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.PackageKeys"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PackageQuery) OpenAPIModelName() string {
 	return "io.scanyard.reports.v1alpha1.PackageQuery"
 }
@@ -188,8 +218,43 @@ func (in ReportImportStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Repository) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.Repository"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RepositoryList) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.RepositoryList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RepositorySpec) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.RepositorySpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RepositoryStatus) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.RepositoryStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RepositoryWarning) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.RepositoryWarning"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResourceRef) OpenAPIModelName() string {
 	return "io.scanyard.reports.v1alpha1.ResourceRef"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReuseAnswer) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.ReuseAnswer"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReuseRequest) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.ReuseRequest"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -213,6 +278,11 @@ func (in SBOMSpec) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SBOMUpload) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.SBOMUpload"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SortKey) OpenAPIModelName() string {
 	return "io.scanyard.reports.v1alpha1.SortKey"
 }
@@ -223,6 +293,21 @@ func (in Suppressed) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Tag) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.Tag"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TagCounts) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.TagCounts"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TagsUpload) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.TagsUpload"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Term) OpenAPIModelName() string {
 	return "io.scanyard.reports.v1alpha1.Term"
 }
@@ -230,6 +315,26 @@ func (in Term) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TrendQuery) OpenAPIModelName() string {
 	return "io.scanyard.reports.v1alpha1.TrendQuery"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UploadAnswer) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.UploadAnswer"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VulnerabilityDatabase) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.VulnerabilityDatabase"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VulnerabilityDatabaseList) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.VulnerabilityDatabaseList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VulnerabilityDatabaseStatus) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.VulnerabilityDatabaseStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -20,124 +20,145 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
-		v1alpha1.ClusterReport{}.OpenAPIModelName():                  schema_scanyard_apis_openreports_v1alpha1_ClusterReport(ref),
-		v1alpha1.ClusterReportList{}.OpenAPIModelName():              schema_scanyard_apis_openreports_v1alpha1_ClusterReportList(ref),
-		v1alpha1.Limits{}.OpenAPIModelName():                         schema_scanyard_apis_openreports_v1alpha1_Limits(ref),
-		v1alpha1.Report{}.OpenAPIModelName():                         schema_scanyard_apis_openreports_v1alpha1_Report(ref),
-		v1alpha1.ReportConfiguration{}.OpenAPIModelName():            schema_scanyard_apis_openreports_v1alpha1_ReportConfiguration(ref),
-		v1alpha1.ReportList{}.OpenAPIModelName():                     schema_scanyard_apis_openreports_v1alpha1_ReportList(ref),
-		reportsv1alpha1.Adapter{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_Adapter(ref),
-		reportsv1alpha1.CVSS{}.OpenAPIModelName():                    schema_scanyard_apis_reports_v1alpha1_CVSS(ref),
-		reportsv1alpha1.Changes{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_Changes(ref),
-		reportsv1alpha1.ClusterFindingQuery{}.OpenAPIModelName():     schema_scanyard_apis_reports_v1alpha1_ClusterFindingQuery(ref),
-		reportsv1alpha1.ClusterFindingQuerySpec{}.OpenAPIModelName(): schema_scanyard_apis_reports_v1alpha1_ClusterFindingQuerySpec(ref),
-		reportsv1alpha1.CurrentAsOf{}.OpenAPIModelName():             schema_scanyard_apis_reports_v1alpha1_CurrentAsOf(ref),
-		reportsv1alpha1.DatabaseRef{}.OpenAPIModelName():             schema_scanyard_apis_reports_v1alpha1_DatabaseRef(ref),
-		reportsv1alpha1.DatabaseUsed{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_DatabaseUsed(ref),
-		reportsv1alpha1.EPSS{}.OpenAPIModelName():                    schema_scanyard_apis_reports_v1alpha1_EPSS(ref),
-		reportsv1alpha1.Engine{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_Engine(ref),
-		reportsv1alpha1.FindingGroup{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_FindingGroup(ref),
-		reportsv1alpha1.FindingLayer{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_FindingLayer(ref),
-		reportsv1alpha1.FindingQuery{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_FindingQuery(ref),
-		reportsv1alpha1.FindingQuerySpec{}.OpenAPIModelName():        schema_scanyard_apis_reports_v1alpha1_FindingQuerySpec(ref),
-		reportsv1alpha1.FindingQueryStatus{}.OpenAPIModelName():      schema_scanyard_apis_reports_v1alpha1_FindingQueryStatus(ref),
-		reportsv1alpha1.FindingRow{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_FindingRow(ref),
-		reportsv1alpha1.Image{}.OpenAPIModelName():                   schema_scanyard_apis_reports_v1alpha1_Image(ref),
-		reportsv1alpha1.ImageConfig{}.OpenAPIModelName():             schema_scanyard_apis_reports_v1alpha1_ImageConfig(ref),
-		reportsv1alpha1.ImageLayer{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_ImageLayer(ref),
-		reportsv1alpha1.ImageList{}.OpenAPIModelName():               schema_scanyard_apis_reports_v1alpha1_ImageList(ref),
-		reportsv1alpha1.ImageRef{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_ImageRef(ref),
-		reportsv1alpha1.ImageSBOM{}.OpenAPIModelName():               schema_scanyard_apis_reports_v1alpha1_ImageSBOM(ref),
-		reportsv1alpha1.ImageSpec{}.OpenAPIModelName():               schema_scanyard_apis_reports_v1alpha1_ImageSpec(ref),
-		reportsv1alpha1.ImageStatus{}.OpenAPIModelName():             schema_scanyard_apis_reports_v1alpha1_ImageStatus(ref),
-		reportsv1alpha1.ImagesQuery{}.OpenAPIModelName():             schema_scanyard_apis_reports_v1alpha1_ImagesQuery(ref),
-		reportsv1alpha1.ImportedObject{}.OpenAPIModelName():          schema_scanyard_apis_reports_v1alpha1_ImportedObject(ref),
-		reportsv1alpha1.JobRef{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_JobRef(ref),
-		reportsv1alpha1.KEV{}.OpenAPIModelName():                     schema_scanyard_apis_reports_v1alpha1_KEV(ref),
-		reportsv1alpha1.OperatingSystem{}.OpenAPIModelName():         schema_scanyard_apis_reports_v1alpha1_OperatingSystem(ref),
-		reportsv1alpha1.PackageQuery{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_PackageQuery(ref),
-		reportsv1alpha1.Provenance{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_Provenance(ref),
-		reportsv1alpha1.RegistryRef{}.OpenAPIModelName():             schema_scanyard_apis_reports_v1alpha1_RegistryRef(ref),
-		reportsv1alpha1.RemovedReport{}.OpenAPIModelName():           schema_scanyard_apis_reports_v1alpha1_RemovedReport(ref),
-		reportsv1alpha1.ReportImport{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_ReportImport(ref),
-		reportsv1alpha1.ReportImportSpec{}.OpenAPIModelName():        schema_scanyard_apis_reports_v1alpha1_ReportImportSpec(ref),
-		reportsv1alpha1.ReportImportStatus{}.OpenAPIModelName():      schema_scanyard_apis_reports_v1alpha1_ReportImportStatus(ref),
-		reportsv1alpha1.ResourceRef{}.OpenAPIModelName():             schema_scanyard_apis_reports_v1alpha1_ResourceRef(ref),
-		reportsv1alpha1.SBOM{}.OpenAPIModelName():                    schema_scanyard_apis_reports_v1alpha1_SBOM(ref),
-		reportsv1alpha1.SBOMList{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_SBOMList(ref),
-		reportsv1alpha1.SBOMSource{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_SBOMSource(ref),
-		reportsv1alpha1.SBOMSpec{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_SBOMSpec(ref),
-		reportsv1alpha1.SortKey{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_SortKey(ref),
-		reportsv1alpha1.Suppressed{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_Suppressed(ref),
-		reportsv1alpha1.Term{}.OpenAPIModelName():                    schema_scanyard_apis_reports_v1alpha1_Term(ref),
-		reportsv1alpha1.TrendQuery{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_TrendQuery(ref),
-		reportsv1alpha1.VulnerabilityFinding{}.OpenAPIModelName():    schema_scanyard_apis_reports_v1alpha1_VulnerabilityFinding(ref),
-		reportsv1alpha1.VulnerabilityReport{}.OpenAPIModelName():     schema_scanyard_apis_reports_v1alpha1_VulnerabilityReport(ref),
-		reportsv1alpha1.VulnerabilityReportList{}.OpenAPIModelName(): schema_scanyard_apis_reports_v1alpha1_VulnerabilityReportList(ref),
-		reportsv1alpha1.VulnerabilityReportSpec{}.OpenAPIModelName(): schema_scanyard_apis_reports_v1alpha1_VulnerabilityReportSpec(ref),
-		reportsv1alpha1.VulnerabilitySummary{}.OpenAPIModelName():    schema_scanyard_apis_reports_v1alpha1_VulnerabilitySummary(ref),
-		reportsv1alpha1.VulnerablePackage{}.OpenAPIModelName():       schema_scanyard_apis_reports_v1alpha1_VulnerablePackage(ref),
-		reportsv1alpha1.Work{}.OpenAPIModelName():                    schema_scanyard_apis_reports_v1alpha1_Work(ref),
-		v1alpha2.ClusterPolicyReport{}.OpenAPIModelName():            schema_scanyard_apis_wgpolicyk8s_v1alpha2_ClusterPolicyReport(ref),
-		v1alpha2.ClusterPolicyReportList{}.OpenAPIModelName():        schema_scanyard_apis_wgpolicyk8s_v1alpha2_ClusterPolicyReportList(ref),
-		v1alpha2.PolicyReport{}.OpenAPIModelName():                   schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReport(ref),
-		v1alpha2.PolicyReportList{}.OpenAPIModelName():               schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReportList(ref),
-		v1alpha2.PolicyReportResult{}.OpenAPIModelName():             schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReportResult(ref),
-		v1alpha2.PolicyReportSummary{}.OpenAPIModelName():            schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReportSummary(ref),
-		v1.APIGroup{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_APIGroup(ref),
-		v1.APIGroupList{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_APIGroupList(ref),
-		v1.APIResource{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_APIResource(ref),
-		v1.APIResourceList{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_APIResourceList(ref),
-		v1.APIVersions{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_APIVersions(ref),
-		v1.ApplyOptions{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_ApplyOptions(ref),
-		v1.Condition{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_Condition(ref),
-		v1.CreateOptions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_CreateOptions(ref),
-		v1.DeleteOptions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_DeleteOptions(ref),
-		v1.Duration{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_Duration(ref),
-		v1.FieldSelectorRequirement{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
-		v1.FieldsV1{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_FieldsV1(ref),
-		v1.GetOptions{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_GetOptions(ref),
-		v1.GroupKind{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_GroupKind(ref),
-		v1.GroupResource{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_GroupResource(ref),
-		v1.GroupVersion{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_GroupVersion(ref),
-		v1.GroupVersionForDiscovery{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
-		v1.GroupVersionKind{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_GroupVersionKind(ref),
-		v1.GroupVersionResource{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_GroupVersionResource(ref),
-		v1.InternalEvent{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_InternalEvent(ref),
-		v1.LabelSelector{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_LabelSelector(ref),
-		v1.LabelSelectorRequirement{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
-		v1.List{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_List(ref),
-		v1.ListMeta{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_ListMeta(ref),
-		v1.ListOptions{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_ListOptions(ref),
-		v1.ManagedFieldsEntry{}.OpenAPIModelName():                   schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
-		v1.MicroTime{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_MicroTime(ref),
-		v1.ObjectMeta{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_ObjectMeta(ref),
-		v1.OwnerReference{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_OwnerReference(ref),
-		v1.PartialObjectMetadata{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
-		v1.PartialObjectMetadataList{}.OpenAPIModelName():            schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
-		v1.Patch{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_Patch(ref),
-		v1.PatchOptions{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_PatchOptions(ref),
-		v1.Preconditions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_Preconditions(ref),
-		v1.RootPaths{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_RootPaths(ref),
-		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():            schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
-		v1.ShardInfo{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_ShardInfo(ref),
-		v1.Status{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_Status(ref),
-		v1.StatusCause{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_StatusCause(ref),
-		v1.StatusDetails{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_StatusDetails(ref),
-		v1.Table{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_Table(ref),
-		v1.TableColumnDefinition{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
-		v1.TableOptions{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_TableOptions(ref),
-		v1.TableRow{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_TableRow(ref),
-		v1.TableRowCondition{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_TableRowCondition(ref),
-		v1.Time{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_Time(ref),
-		v1.Timestamp{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_Timestamp(ref),
-		v1.TypeMeta{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_TypeMeta(ref),
-		v1.UpdateOptions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_UpdateOptions(ref),
-		v1.WatchEvent{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_WatchEvent(ref),
-		runtime.RawExtension{}.OpenAPIModelName():                    schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
-		runtime.TypeMeta{}.OpenAPIModelName():                        schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
-		runtime.Unknown{}.OpenAPIModelName():                         schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
-		version.Info{}.OpenAPIModelName():                            schema_k8sio_apimachinery_pkg_version_Info(ref),
+		v1alpha1.ClusterReport{}.OpenAPIModelName():                      schema_scanyard_apis_openreports_v1alpha1_ClusterReport(ref),
+		v1alpha1.ClusterReportList{}.OpenAPIModelName():                  schema_scanyard_apis_openreports_v1alpha1_ClusterReportList(ref),
+		v1alpha1.Limits{}.OpenAPIModelName():                             schema_scanyard_apis_openreports_v1alpha1_Limits(ref),
+		v1alpha1.Report{}.OpenAPIModelName():                             schema_scanyard_apis_openreports_v1alpha1_Report(ref),
+		v1alpha1.ReportConfiguration{}.OpenAPIModelName():                schema_scanyard_apis_openreports_v1alpha1_ReportConfiguration(ref),
+		v1alpha1.ReportList{}.OpenAPIModelName():                         schema_scanyard_apis_openreports_v1alpha1_ReportList(ref),
+		reportsv1alpha1.Adapter{}.OpenAPIModelName():                     schema_scanyard_apis_reports_v1alpha1_Adapter(ref),
+		reportsv1alpha1.CVSS{}.OpenAPIModelName():                        schema_scanyard_apis_reports_v1alpha1_CVSS(ref),
+		reportsv1alpha1.Changes{}.OpenAPIModelName():                     schema_scanyard_apis_reports_v1alpha1_Changes(ref),
+		reportsv1alpha1.ClusterFindingQuery{}.OpenAPIModelName():         schema_scanyard_apis_reports_v1alpha1_ClusterFindingQuery(ref),
+		reportsv1alpha1.ClusterFindingQuerySpec{}.OpenAPIModelName():     schema_scanyard_apis_reports_v1alpha1_ClusterFindingQuerySpec(ref),
+		reportsv1alpha1.CurrentAsOf{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_CurrentAsOf(ref),
+		reportsv1alpha1.DatabaseRef{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_DatabaseRef(ref),
+		reportsv1alpha1.DatabaseUsed{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_DatabaseUsed(ref),
+		reportsv1alpha1.EPSS{}.OpenAPIModelName():                        schema_scanyard_apis_reports_v1alpha1_EPSS(ref),
+		reportsv1alpha1.Engine{}.OpenAPIModelName():                      schema_scanyard_apis_reports_v1alpha1_Engine(ref),
+		reportsv1alpha1.FindingGroup{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_FindingGroup(ref),
+		reportsv1alpha1.FindingLayer{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_FindingLayer(ref),
+		reportsv1alpha1.FindingQuery{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_FindingQuery(ref),
+		reportsv1alpha1.FindingQuerySpec{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_FindingQuerySpec(ref),
+		reportsv1alpha1.FindingQueryStatus{}.OpenAPIModelName():          schema_scanyard_apis_reports_v1alpha1_FindingQueryStatus(ref),
+		reportsv1alpha1.FindingRow{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_FindingRow(ref),
+		reportsv1alpha1.FindingsUpload{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_FindingsUpload(ref),
+		reportsv1alpha1.Image{}.OpenAPIModelName():                       schema_scanyard_apis_reports_v1alpha1_Image(ref),
+		reportsv1alpha1.ImageConfig{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_ImageConfig(ref),
+		reportsv1alpha1.ImageItem{}.OpenAPIModelName():                   schema_scanyard_apis_reports_v1alpha1_ImageItem(ref),
+		reportsv1alpha1.ImageLayer{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_ImageLayer(ref),
+		reportsv1alpha1.ImageList{}.OpenAPIModelName():                   schema_scanyard_apis_reports_v1alpha1_ImageList(ref),
+		reportsv1alpha1.ImageQuery{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_ImageQuery(ref),
+		reportsv1alpha1.ImageQuerySpec{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_ImageQuerySpec(ref),
+		reportsv1alpha1.ImageQueryStatus{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_ImageQueryStatus(ref),
+		reportsv1alpha1.ImageRef{}.OpenAPIModelName():                    schema_scanyard_apis_reports_v1alpha1_ImageRef(ref),
+		reportsv1alpha1.ImageSBOM{}.OpenAPIModelName():                   schema_scanyard_apis_reports_v1alpha1_ImageSBOM(ref),
+		reportsv1alpha1.ImageSpec{}.OpenAPIModelName():                   schema_scanyard_apis_reports_v1alpha1_ImageSpec(ref),
+		reportsv1alpha1.ImageStatus{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_ImageStatus(ref),
+		reportsv1alpha1.ImagesQuery{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_ImagesQuery(ref),
+		reportsv1alpha1.ImportedObject{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_ImportedObject(ref),
+		reportsv1alpha1.JobRef{}.OpenAPIModelName():                      schema_scanyard_apis_reports_v1alpha1_JobRef(ref),
+		reportsv1alpha1.KEV{}.OpenAPIModelName():                         schema_scanyard_apis_reports_v1alpha1_KEV(ref),
+		reportsv1alpha1.OperatingSystem{}.OpenAPIModelName():             schema_scanyard_apis_reports_v1alpha1_OperatingSystem(ref),
+		reportsv1alpha1.PackageKeys{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_PackageKeys(ref),
+		reportsv1alpha1.PackageQuery{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_PackageQuery(ref),
+		reportsv1alpha1.Provenance{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_Provenance(ref),
+		reportsv1alpha1.RegistryRef{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_RegistryRef(ref),
+		reportsv1alpha1.RemovedReport{}.OpenAPIModelName():               schema_scanyard_apis_reports_v1alpha1_RemovedReport(ref),
+		reportsv1alpha1.ReportImport{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_ReportImport(ref),
+		reportsv1alpha1.ReportImportSpec{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_ReportImportSpec(ref),
+		reportsv1alpha1.ReportImportStatus{}.OpenAPIModelName():          schema_scanyard_apis_reports_v1alpha1_ReportImportStatus(ref),
+		reportsv1alpha1.Repository{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_Repository(ref),
+		reportsv1alpha1.RepositoryList{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_RepositoryList(ref),
+		reportsv1alpha1.RepositorySpec{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_RepositorySpec(ref),
+		reportsv1alpha1.RepositoryStatus{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_RepositoryStatus(ref),
+		reportsv1alpha1.RepositoryWarning{}.OpenAPIModelName():           schema_scanyard_apis_reports_v1alpha1_RepositoryWarning(ref),
+		reportsv1alpha1.ResourceRef{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_ResourceRef(ref),
+		reportsv1alpha1.ReuseAnswer{}.OpenAPIModelName():                 schema_scanyard_apis_reports_v1alpha1_ReuseAnswer(ref),
+		reportsv1alpha1.ReuseRequest{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_ReuseRequest(ref),
+		reportsv1alpha1.SBOM{}.OpenAPIModelName():                        schema_scanyard_apis_reports_v1alpha1_SBOM(ref),
+		reportsv1alpha1.SBOMList{}.OpenAPIModelName():                    schema_scanyard_apis_reports_v1alpha1_SBOMList(ref),
+		reportsv1alpha1.SBOMSource{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_SBOMSource(ref),
+		reportsv1alpha1.SBOMSpec{}.OpenAPIModelName():                    schema_scanyard_apis_reports_v1alpha1_SBOMSpec(ref),
+		reportsv1alpha1.SBOMUpload{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_SBOMUpload(ref),
+		reportsv1alpha1.SortKey{}.OpenAPIModelName():                     schema_scanyard_apis_reports_v1alpha1_SortKey(ref),
+		reportsv1alpha1.Suppressed{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_Suppressed(ref),
+		reportsv1alpha1.Tag{}.OpenAPIModelName():                         schema_scanyard_apis_reports_v1alpha1_Tag(ref),
+		reportsv1alpha1.TagCounts{}.OpenAPIModelName():                   schema_scanyard_apis_reports_v1alpha1_TagCounts(ref),
+		reportsv1alpha1.TagsUpload{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_TagsUpload(ref),
+		reportsv1alpha1.Term{}.OpenAPIModelName():                        schema_scanyard_apis_reports_v1alpha1_Term(ref),
+		reportsv1alpha1.TrendQuery{}.OpenAPIModelName():                  schema_scanyard_apis_reports_v1alpha1_TrendQuery(ref),
+		reportsv1alpha1.UploadAnswer{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_UploadAnswer(ref),
+		reportsv1alpha1.VulnerabilityDatabase{}.OpenAPIModelName():       schema_scanyard_apis_reports_v1alpha1_VulnerabilityDatabase(ref),
+		reportsv1alpha1.VulnerabilityDatabaseList{}.OpenAPIModelName():   schema_scanyard_apis_reports_v1alpha1_VulnerabilityDatabaseList(ref),
+		reportsv1alpha1.VulnerabilityDatabaseStatus{}.OpenAPIModelName(): schema_scanyard_apis_reports_v1alpha1_VulnerabilityDatabaseStatus(ref),
+		reportsv1alpha1.VulnerabilityFinding{}.OpenAPIModelName():        schema_scanyard_apis_reports_v1alpha1_VulnerabilityFinding(ref),
+		reportsv1alpha1.VulnerabilityReport{}.OpenAPIModelName():         schema_scanyard_apis_reports_v1alpha1_VulnerabilityReport(ref),
+		reportsv1alpha1.VulnerabilityReportList{}.OpenAPIModelName():     schema_scanyard_apis_reports_v1alpha1_VulnerabilityReportList(ref),
+		reportsv1alpha1.VulnerabilityReportSpec{}.OpenAPIModelName():     schema_scanyard_apis_reports_v1alpha1_VulnerabilityReportSpec(ref),
+		reportsv1alpha1.VulnerabilitySummary{}.OpenAPIModelName():        schema_scanyard_apis_reports_v1alpha1_VulnerabilitySummary(ref),
+		reportsv1alpha1.VulnerablePackage{}.OpenAPIModelName():           schema_scanyard_apis_reports_v1alpha1_VulnerablePackage(ref),
+		reportsv1alpha1.Work{}.OpenAPIModelName():                        schema_scanyard_apis_reports_v1alpha1_Work(ref),
+		v1alpha2.ClusterPolicyReport{}.OpenAPIModelName():                schema_scanyard_apis_wgpolicyk8s_v1alpha2_ClusterPolicyReport(ref),
+		v1alpha2.ClusterPolicyReportList{}.OpenAPIModelName():            schema_scanyard_apis_wgpolicyk8s_v1alpha2_ClusterPolicyReportList(ref),
+		v1alpha2.PolicyReport{}.OpenAPIModelName():                       schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReport(ref),
+		v1alpha2.PolicyReportList{}.OpenAPIModelName():                   schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReportList(ref),
+		v1alpha2.PolicyReportResult{}.OpenAPIModelName():                 schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReportResult(ref),
+		v1alpha2.PolicyReportSummary{}.OpenAPIModelName():                schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReportSummary(ref),
+		v1.APIGroup{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_APIGroup(ref),
+		v1.APIGroupList{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_APIGroupList(ref),
+		v1.APIResource{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_APIResource(ref),
+		v1.APIResourceList{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_APIResourceList(ref),
+		v1.APIVersions{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_APIVersions(ref),
+		v1.ApplyOptions{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_ApplyOptions(ref),
+		v1.Condition{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_Condition(ref),
+		v1.CreateOptions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_CreateOptions(ref),
+		v1.DeleteOptions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_DeleteOptions(ref),
+		v1.Duration{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_Duration(ref),
+		v1.FieldSelectorRequirement{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
+		v1.FieldsV1{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_FieldsV1(ref),
+		v1.GetOptions{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_GetOptions(ref),
+		v1.GroupKind{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_GroupKind(ref),
+		v1.GroupResource{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_GroupResource(ref),
+		v1.GroupVersion{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_GroupVersion(ref),
+		v1.GroupVersionForDiscovery{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
+		v1.GroupVersionKind{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_GroupVersionKind(ref),
+		v1.GroupVersionResource{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_GroupVersionResource(ref),
+		v1.InternalEvent{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_InternalEvent(ref),
+		v1.LabelSelector{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_LabelSelector(ref),
+		v1.LabelSelectorRequirement{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
+		v1.List{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_List(ref),
+		v1.ListMeta{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_ListMeta(ref),
+		v1.ListOptions{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_ListOptions(ref),
+		v1.ManagedFieldsEntry{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
+		v1.MicroTime{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_MicroTime(ref),
+		v1.ObjectMeta{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_ObjectMeta(ref),
+		v1.OwnerReference{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_OwnerReference(ref),
+		v1.PartialObjectMetadata{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
+		v1.PartialObjectMetadataList{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
+		v1.Patch{}.OpenAPIModelName():                                    schema_pkg_apis_meta_v1_Patch(ref),
+		v1.PatchOptions{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_PatchOptions(ref),
+		v1.Preconditions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_Preconditions(ref),
+		v1.RootPaths{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_RootPaths(ref),
+		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
+		v1.ShardInfo{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_ShardInfo(ref),
+		v1.Status{}.OpenAPIModelName():                                   schema_pkg_apis_meta_v1_Status(ref),
+		v1.StatusCause{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_StatusCause(ref),
+		v1.StatusDetails{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_StatusDetails(ref),
+		v1.Table{}.OpenAPIModelName():                                    schema_pkg_apis_meta_v1_Table(ref),
+		v1.TableColumnDefinition{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
+		v1.TableOptions{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_TableOptions(ref),
+		v1.TableRow{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_TableRow(ref),
+		v1.TableRowCondition{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_TableRowCondition(ref),
+		v1.Time{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_Time(ref),
+		v1.Timestamp{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_Timestamp(ref),
+		v1.TypeMeta{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_TypeMeta(ref),
+		v1.UpdateOptions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_UpdateOptions(ref),
+		v1.WatchEvent{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_WatchEvent(ref),
+		runtime.RawExtension{}.OpenAPIModelName():                        schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
+		runtime.TypeMeta{}.OpenAPIModelName():                            schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
+		runtime.Unknown{}.OpenAPIModelName():                             schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
+		version.Info{}.OpenAPIModelName():                                schema_k8sio_apimachinery_pkg_version_Info(ref),
 	}
 }
 
@@ -1577,6 +1598,36 @@ func schema_scanyard_apis_reports_v1alpha1_FindingRow(ref common.ReferenceCallba
 	}
 }
 
+func schema_scanyard_apis_reports_v1alpha1_FindingsUpload(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FindingsUpload is what the worker knows of findings besides what is in them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"provenance": {
+						SchemaProps: spec.SchemaProps{
+							Description: "provenance tells how the findings were made.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(reportsv1alpha1.Provenance{}.OpenAPIModelName()),
+						},
+					},
+					"shareable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "shareable says that the content may be shared with other namespaces, as for an SBOM.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"provenance"},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.Provenance{}.OpenAPIModelName()},
+	}
+}
+
 func schema_scanyard_apis_reports_v1alpha1_Image(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1659,6 +1710,78 @@ func schema_scanyard_apis_reports_v1alpha1_ImageConfig(ref common.ReferenceCallb
 				},
 			},
 		},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_ImageItem(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImageItem is one image of an answer.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name of the Image.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid of the Image.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"digest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "digest of the image.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bytes is the size of the image's stored layers.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "state of the work.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"attempt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "attempt counts the tries of the present step.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"lost": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lost counts the tries whose lease ran out.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"notBefore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "notBefore is the earliest time of the next try.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1756,6 +1879,215 @@ func schema_scanyard_apis_reports_v1alpha1_ImageList(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			reportsv1alpha1.Image{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_ImageQuery(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImageQuery asks what is to be done for the images of one namespace. Create one to ask; the answer is the created object with its status, and nothing is stored.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is the question.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(reportsv1alpha1.ImageQuerySpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is the answer.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(reportsv1alpha1.ImageQueryStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.ImageQuerySpec{}.OpenAPIModelName(), reportsv1alpha1.ImageQueryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_ImageQuerySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImageQuerySpec is a question over the images of one namespace. All that is given must hold.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"registryUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "registryUID keeps images of this Registry.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"jobUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "jobUID keeps images that this job works on, or has worked on last.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"need": {
+						SchemaProps: spec.SchemaProps{
+							Description: "need is what the images lack. Absent: Any.\n\nPossible enum values:\n - `\"Any\"` asks for all images.\n - `\"Match\"` asks for present images that wait for a match, or whose report is missing, of another engine, older than the SBOM, or touched by newer data.\n - `\"SBOM\"` asks for present images that have no SBOM yet: those in the state Pending.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Any", "Match", "SBOM"},
+						},
+					},
+					"states": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "states keeps images in these states.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"adapter": {
+						SchemaProps: spec.SchemaProps{
+							Description: "adapter that is to match. Required with the need Match.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"engineVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "engineVersion is that of the adapter's engine: reports of another one are wanted anew. Empty: any is good.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"databaseVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "databaseVersion is the data that is to be matched against. Empty: the newest that the server knows of the adapter.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"now": {
+						SchemaProps: spec.SchemaProps{
+							Description: "now leaves out images whose notBefore is later than this. Absent: they are not left out.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"limit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "limit is the most items of the answer, 1000 at most. Absent: 100.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"continue": {
+						SchemaProps: spec.SchemaProps{
+							Description: "continue is that of the status of the page before.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_ImageQueryStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImageQueryStatus is the answer. The server writes it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"items": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the images, ordered by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(reportsv1alpha1.ImageItem{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"total": {
+						SchemaProps: spec.SchemaProps{
+							Description: "total is how many images there are in all pages.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"byState": {
+						SchemaProps: spec.SchemaProps{
+							Description: "byState counts them by their states.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"integer"},
+										Format: "int64",
+									},
+								},
+							},
+						},
+					},
+					"continue": {
+						SchemaProps: spec.SchemaProps{
+							Description: "continue asks for the next page. Empty: this is the last one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.ImageItem{}.OpenAPIModelName()},
 	}
 }
 
@@ -2006,7 +2338,7 @@ func schema_scanyard_apis_reports_v1alpha1_ImageSpec(ref common.ReferenceCallbac
 						},
 					},
 				},
-				Required: []string{"registry", "repository", "digest"},
+				Required: []string{"repository", "digest"},
 			},
 		},
 		Dependencies: []string{
@@ -2323,6 +2655,47 @@ func schema_scanyard_apis_reports_v1alpha1_OperatingSystem(ref common.ReferenceC
 	}
 }
 
+func schema_scanyard_apis_reports_v1alpha1_PackageKeys(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PackageKeys are the keys under which an adapter would look for a package: a line of an upload of findings.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"purl": {
+						SchemaProps: spec.SchemaProps{
+							Description: "purl of the package.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"keys": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "keys such as \"npm|lodash\", in lower case.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"purl"},
+			},
+		},
+	}
+}
+
 func schema_scanyard_apis_reports_v1alpha1_PackageQuery(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2432,8 +2805,7 @@ func schema_scanyard_apis_reports_v1alpha1_RegistryRef(ref common.ReferenceCallb
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of the Registry, in the same namespace.",
-							Default:     "",
+							Description: "name of the Registry, in the same namespace. Empty: the image is external, and no Registry has it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2453,7 +2825,6 @@ func schema_scanyard_apis_reports_v1alpha1_RegistryRef(ref common.ReferenceCallb
 						},
 					},
 				},
-				Required: []string{"name"},
 			},
 		},
 	}
@@ -2692,6 +3063,298 @@ func schema_scanyard_apis_reports_v1alpha1_ReportImportStatus(ref common.Referen
 	}
 }
 
+func schema_scanyard_apis_reports_v1alpha1_Repository(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Repository is what discovery knows of one repository of a registry, or of the registry's catalogue.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is which repository is meant. It cannot be changed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(reportsv1alpha1.RepositorySpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what discovery knows.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(reportsv1alpha1.RepositoryStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.RepositorySpec{}.OpenAPIModelName(), reportsv1alpha1.RepositoryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_RepositoryList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RepositoryList is a list of Repositories.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the Repositories.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(reportsv1alpha1.Repository{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.Repository{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_RepositorySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RepositorySpec is which repository is meant. It never changes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"registry": {
+						SchemaProps: spec.SchemaProps{
+							Description: "registry that has the repository.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(reportsv1alpha1.RegistryRef{}.OpenAPIModelName()),
+						},
+					},
+					"repository": {
+						SchemaProps: spec.SchemaProps{
+							Description: "repository is the whole name inside of the registry. Empty: this is the registry's catalogue.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"registry"},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.RegistryRef{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_RepositoryStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RepositoryStatus is what discovery knows of the repository. Workers write it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "state of the discovery: Waiting, Working, Done or Failed.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason of the state, one word for programs.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message explains the state to people.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"work": {
+						SchemaProps: spec.SchemaProps{
+							Description: "work is the present step, and who takes it.",
+							Ref:         ref(reportsv1alpha1.Work{}.OpenAPIModelName()),
+						},
+					},
+					"tags": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tags counts the tags.",
+							Ref:         ref(reportsv1alpha1.TagCounts{}.OpenAPIModelName()),
+						},
+					},
+					"byReason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "byReason counts the tags that the filter leaves out, by its reasons.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"integer"},
+										Format: "int64",
+									},
+								},
+							},
+						},
+					},
+					"warnings": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "warnings, 20 at most.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(reportsv1alpha1.RepositoryWarning{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"cursor": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cursor is where an unfinished discovery goes on. Empty: it is finished, or has not begun.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"etag": {
+						SchemaProps: spec.SchemaProps{
+							Description: "etag is what the registry called the catalogue's or the list's content. Empty: it gives none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"refusals": {
+						SchemaProps: spec.SchemaProps{
+							Description: "refusals counts how often in a row the registry has refused to list.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"discoveredAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "discoveredAt is when the repository was last read to its end.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"filterGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "filterGeneration is the generation of the Registry whose filter was used.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.RepositoryWarning{}.OpenAPIModelName(), reportsv1alpha1.TagCounts{}.OpenAPIModelName(), reportsv1alpha1.Work{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_RepositoryWarning(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RepositoryWarning tells of tags that something is wrong with.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"code": {
+						SchemaProps: spec.SchemaProps{
+							Description: "code of the warning, one word for programs.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "count is how many tags have it.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"examples": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "examples are some of these tags, 5 at most.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"code"},
+			},
+		},
+	}
+}
+
 func schema_scanyard_apis_reports_v1alpha1_ResourceRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2723,6 +3386,98 @@ func schema_scanyard_apis_reports_v1alpha1_ResourceRef(ref common.ReferenceCallb
 				},
 			},
 		},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_ReuseAnswer(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReuseAnswer tells what was attached to an Image.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"sbom": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sbom says that an SBOM was attached.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"report": {
+						SchemaProps: spec.SchemaProps{
+							Description: "report says that a report was attached.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_ReuseRequest(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReuseRequest asks for an SBOM and a report that are there already: the body of a POST to the sub-resource reuse of an Image.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"dedupe": {
+						SchemaProps: spec.SchemaProps{
+							Description: "dedupe says with whom content is shared. Absent: Off.\n\nPossible enum values:\n - `\"Host\"` shares with other namespaces what comes from the same host.\n - `\"Namespace\"` shares inside of a namespace only.\n - `\"Off\"` shares nothing.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Host", "Namespace", "Off"},
+						},
+					},
+					"shareable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "shareable says that this Registry verifies TLS with the system's roots, or that its host is one of dedupeHosts. Without it nothing of other namespaces is found.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"engine": {
+						SchemaProps: spec.SchemaProps{
+							Description: "engine of the adapter: only what was made by it is found.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(reportsv1alpha1.Engine{}.OpenAPIModelName()),
+						},
+					},
+					"adapter": {
+						SchemaProps: spec.SchemaProps{
+							Description: "adapter that would match. Empty: no report is asked for.",
+							Ref:         ref(reportsv1alpha1.Adapter{}.OpenAPIModelName()),
+						},
+					},
+					"database": {
+						SchemaProps: spec.SchemaProps{
+							Description: "database that would be matched against. Absent: no report is asked for.",
+							Ref:         ref(reportsv1alpha1.DatabaseUsed{}.OpenAPIModelName()),
+						},
+					},
+					"job": {
+						SchemaProps: spec.SchemaProps{
+							Description: "job is the UID of the job that asks.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "at is when the step began, as provenance of a report says it. Absent: the time of the request.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"engine"},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.Adapter{}.OpenAPIModelName(), reportsv1alpha1.DatabaseUsed{}.OpenAPIModelName(), reportsv1alpha1.Engine{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -3000,6 +3755,67 @@ func schema_scanyard_apis_reports_v1alpha1_SBOMSpec(ref common.ReferenceCallback
 	}
 }
 
+func schema_scanyard_apis_reports_v1alpha1_SBOMUpload(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SBOMUpload is what the worker knows of a document besides what is in it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"engine": {
+						SchemaProps: spec.SchemaProps{
+							Description: "engine that made the document.",
+							Ref:         ref(reportsv1alpha1.Engine{}.OpenAPIModelName()),
+						},
+					},
+					"os": {
+						SchemaProps: spec.SchemaProps{
+							Description: "os is the distribution inside of the image.",
+							Ref:         ref(reportsv1alpha1.OperatingSystem{}.OpenAPIModelName()),
+						},
+					},
+					"completeness": {
+						SchemaProps: spec.SchemaProps{
+							Description: "completeness of the document. Absent: Full.\n\nPossible enum values:\n - `\"Full\"` says that every layer was read.\n - `\"Partial\"` says that missing names what was not read.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Full", "Partial"},
+						},
+					},
+					"missing": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "missing says what a Partial document leaves out.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"shareable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "shareable says that the content may be shared with other namespaces: dedupe is Host, and the Registry verifies TLS with the system's roots, or its host is one of dedupeHosts.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.Engine{}.OpenAPIModelName(), reportsv1alpha1.OperatingSystem{}.OpenAPIModelName()},
+	}
+}
+
 func schema_scanyard_apis_reports_v1alpha1_SortKey(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3080,6 +3896,172 @@ func schema_scanyard_apis_reports_v1alpha1_Suppressed(ref common.ReferenceCallba
 	}
 }
 
+func schema_scanyard_apis_reports_v1alpha1_Tag(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Tag is what discovery knows of one tag: an entry of the sub-resource tags of a Repository.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"tag": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tag is its name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"digest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "digest of the manifest or index that the tag points to.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"mediaType": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mediaType of the manifest or index.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"etag": {
+						SchemaProps: spec.SchemaProps{
+							Description: "etag is what the registry called the tag's content.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"created": {
+						SchemaProps: spec.SchemaProps{
+							Description: "created is when the newest of the tag's images was built.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"firstSeen": {
+						SchemaProps: spec.SchemaProps{
+							Description: "firstSeen is when the tag was seen first.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"platforms": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "platforms that the tag has.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"selected": {
+						SchemaProps: spec.SchemaProps{
+							Description: "selected says that the filter takes the tag.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason is why the filter leaves the tag out.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"images": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "images are the names of the tag's Images.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"tag"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_TagCounts(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TagCounts are the numbers of tags of a repository.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"listed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "listed is how many tags the registry has.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"selected": {
+						SchemaProps: spec.SchemaProps{
+							Description: "selected is how many of them the filter takes.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"skipped": {
+						SchemaProps: spec.SchemaProps{
+							Description: "skipped is how many of them the filter leaves out.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_TagsUpload(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TagsUpload is what goes into the status of a Repository together with its tags.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status replaces that of the Repository, without work: a checkpoint keeps the claim, and renews it, and a status in the state Done or Failed ends it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(reportsv1alpha1.RepositoryStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"status"},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.RepositoryStatus{}.OpenAPIModelName()},
+	}
+}
+
 func schema_scanyard_apis_reports_v1alpha1_Term(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3155,6 +4137,236 @@ func schema_scanyard_apis_reports_v1alpha1_TrendQuery(ref common.ReferenceCallba
 				Required: []string{"days"},
 			},
 		},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_UploadAnswer(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "UploadAnswer tells what became of an upload.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"changed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "changed says that the content is another one than that stored before.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"sha256": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sha256 of the content.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"packages": {
+						SchemaProps: spec.SchemaProps{
+							Description: "packages is how many packages an SBOM holds.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"findings": {
+						SchemaProps: spec.SchemaProps{
+							Description: "findings is how many findings were stored.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_VulnerabilityDatabase(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VulnerabilityDatabase is the data that an adapter matches against. It has the name of the adapter.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is which data the adapter matches against.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(reportsv1alpha1.VulnerabilityDatabaseStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.VulnerabilityDatabaseStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_VulnerabilityDatabaseList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VulnerabilityDatabaseList is a list of VulnerabilityDatabases.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the VulnerabilityDatabases.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(reportsv1alpha1.VulnerabilityDatabase{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			reportsv1alpha1.VulnerabilityDatabase{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_scanyard_apis_reports_v1alpha1_VulnerabilityDatabaseStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VulnerabilityDatabaseStatus is which data an adapter matches against. Workers write it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version is the digest of the data.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"schema": {
+						SchemaProps: spec.SchemaProps{
+							Description: "schema of the data.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"builtAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "builtAt is when the data was built.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"downloadedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "downloadedAt is when the data was fetched.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "source is where the data was fetched from.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"engineVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "engineVersion is the version of the engine that matches against the data.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"records": {
+						SchemaProps: spec.SchemaProps{
+							Description: "records is how many advisories the data holds.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"previousVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "previousVersion is the digest of the data before.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"changedKeys": {
+						SchemaProps: spec.SchemaProps{
+							Description: "changedKeys is how many keys differ from the data before. Absent: that is not known.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions: Fresh, Available.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
