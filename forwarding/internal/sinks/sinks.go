@@ -10,4 +10,5 @@ import (
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/kafka" // kafka
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/nats"  // nats, tls
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/otlp"  // otlp
+	_ "github.com/scanyard/scanyard/forwarding/internal/sinks/s3"    // s3
 )

@@ -14,12 +14,21 @@ import (
 	"path/filepath"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/names"
 )
 
 const (
 	directoryMode = 0o750
 	fileMode      = 0o640
+	extension     = ".ndjson"
+	partial       = ".partial"
 )
+
+// scanFile is the name of the file of one run of a Scan.
+func scanFile(stream *forwardingv1.StreamId) string { return names.Run(stream) + extension }
+
+// segmentFile is the name of a file of decisions whose first record has the sequence.
+func segmentFile(first uint64) string { return fmt.Sprintf("%020d%s", first, extension) }
 
 // event is what is read of a line that was written.
 type event struct {

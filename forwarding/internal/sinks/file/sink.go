@@ -21,6 +21,7 @@ import (
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/cloudevent"
+	"github.com/scanyard/scanyard/forwarding/internal/names"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -101,7 +102,7 @@ func lines(batch sink.Batch, w written) (data []byte, after written, known int, 
 
 // run appends to the file of one run of a Scan, and gives it its name with the closing record.
 func (s *Sink) run(batch sink.Batch) (sink.Outcome, error) {
-	name := filepath.Join(s.root, directory(batch.Stream), scanFile(batch.Stream))
+	name := filepath.Join(s.root, names.Directory(batch.Stream), scanFile(batch.Stream))
 	if s.runs[name] == nil || batch.Records[0].Sequence == 1 {
 		held, err := read(name + partial)
 		if err != nil {
@@ -193,7 +194,7 @@ func digest(name string) (sum []byte, err error) {
 
 // decisions appends to the present file of decisions, and begins a new one where it is whole or another queue's.
 func (s *Sink) decisions(batch sink.Batch) (sink.Outcome, error) {
-	dir := filepath.Join(s.root, directory(batch.Stream))
+	dir := filepath.Join(s.root, names.Directory(batch.Stream))
 	present, err := s.segment(dir)
 	if err != nil {
 		return sink.Outcome{}, err
@@ -292,7 +293,7 @@ func (s *Sink) closeSegment(dir string) error {
 	err := publish(from, filepath.Join(dir, segmentFile(present.first)))
 	if errors.Is(err, errTaken) {
 		queue, _, _ := strings.Cut(present.stream, "/")
-		err = publish(from, filepath.Join(dir, strings.TrimSuffix(segmentFile(present.first), extension)+"-"+escape(queue)+extension))
+		err = publish(from, filepath.Join(dir, strings.TrimSuffix(segmentFile(present.first), extension)+"-"+names.Escape(queue)+extension))
 	}
 	if err != nil {
 		return err
@@ -318,7 +319,7 @@ func (s *Sink) Probe(context.Context) error {
 func (s *Sink) Proof(_ context.Context, stream *forwardingv1.StreamId) (sink.Verdict, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := filepath.Join(s.root, directory(stream), scanFile(stream))
+	name := filepath.Join(s.root, names.Directory(stream), scanFile(stream))
 	held, err := read(name)
 	if err != nil {
 		return sink.Verdict{}, classify(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/names"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -241,12 +242,12 @@ func TestNamesLeadNowhereElse(t *testing.T) {
 	for name, want := range map[string]string{
 		"..": "%2E.", "a/b": "a%2Fb", ".hidden": "%2Ehidden", "": "%", "a\x00é": "a%00%C3%A9", "100%": "100%25", "v1.2": "v1.2",
 	} {
-		if got := escape(name); got != want {
+		if got := names.Escape(name); got != want {
 			t.Errorf("%q: got %s, want %s", name, got, want)
 		}
 	}
-	long := escape(strings.Repeat("x", 1000))
-	if other := escape(strings.Repeat("x", 1001)); len(long) > 200 || long == other {
+	long := names.Escape(strings.Repeat("x", 1000))
+	if other := names.Escape(strings.Repeat("x", 1001)); len(long) > 200 || long == other {
 		t.Errorf("long names: %s, %s", long, other)
 	}
 	root := t.TempDir()
