@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/scanyard/scanyard/forwarding/internal/delivery"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
@@ -155,8 +156,20 @@ func adminHandler(q *queue.Queue, state stateOf) http.Handler {
 	return mux
 }
 
+// place is the queue that a command is about.
+type place struct {
+	dir      string
+	keyFiles keyFiles
+}
+
+func (p *place) bind(set *pflag.FlagSet, what string) {
+	set.StringVar(&p.dir, "dir", "", what)
+	p.keyFiles.bind(set)
+}
+
 // command does a command: through the running exporter where there is one, else on the directory.
-func command(ctx context.Context, o Options, dir string, r request) (answer, error) {
+func command(ctx context.Context, o Options, p place, r request) (answer, error) {
+	dir := p.dir
 	if dir == "" {
 		return answer{}, usage("--dir is required")
 	}
@@ -167,8 +180,12 @@ func command(ctx context.Context, o Options, dir string, r request) (answer, err
 	if err == nil || !errors.Is(err, errNobody) {
 		return a, err
 	}
+	keys, err := p.keyFiles.read()
+	if err != nil {
+		return answer{}, err
+	}
 	q, err := queue.Open(queue.Options{
-		Dir: dir, MaxBytes: 1 << 62, TenantMaxBytes: 1 << 62, OnFull: queue.Block, Now: o.Now, ReadOnly: r.Verb == "ls" || r.Verb == "verify",
+		Dir: dir, MaxBytes: 1 << 62, TenantMaxBytes: 1 << 62, OnFull: queue.Block, Now: o.Now, ReadOnly: r.Verb == "ls" || r.Verb == "verify", Keys: keys,
 	})
 	if err != nil {
 		return answer{}, err
@@ -217,7 +234,8 @@ func newQueue(o Options) *cobra.Command {
 }
 
 func newList(o Options) *cobra.Command {
-	var dir, output string
+	var p place
+	var output string
 	r := request{Verb: "ls"}
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List what waits, by sink and tenant", Args: noArgs,
@@ -225,7 +243,7 @@ func newList(o Options) *cobra.Command {
 			if err := oneOf("output", output, "table", "json"); err != nil {
 				return err
 			}
-			a, err := command(cmd.Context(), o, dir, r)
+			a, err := command(cmd.Context(), o, p, r)
 			if err != nil {
 				return err
 			}
@@ -238,7 +256,7 @@ func newList(o Options) *cobra.Command {
 			return printTable(o.Out, a.Listing, r.DeadLetters)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory of the queue")
+	p.bind(cmd.Flags(), "directory of the queue")
 	cmd.Flags().StringVar(&output, "output", "table", "table or json")
 	cmd.Flags().BoolVar(&r.DeadLetters, "dead-letters", false, "list dead letters, too")
 	cmd.Flags().BoolVar(&r.Bodies, "bodies", false, "with the records of dead letters (json)")
@@ -274,11 +292,11 @@ func printTable(w io.Writer, l *listing, letters bool) error {
 }
 
 func newVerify(o Options) *cobra.Command {
-	var dir string
+	var p place
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Read everything and compare digests and cursors", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := command(cmd.Context(), o, dir, request{Verb: "verify"})
+			a, err := command(cmd.Context(), o, p, request{Verb: "verify"})
 			if damaged, ok := errors.AsType[*queue.DamagedError](err); ok {
 				return errors.New(damaged.Error()) // not sound, which is exit 1 here
 			}
@@ -296,12 +314,12 @@ func newVerify(o Options) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory of the queue")
+	p.bind(cmd.Flags(), "directory of the queue")
 	return cmd
 }
 
 func newReplay(o Options) *cobra.Command {
-	var dir string
+	var p place
 	r := request{Verb: "replay"}
 	cmd := &cobra.Command{
 		Use: "replay", Short: "Try dead letters again", Args: noArgs,
@@ -309,19 +327,19 @@ func newReplay(o Options) *cobra.Command {
 			if err := selection(r); err != nil {
 				return err
 			}
-			a, err := command(cmd.Context(), o, dir, r)
+			a, err := command(cmd.Context(), o, p, r)
 			if err == nil {
 				fmt.Fprintf(o.Out, "%d dead letters are tried again\n", a.Count)
 			}
 			return err
 		},
 	}
-	bindSelection(cmd, &dir, &r)
+	bindSelection(cmd, &p, &r)
 	return cmd
 }
 
-func bindSelection(cmd *cobra.Command, dir *string, r *request) {
-	cmd.Flags().StringVar(dir, "dir", "", "directory of the queue")
+func bindSelection(cmd *cobra.Command, p *place, r *request) {
+	p.bind(cmd.Flags(), "directory of the queue")
 	cmd.Flags().StringVar(&r.Sink, "sink", "", "name of the sink")
 	cmd.Flags().StringVar(&r.Tenant, "tenant", "", "only of this tenant")
 	cmd.Flags().StringArrayVar(&r.IDs, "id", nil, "id of a record; may be given several times")
@@ -339,7 +357,8 @@ func selection(r request) error {
 }
 
 func newDrop(o Options) *cobra.Command {
-	var dir, before string
+	var p place
+	var before string
 	r := request{Verb: "drop"}
 	cmd := &cobra.Command{
 		Use: "drop", Short: "Give up dead letters, or records before a time", Args: noArgs,
@@ -360,7 +379,7 @@ func newDrop(o Options) *cobra.Command {
 					return usage("--sink is required")
 				}
 			}
-			a, err := command(cmd.Context(), o, dir, r)
+			a, err := command(cmd.Context(), o, p, r)
 			if err != nil {
 				return err
 			}
@@ -375,7 +394,7 @@ func newDrop(o Options) *cobra.Command {
 			return nil
 		},
 	}
-	bindSelection(cmd, &dir, &r)
+	bindSelection(cmd, &p, &r)
 	cmd.Flags().BoolVar(&r.DeadLetters, "dead-letters", false, "dead letters")
 	cmd.Flags().StringVar(&before, "before", "", "records that came in before this time (RFC 3339)")
 	cmd.Flags().BoolVar(&r.Yes, "yes", false, "drop; without it the command only tells")
@@ -383,25 +402,30 @@ func newDrop(o Options) *cobra.Command {
 }
 
 func newSalvage(o Options) *cobra.Command {
-	var dir, output string
+	var p place
+	var output string
 	cmd := &cobra.Command{
 		Use: "salvage", Short: "Write what is readable of a damaged queue", Args: noArgs,
 		RunE: func(_ *cobra.Command, _ []string) (err error) {
-			if dir == "" || output == "" {
+			if p.dir == "" || output == "" {
 				return usage("--dir and --output are required")
+			}
+			keys, err := p.keyFiles.read()
+			if err != nil {
+				return err
 			}
 			f, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
 				return usage("--output: %w", err)
 			}
-			s, err := queue.Salvage(dir, f)
+			s, err := queue.Salvage(p.dir, keys, f)
 			if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 				fmt.Fprintln(o.Out, s.Summary())
 			}
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory of the damaged queue")
+	p.bind(cmd.Flags(), "directory of the damaged queue")
 	cmd.Flags().StringVar(&output, "output", "", "file to write, which must not exist")
 	return cmd
 }

@@ -54,7 +54,7 @@ func ExitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, new(*usageError)), errors.As(err, new(*intake.UnsafeError)):
+	case errors.As(err, new(*usageError)), errors.As(err, new(*intake.UnsafeError)), errors.As(err, new(*queue.KeyError)):
 		return exitUsage
 	case errors.As(err, new(*queue.InUseError)):
 		return exitInUse
@@ -84,6 +84,7 @@ type flags struct {
 	dir, clusterID, clusterIDFile, socket, httpListen string
 	config                                            string
 	sinks, allowUID                                   []string
+	keyFiles                                          keyFiles
 	allowGID                                          []uint
 	tenant, tenantFrom, onFull, sync, onDamage        string
 	queueMax, tenantMax, reserve, maxLine             size.Size
@@ -103,6 +104,7 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.sinks, "sink", nil, "NAME=URL[,KEY=VALUE…]; may be given several times")
 	set.BoolVar(&f.printAddress, "print-address", false, "print one line of JSON when everything listens")
 	set.StringVar(&f.httpListen, "http-listen", "", "address of /healthz, /readyz, /metrics and /v1/queue")
+	f.keyFiles.bind(set)
 	f.grpc.bind(set, "grpc", "ForwardingService, by which programs on other machines hand in records")
 	f.audit.bind(set, "audit", "the audit webhook of a kube-apiserver")
 	set.StringVar(&f.tenant, "tenant", "default", "whose the records are")
@@ -128,6 +130,7 @@ type settings struct {
 	access   intake.Access
 	interval time.Duration
 	targets  []sinkurl.Sink
+	keys     [][]byte
 }
 
 func oneOf(name, value string, known ...string) error {
@@ -158,6 +161,10 @@ func (f *flags) check(targets []sinkurl.Sink) (*settings, error) {
 			return nil, usage("--sync: %q is not known: use always, or interval:100ms", f.sync)
 		}
 		s.interval = interval
+	}
+	var err error
+	if s.keys, err = f.keyFiles.read(); err != nil {
+		return nil, err
 	}
 	return s, s.checkSinks()
 }

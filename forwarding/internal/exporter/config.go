@@ -81,6 +81,8 @@ type fileQueue struct {
 	DiskReserve    text `json:"diskReserve"`
 	OnFull         text `json:"onFull"`
 	Sync           text `json:"sync"`
+	// EncryptionKeyFiles begin with the one whose key seals.
+	EncryptionKeyFiles []text `json:"encryptionKeyFiles"`
 }
 
 // setting is a field of the file that stands for a flag.
@@ -108,6 +110,7 @@ func (f *fileSettings) settings() []setting {
 		{"intake.socket.allowUIDs", "socket-allow-uid", socket.AllowUIDs},
 		{"intake.socket.allowGIDs", "socket-allow-gid", socket.AllowGIDs},
 		one("queue.maxBytes", "queue-max-bytes", queue.MaxBytes), one("queue.tenantMaxBytes", "tenant-max-bytes", queue.TenantMaxBytes),
+		{"queue.encryptionKeyFiles", "encryption-key-file", queue.EncryptionKeyFiles},
 		one("queue.diskReserve", "disk-reserve", queue.DiskReserve), one("queue.onFull", "on-full", queue.OnFull), one("queue.sync", "sync", queue.Sync),
 	}
 	return append(append(all, f.Intake.GRPC.settings("grpc")...), f.Intake.Audit.settings("audit")...)

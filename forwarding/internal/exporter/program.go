@@ -71,7 +71,7 @@ func (p *program) openQueue(sinks []*servedSink) error {
 	q, err := queue.Open(queue.Options{
 		Dir: p.s.dir, MaxBytes: int64(p.s.queueMax), TenantMaxBytes: int64(p.s.tenantMax), DiskReserve: int64(p.s.reserve), OnFull: queue.Policy(p.s.onFull),
 		SyncInterval: p.s.interval, Quarantine: p.s.onDamage == "quarantine", Sinks: names, Now: p.o.Now, Log: p.log,
-		Committed: p.metrics.Committed,
+		Committed: p.metrics.Committed, Keys: p.s.keys,
 	})
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ const (
 	prefixSession = 0x05
 	prefixTenant  = 0x06
 	prefixSink    = 0x07
+	prefixKey     = 0x08
 )
 
 // frameBytes bounds the raw bytes of a frame of more than one record.
@@ -31,8 +32,11 @@ const frameBytes = 256 << 10
 // overhead is what a record counts beyond its bytes.
 const overhead = 64
 
-// frameVersion begins a frame.
-const frameVersion = 1
+// Versions that begin a frame: readable by all, or sealed by a key.
+const (
+	frameVersion = 1
+	sealedFrame  = 2
+)
 
 // frameHead is version, count, raw bytes, time and digest.
 const frameHead = 1 + 4 + 8 + 8 + sha256.Size
@@ -72,12 +76,13 @@ func key(prefix byte, parts ...any) []byte {
 
 // codec compresses and reads frames. A codec is for one goroutine.
 type codec struct {
+	keys    *keyring
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
 	raw     []byte
 }
 
-func newCodec() (*codec, error) {
+func newCodec(keys *keyring) (*codec, error) {
 	encoder, err := zstd.NewWriter(
 		nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10),
 		zstd.WithLowerEncoderMem(true),
@@ -86,15 +91,15 @@ func newCodec() (*codec, error) {
 		return nil, err
 	}
 	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderLowmem(true))
-	return &codec{encoder: encoder, decoder: decoder}, err
+	return &codec{keys: keys, encoder: encoder, decoder: decoder}, err
 }
 
 func appendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
-// encode appends the frame of records.
-func (c *codec) encode(dst []byte, records []*Record, now time.Time) []byte {
+// encode appends the frame of records, whose key in the queue is place.
+func (c *codec) encode(dst, place []byte, records []*Record, now time.Time) []byte {
 	raw, size := c.raw[:0], int64(0)
 	for _, r := range records {
 		size += r.Size()
@@ -108,17 +113,29 @@ func (c *codec) encode(dst []byte, records []*Record, now time.Time) []byte {
 			raw = appendBytes(appendBytes(raw, []byte(k)), []byte(r.Metadata[k]))
 		}
 	}
-	dst = append(dst, frameVersion)
+	start, version := len(dst), byte(frameVersion)
+	if c.keys.seals() {
+		version = sealedFrame
+	}
+	dst = append(dst, version)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(records)))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(size))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(now.UnixNano()))
-	digest := sha256.Sum256(raw)
-	dst = append(dst, digest[:]...)
 	if c.raw = raw; cap(c.raw) > 4*frameBytes {
 		c.raw = nil
 	}
-	return c.encoder.EncodeAll(raw, dst)
+	if version == frameVersion {
+		digest := sha256.Sum256(raw)
+		return c.encoder.EncodeAll(raw, append(dst, digest[:]...))
+	}
+	// The digest of a sealed frame is that of what is on disk: one of the records would tell about them.
+	sealed := c.keys.seal(nil, c.encoder.EncodeAll(raw, nil), about(dst[start:], place))
+	digest := sha256.Sum256(sealed)
+	return append(append(dst, digest[:]...), sealed...)
 }
+
+// about is what a sealed frame is bound to: its head without the digest, and its place.
+func about(head, place []byte) []byte { return slices.Concat(head, place) }
 
 // frame is the head of a frame.
 type frame struct {
@@ -128,7 +145,7 @@ type frame struct {
 }
 
 func decodeHead(value []byte) (frame, error) {
-	if len(value) < frameHead || value[0] != frameVersion {
+	if len(value) < frameHead || value[0] != frameVersion && value[0] != sealedFrame {
 		return frame{}, errors.New("the frame has no head")
 	}
 	return frame{
@@ -136,18 +153,48 @@ func decodeHead(value []byte) (frame, error) {
 	}, nil
 }
 
-// decode reads a frame whose last record has the sequence last.
-func (c *codec) decode(value []byte, last uint64) ([]*Record, error) {
+// digestAt is where the digest is in the head.
+const digestAt = frameHead - sha256.Size
+
+// raws gives the bytes that were encoded.
+func (c *codec) raws(place, value []byte) ([]byte, error) {
+	mismatch := errors.New("the frame does not match its digest")
+	packed := value[frameHead:]
+	if value[0] == sealedFrame {
+		if digest := sha256.Sum256(packed); !bytes.Equal(digest[:], value[digestAt:frameHead]) {
+			return nil, mismatch
+		}
+		var err error
+		if packed, err = c.keys.open(packed, about(value[:digestAt], place)); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := c.decoder.DecodeAll(packed, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the frame is not readable: %w", err)
+	}
+	if digest := sha256.Sum256(raw); value[0] == frameVersion && !bytes.Equal(digest[:], value[digestAt:frameHead]) {
+		return nil, mismatch
+	}
+	return raw, nil
+}
+
+// frameKeySize is the size of the key of a frame, which ends in the sequence of its last record.
+const frameKeySize = 1 + 4 + 8
+
+// decode reads the frame whose key is place.
+func (c *codec) decode(place, value []byte) ([]*Record, error) {
 	head, err := decodeHead(value)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.decoder.DecodeAll(value[frameHead:], nil)
-	if err != nil {
-		return nil, fmt.Errorf("the frame is not readable: %w", err)
+	if len(place) != frameKeySize {
+		return nil, errors.New("the key of the frame is cut")
 	}
-	if digest := sha256.Sum256(raw); !bytes.Equal(digest[:], value[21:frameHead]) {
-		return nil, errors.New("the frame does not match its digest")
+	last := binary.BigEndian.Uint64(place[5:])
+	raw, err := c.raws(place, value)
+	if err != nil {
+		return nil, err
 	}
 	if uint64(head.count) > last || int(head.count) > len(raw) {
 		return nil, errors.New("the frame counts more records than there are")

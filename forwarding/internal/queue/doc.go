@@ -16,11 +16,17 @@
 //	05 session                            number through which a session's records are here, last seen
 //	06 tenant's name                      id, last sequence, bytes
 //	07 sink's name                        id, since when the sink is gone
+//	08 key's id                           something may be sealed by the key
+//
+// Beside Pebble's files are: format, which tells a program that is older than the directory to leave it alone; exporter.lock, which holds the
+// pid of who has the directory open; ballast, room that is given up when the disk is full.
 //
 // What it decides:
 //
 //   - A record is accepted when the batch that holds it is synced. The numbers of sessions are in the same batch.
 //   - An error of fsync ends the process: nothing can be said about what is on disk until the queue is opened again.
 //   - A quota refuses before the disk is full. Bytes are those of the records, and 64 for each.
+//   - With keys, frames and dead letters are sealed by XChaCha20-Poly1305 and bound to their places. The first key seals, each opens. What is
+//     sealed by a key that was not given is no damage: Open refuses, and puts nothing aside.
 //   - What does not match its digest is damage: Open renames the directory or refuses, and Salvage reads what it can.
 package queue

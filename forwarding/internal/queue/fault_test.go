@@ -167,7 +167,13 @@ func TestFaultFsyncError(t *testing.T) {
 func fill(t *testing.T, n int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "q")
-	q := open(t, options(dir, nil))
+	fillQueue(t, options(dir, nil), n)
+	return dir
+}
+
+func fillQueue(t *testing.T, o queue.Options, n int) {
+	t.Helper()
+	q := open(t, o)
 	random := rand.New(rand.NewPCG(1, 1))
 	padding := make([]byte, 512)
 	for i := range n {
@@ -181,7 +187,6 @@ func fill(t *testing.T, n int) string {
 		submit(t, q, &queue.Submission{Entries: []queue.Entry{{Tenant: "a", Record: r}}})
 	}
 	closeQueue(t, q)
-	return dir
 }
 
 // newest gives the last log of the queue.
@@ -257,7 +262,7 @@ func TestFaultDamage(t *testing.T) {
 		t.Errorf("got %v, %v", records, err)
 	}
 	var out bytes.Buffer
-	salvaged, err := queue.Salvage(q.Quarantined, &out)
+	salvaged, err := queue.Salvage(q.Quarantined, nil, &out)
 	if err != nil || salvaged.Records < n*99/100 || salvaged.Records == n || bytes.Count(out.Bytes(), []byte("\n")) != salvaged.Records {
 		t.Errorf("%s, %v", salvaged.Summary(), err)
 	}

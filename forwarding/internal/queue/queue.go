@@ -69,6 +69,8 @@ type Options struct {
 	Fatal func(error)
 	// ReadOnly opens for looking only.
 	ReadOnly bool
+	// Keys seal what is written, by the first one, and open what any of them has sealed. None: nothing is sealed.
+	Keys [][]byte
 	// Committed is told of each commit: its records, and how long it took to sync them. Nil: nobody.
 	Committed func(records int, took time.Duration)
 }
@@ -139,6 +141,7 @@ type cursor struct{ through, delivered uint64 }
 // Queue is an open queue.
 type Queue struct {
 	options Options
+	keys    *keyring
 	db      *pebble.DB
 	meta    meta
 	lock    *os.File
@@ -269,6 +272,13 @@ func open(options Options) (*Queue, error) {
 	if options.Committed == nil {
 		q.options.Committed = func(int, time.Duration) {}
 	}
+	var err error
+	if q.keys, err = newKeyring(options.Keys); err != nil {
+		return nil, err
+	}
+	if err := q.checkFormat(); err != nil {
+		return nil, err
+	}
 	if err := q.acquire(); err != nil {
 		return nil, err
 	}
@@ -383,8 +393,6 @@ func (q *Queue) load() error {
 	case err == nil:
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOSPC):
 		return err
-	case strings.Contains(err.Error(), "format major version"):
-		return &FormatError{Dir: q.options.Dir, Format: formatVersion + 1}
 	default:
 		return &DamagedError{Dir: q.options.Dir, Err: err}
 	}
@@ -397,33 +405,14 @@ func (q *Queue) load() error {
 
 func (q *Queue) read() error {
 	damaged := func(err error) error { return &DamagedError{Dir: q.options.Dir, Err: err} }
-	value, closer, err := q.db.Get([]byte{prefixMeta})
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-		if q.options.ReadOnly {
-			return damaged(errors.New("it has no meta record"))
-		}
-		q.meta = meta{Format: formatVersion, ID: decision.RandomID(), Created: q.options.Now().UTC()}
-		encoded, err := json.Marshal(q.meta)
-		if err != nil {
-			return err
-		}
-		if err := q.db.Set([]byte{prefixMeta}, encoded, pebble.Sync); err != nil {
-			return err
-		}
-	case err != nil:
-		return damaged(err)
-	default:
-		err := errors.Join(json.Unmarshal(value, &q.meta), closer.Close())
-		if err != nil {
-			return damaged(err)
-		}
-		if q.meta.Format > formatVersion {
-			return &FormatError{Dir: q.options.Dir, Format: q.meta.Format}
-		}
+	if err := q.readMeta(); err != nil {
+		return err
 	}
 	if err := q.readState(); err != nil {
 		return damaged(err)
+	}
+	if err := q.checkKeys(); err != nil {
+		return err
 	}
 	if q.total <= verifyBytes {
 		if report, err := q.Verify(); err != nil {
@@ -441,7 +430,34 @@ func (q *Queue) read() error {
 			return err
 		}
 	}
-	return q.makeBallast()
+	return errors.Join(q.writeFormat(), q.makeBallast())
+}
+
+// readMeta reads what the queue is, and makes it where the queue is new.
+func (q *Queue) readMeta() error {
+	damaged := func(err error) error { return &DamagedError{Dir: q.options.Dir, Err: err} }
+	value, closer, err := q.db.Get([]byte{prefixMeta})
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		if q.options.ReadOnly {
+			return damaged(errors.New("it has no meta record"))
+		}
+		q.meta = meta{Format: formatVersion, ID: decision.RandomID(), Created: q.options.Now().UTC()}
+		encoded, err := json.Marshal(q.meta)
+		if err != nil {
+			return err
+		}
+		return q.db.Set([]byte{prefixMeta}, encoded, pebble.Sync)
+	case err != nil:
+		return damaged(err)
+	}
+	if err := errors.Join(json.Unmarshal(value, &q.meta), closer.Close()); err != nil {
+		return damaged(err)
+	}
+	if q.meta.Format > formatVersion {
+		return &FormatError{Dir: q.options.Dir, Format: q.meta.Format}
+	}
+	return nil
 }
 
 func (q *Queue) readState() error {

@@ -3,7 +3,6 @@
 package queue
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ type Reader struct {
 
 // Reader makes a reader of a tenant.
 func (q *Queue) Reader(tenant string) (*Reader, error) {
-	c, err := newCodec()
+	c, err := newCodec(q.keys)
 	return &Reader{q: q, tenant: tenant, codec: c}, err
 }
 
@@ -82,7 +81,7 @@ func (r *Reader) fill(after uint64) (err error) {
 	}
 	value, err := it.ValueAndErr()
 	if err == nil {
-		r.rest, err = r.codec.decode(value, binary.BigEndian.Uint64(it.Key()[5:]))
+		r.rest, err = r.codec.decode(it.Key(), value)
 	}
 	if err != nil {
 		r.q.setDamaged(err)
@@ -188,7 +187,7 @@ func (q *Queue) settle(b *pebble.Batch, s Settlement) error {
 			t.bytes += d.Record.Size()
 			q.total += d.Record.Size()
 		}
-		err = errors.Join(err, e, b.Set(k, encoded, nil))
+		err = errors.Join(err, e, b.Set(k, q.keys.sealLetter(k, encoded), nil))
 	}
 	for _, sequence := range s.Gone {
 		k := key(prefixDead, state.id, t.id, sequence, uint32(0))
@@ -213,9 +212,25 @@ func (q *Queue) deadValue(k []byte) (*DeadLetter, bool) {
 	if err != nil {
 		return nil, false
 	}
+	d, err := q.letter(k, value)
+	err = errors.Join(err, closer.Close())
+	return d, err == nil
+}
+
+// letter reads a dead letter.
+func (q *Queue) letter(k, value []byte) (*DeadLetter, error) {
+	text, err := q.keys.openLetter(k, value)
+	if err != nil {
+		return nil, err
+	}
 	d := &DeadLetter{}
-	err = errors.Join(json.Unmarshal(value, d), closer.Close())
-	return d, err == nil && d.Record != nil
+	if err := json.Unmarshal(text, d); err != nil {
+		return nil, err
+	}
+	if d.Record == nil {
+		return nil, errors.New("the dead letter has no record")
+	}
+	return d, nil
 }
 
 // DeadLetters lists what a sink refused of a tenant, in the order of the records; with replay only what is to be tried again.
@@ -238,8 +253,8 @@ func (q *Queue) DeadLetters(sink, tenant string, replay bool, limit int) (letter
 		if err != nil {
 			return nil, err
 		}
-		d := &DeadLetter{}
-		if err := json.Unmarshal(value, d); err != nil {
+		d, err := q.letter(it.Key(), value)
+		if err != nil {
 			return nil, &DamagedError{Dir: q.options.Dir, Err: err}
 		}
 		if d.Replay || !replay {

@@ -32,7 +32,7 @@ type Report struct {
 // Verify reads everything and compares digests and cursors.
 func (q *Queue) Verify() (Report, error) {
 	r := Report{}
-	c, err := newCodec()
+	c, err := newCodec(q.keys)
 	if err != nil {
 		return r, err
 	}
@@ -55,7 +55,7 @@ func (q *Queue) Verify() (Report, error) {
 	previous := map[uint32]uint64{}
 	err = q.scan(prefixFrame, func(k, v []byte) error {
 		id, sequence := binary.BigEndian.Uint32(k), binary.BigEndian.Uint64(k[4:])
-		records, err := c.decode(v, sequence)
+		records, err := c.decode(append([]byte{prefixFrame}, k...), v)
 		if err != nil {
 			problem("the frame %d of tenant %s: %v", sequence, names[id], err)
 			return nil
@@ -74,9 +74,9 @@ func (q *Queue) Verify() (Report, error) {
 	if err != nil {
 		problem("reading frames: %v", err)
 	}
-	err = q.scan(prefixDead, func(_, v []byte) error {
+	err = q.scan(prefixDead, func(k, v []byte) error {
 		r.DeadLetters++
-		if err := json.Unmarshal(v, &DeadLetter{}); err != nil {
+		if _, err := q.letter(append([]byte{prefixDead}, k...), v); err != nil {
 			problem("a dead letter: %v", err)
 		}
 		return nil
@@ -103,8 +103,13 @@ type salvage struct {
 
 // Salvage writes the records that are readable in a damaged directory as lines of JSON, in their order, each once.
 // It reads every file by itself, so that damage of one says nothing about the others. Some of the records may have been delivered.
-func Salvage(dir string, w io.Writer) (Salvaged, error) {
-	c, err := newCodec()
+// What is sealed is read by the keys.
+func Salvage(dir string, keys [][]byte, w io.Writer) (Salvaged, error) {
+	ring, err := newKeyring(keys)
+	if err != nil {
+		return Salvaged{}, err
+	}
+	c, err := newCodec(ring)
 	if err != nil {
 		return Salvaged{}, err
 	}
@@ -273,7 +278,7 @@ func (s *salvage) write(w io.Writer) error {
 	}
 	slices.Sort(keys)
 	for _, k := range keys {
-		records, err := s.codec.decode(s.frames[k], binary.BigEndian.Uint64([]byte(k)[5:]))
+		records, err := s.codec.decode([]byte(k), s.frames[k])
 		if err != nil {
 			s.result.Errors = append(s.result.Errors, fmt.Sprintf("frame %d: %v", binary.BigEndian.Uint64([]byte(k)[5:]), err))
 			continue

@@ -152,7 +152,7 @@ func (q *Queue) submit(j *job) {
 // write is the only writer. It commits together what came while the commit before was on its way.
 func (q *Queue) write() {
 	defer close(q.ended)
-	c, err := newCodec()
+	c, err := newCodec(q.keys)
 	if err != nil {
 		q.fatal(err)
 		return
@@ -290,7 +290,8 @@ func (q *Queue) putFrames(c *codec, batch *pebble.Batch, in *incoming) {
 			size += records[n].Size()
 			n++
 		}
-		if err := batch.Set(key(prefixFrame, in.tenant.id, records[n-1].Sequence), c.encode(nil, records[:n], now), nil); err != nil {
+		place := key(prefixFrame, in.tenant.id, records[n-1].Sequence)
+		if err := batch.Set(place, c.encode(nil, place, records[:n], now), nil); err != nil {
 			q.fatal(err)
 			return
 		}
@@ -518,7 +519,8 @@ func (q *Queue) makeRoom(c *codec, in *incoming) {
 	batch := q.db.NewBatch()
 	q.mu.Lock()
 	err = batch.DeleteRange(key(prefixFrame, t.id, first), key(prefixFrame, t.id, last+1), nil)
-	err = errors.Join(err, batch.Set(key(prefixFrame, t.id, last), c.encode(nil, []*Record{hole.record}, q.options.Now()), nil))
+	place := key(prefixFrame, t.id, last)
+	err = errors.Join(err, batch.Set(place, c.encode(nil, place, []*Record{hole.record}, q.options.Now()), nil))
 	for _, s := range q.sinks {
 		if cur := s.cursors[t.id]; cur.through < last-1 {
 			cur.through = last - 1
@@ -552,8 +554,9 @@ type holeDetails struct {
 
 func (q *Queue) hole(c *codec, t *tenant, first, last, count uint64) hole {
 	details, dropped := holeDetails{Count: count, First: first, Last: last}, count
-	if value, closer, err := q.db.Get(key(prefixFrame, t.id, first)); err == nil {
-		if records, err := c.decode(value, first); err == nil && len(records) == 1 {
+	place := key(prefixFrame, t.id, first)
+	if value, closer, err := q.db.Get(place); err == nil {
+		if records, err := c.decode(place, value); err == nil && len(records) == 1 {
 			var before holeDetails
 			r, err := decision.Parse(records[0].Line)
 			if err == nil && r.EventType == EventDropped && json.Unmarshal(r.Details, &before) == nil {
