@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue says which Scans run next.
+// Package queue decides which Scans run next.
 //
 //	Scans and Jobs, as watches show them ─┐
 //	limits, as settings say (Feeder) ─────┼─► Queue ─► fair.State.Decide ─► wakes those whose turn it is
 //	Kueue, where it is installed ─────────┘
 //
-// A Scan holds a slot from the creation of its scanner Job until it has ended. Which of those
-// that wait gets the next one is decided in package fair, a pure function of what waits and
-// runs, the limits and the time. Here is what keeps its listing true: each Scan is in one state,
-// and a table says what may happen in it.
+// A Scan holds a slot from the creation of its scanner Job until the Scan has ended. Package fair
+// decides which waiting Scan gets the next slot: a pure function of the waiting and running Scans,
+// the limits and the time. This package keeps the listing for that decision up to date: each Scan
+// is in one state, and a table lists the events that are possible in each state.
 //
 //	held ──► waiting ──► reserved ──► starting ──► running
 //	            ▲            │            │
 //	            └── parked ◄─┴────────────┘          delegated: Kueue holds its Jobs back
 //
-// A pass over a Scan has three verbs: Position looks and changes nothing, Reserve comes before
-// its first Job is created, and Release after a pass in which the Scan did not begin.
+// A pass over a Scan has three verbs: Position reads and changes nothing, Reserve comes before
+// the first Job is created, and Release comes after a pass in which the Scan did not begin.
 //
-// Where to look: state.go (states, events, transitions), entry.go (what is known of a Scan),
-// queue.go (what happens to it), setup.go (the watches), runner.go (what goes on by itself:
-// telling those who wait where they stand), limits.go, metrics.go.
+// Where to look: state.go (states, events, transitions), entry.go (what the Queue knows of a Scan),
+// queue.go (how events change a Scan), setup.go (the watches), runner.go (the loop that opens the
+// Queue and reports positions to waiting Scans), limits.go, metrics.go.
 package queue

@@ -29,13 +29,13 @@ type unendedJob struct {
 type shown int
 
 const (
-	// shownFresh is a Scan that has not begun and may, as far as it is asked.
+	// shownFresh is a Scan that has not begun and that may begin, as far as its spec says.
 	shownFresh shown = iota
 	// shownBegun is one whose state says that it has begun.
 	shownBegun
-	// shownResting is one of which only Jobs that still run count: nothing further is started.
+	// shownResting is one that starts nothing further: only its Jobs that still run count.
 	shownResting
-	// shownSettled is one that has ended, and is known only because Jobs of it have not.
+	// shownSettled is one that has ended. The Queue keeps it only because Jobs of it have not ended.
 	shownSettled
 )
 
@@ -43,23 +43,23 @@ const (
 type entry struct {
 	key   types.NamespacedName
 	state state
-	// scan is how it is listed.
+	// scan is the Scan as package fair lists it.
 	scan  fair.Scan
 	shown shown
 	// attempt is the number of the run that the Scan is in or waits for.
 	attempt int
 	// kueue says that the Scan names a queue of Kueue.
 	kueue bool
-	// outOfTurn says that it was let in ahead of others.
+	// outOfTurn says that the Scan got its slot ahead of others.
 	outOfTurn bool
 
-	// reported is what its condition says, report what it is to say next; nil for nothing new.
+	// reported is the standing that the Scan's condition says, report the one to write next; nil if none is due.
 	reported   fair.Standing
 	reportedAt time.Time
 	report     *fair.Standing
 }
 
-// look takes from a Scan what counts.
+// look copies from a Scan what the Queue needs.
 func (e *entry) look(scan *executionv1.Scan) {
 	e.key = types.NamespacedName{Namespace: scan.Namespace, Name: scan.Name}
 	e.shown = showing(scan)
@@ -91,7 +91,7 @@ func showing(scan *executionv1.Scan) shown {
 	}
 }
 
-// WaitsSince is when a Scan began to wait: when it was created, or asked to run again.
+// WaitsSince returns when a Scan began to wait: when it was created, or when its next run was requested.
 func WaitsSince(scan *executionv1.Scan) time.Time {
 	since := scan.CreationTimestamp.Time
 	if scan.ScannerAttempt() > 1 {
@@ -102,13 +102,13 @@ func WaitsSince(scan *executionv1.Scan) time.Time {
 	return since
 }
 
-// same says whether two looks at a Scan make no difference to the queue but, perhaps, for
-// whether it runs.
+// same reports whether two versions of a Scan are equal for the queue. Whether the Scan runs is
+// not compared.
 func same(a, b *fair.Scan) bool {
 	return a.Priority == b.Priority && a.ScanType == b.ScanType && a.Created.Equal(b.Created) && maps.Equal(a.Labels, b.Labels)
 }
 
 // --- Kueue ---
 
-// kueueQueue is the queue of Kueue that a Scan names, or "".
+// kueueQueue returns the queue of Kueue that a Scan names, or "".
 func kueueQueue(scan *executionv1.Scan) string { return scan.Labels[executionv1.LabelKueueQueue] }

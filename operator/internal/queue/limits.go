@@ -20,8 +20,8 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// LimitsOf are the limits that settings put on the queue: those of the cluster, and those
-// of each namespace that are not the ones of a namespace without settings.
+// LimitsOf returns the limits that settings put on the queue: those of the cluster, and those
+// of each namespace whose limits differ from the default.
 func LimitsOf(without *settings.Effective, namespaces map[string]*settings.Effective) fair.Limits {
 	l := fair.Limits{Cluster: boundsOf(without.Cluster), Default: tenantOf(without)}
 	for name, e := range namespaces {
@@ -48,12 +48,12 @@ func boundsOf(l settings.Limits) fair.Bounds {
 	return fair.Bounds{MaxRunning: l.MaxRunning, ScanTypes: l.ScanTypes, Targets: l.Targets}
 }
 
-// Settings tells what holds for the Scans of a namespace; "" stands for one without settings.
+// Settings returns the settings in force for the Scans of a namespace; "" means a namespace without settings.
 type Settings interface {
 	Effective(ctx context.Context, namespace string) (*settings.Effective, error)
 }
 
-// Feeder keeps the limits of a queue as the settings say.
+// Feeder keeps the limits of a queue equal to the settings.
 type Feeder struct {
 	reader     client.Reader
 	source     Settings
@@ -64,15 +64,13 @@ type Feeder struct {
 	last fair.Limits
 }
 
-// NewFeeder returns a Feeder that reads from a cache and hands limits to set,
-// once in any case and then when they change. Namespaces are the only ones that the cache
-// has; none means all.
+// NewFeeder returns a Feeder that reads from a cache and hands the limits to set: once at the
+// start, then on each change. The cache holds only the given namespaces; an empty list means all.
 func NewFeeder(cached client.Reader, s Settings, namespaces []string, set func(fair.Limits)) *Feeder {
 	return &Feeder{reader: cached, source: s, namespaces: namespaces, set: set}
 }
 
-// SetupWithManager has the limits put together anew whenever something changes that they
-// are made of.
+// SetupWithManager starts a pass whenever an object changes from which the limits are computed.
 func (f *Feeder) SetupWithManager(mgr ctrl.Manager) error {
 	all := reconcile.Request{}
 	all.Name = settingsv1alpha2.Name
@@ -81,7 +79,7 @@ func (f *Feeder) SetupWithManager(mgr ctrl.Manager) error {
 		Named("queue-limits").
 		Watches(&settingsv1alpha2.ClusterScanSetting{}, once).
 		Watches(&settingsv1alpha2.ScanSetting{}, once).
-		// Where there are no settings, nothing else would say so.
+		// Without settings no watch would start the first pass.
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			q.Add(all)
 			return nil
@@ -92,7 +90,7 @@ func (f *Feeder) SetupWithManager(mgr ctrl.Manager) error {
 	return b.Complete(f)
 }
 
-// Reconcile puts the limits together. There is one request only, so that no two calls meet.
+// Reconcile computes the limits. There is only one request, so calls never run concurrently.
 func (f *Feeder) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	l, err := f.limits(ctx)
 	if err != nil || f.fed && equality.Semantic.DeepEqual(l, f.last) {

@@ -8,20 +8,20 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/queue/fair"
 )
 
-// maxNamespaces bounds the values of the label namespace. Those with most waiting Scans
-// have one of their own, the rest is summed up as "other".
+// maxNamespaces bounds the values of the label namespace. The namespaces with most waiting Scans
+// have a value of their own, the others are summed up as "other".
 const maxNamespaces = 100
 
-// otherNamespaces stands for them.
+// otherNamespaces is the value for the others.
 const otherNamespaces = "other"
 
-// collector tells how many Scans wait and run, by namespace, when it is asked.
+// collector counts the waiting and running Scans of each namespace at each scrape.
 type collector struct {
 	queue                    *Queue
 	waiting, running, oldest *prometheus.Desc
 }
 
-// NewCollector returns a collector of what waits in a Queue and runs.
+// NewCollector returns a collector of the waiting and running Scans of a Queue.
 func NewCollector(q *Queue) prometheus.Collector {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"namespace"}, nil)
@@ -62,7 +62,7 @@ func (q *Queue) tenancies() []fair.Tenancy {
 	return q.listing.Tenancies()
 }
 
-// bounded sums up what is over maxNamespaces.
+// bounded sums up the namespaces beyond maxNamespaces.
 func bounded(all []fair.Tenancy) []fair.Tenancy {
 	if len(all) <= maxNamespaces {
 		return all

@@ -18,15 +18,15 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
-// Queue stands before the first Job of every Scan. It lists the Scans that wait and run as
-// the watches show them, decides by package fair which may begin, and wakes these.
+// Queue decides whether a Scan may create its first Job. It lists the Scans that wait and run as
+// the watches show them, lets package fair decide which may begin, and wakes these.
 //
-// A Scan holds a slot from the creation of its scanner Job until it has ended: parser and
-// hooks included. What was decided here and is not yet to be seen is in the states reserved and
-// starting; the rest is in the Scans and Jobs themselves, so that a restarted operator, or
-// another replica, finds it there. Nothing is decided before all of them were listed once.
+// A Scan holds a slot from the creation of its scanner Job until the Scan has ended, parser and
+// hooks included. The states reserved and starting record decisions that the watches do not show
+// yet; everything else is in the Scans and Jobs themselves, where a restarted operator, or another
+// replica, finds it. The Queue decides nothing before it has listed all of them once.
 //
-// Each change of the listing is followed by the decision at once, under the lock: it takes
+// The Queue decides at once after each change of the listing, under the lock: the decision takes
 // microseconds where nothing may start.
 type Queue struct {
 	clock clock.PassiveClock
@@ -36,19 +36,19 @@ type Queue struct {
 	mu      sync.Mutex
 	listing *fair.State
 	entries map[types.UID]*entry
-	// ofJobs are the Jobs that have not ended, unended counts these by Scan, and active those
-	// that are not held and are where the Scan is.
+	// ofJobs are the Jobs that have not ended. unended counts these Jobs by Scan, and active counts
+	// those that are not suspended and are in the Scan's namespace.
 	ofJobs  map[types.UID]unendedJob
 	unended map[types.UID]int
 	active  map[scanIn]int
-	// ended are, until the Queue decides, the Scans that have ended: Jobs of them may be seen later.
+	// ended are the Scans that have ended, until the Queue opens: Jobs of them may be seen later.
 	ended map[types.UID]*executionv1.Scan
-	// scanners are the numbers of the last scanner Jobs seen of Scans that have not ended.
+	// scanners are the numbers of the last scanner Jobs seen, by Scan that has not ended.
 	scanners map[types.UID]int
-	// known says that the limits are, free that there are none, open that everything was
+	// known says that the limits are known, free that there are no limits, open that everything was
 	// listed and this operator leads.
 	known, free, open bool
-	// kueueServed says that the API server knows Kueue.
+	// kueueServed says that the API server serves the kinds of Kueue.
 	kueueServed bool
 	wake        func(req reconcile.Request, priority int)
 
@@ -57,7 +57,7 @@ type Queue struct {
 	wakeOnce        sync.Once
 }
 
-// Options are what a Queue is made of.
+// Options are the options of a Queue.
 type Options struct {
 	Clock clock.PassiveClock
 	// Kueue says whether the API server serves the kinds of Kueue; nil for never.
@@ -79,7 +79,7 @@ func New(o Options) *Queue {
 	return q
 }
 
-// SetLimits replaces the limits. What may begin now is woken.
+// SetLimits replaces the limits, and wakes the Scans that may begin now.
 func (q *Queue) SetLimits(l fair.Limits) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,7 +90,7 @@ func (q *Queue) SetLimits(l fair.Limits) {
 	q.decide()
 }
 
-// Position says where a Scan stands. It changes nothing.
+// Position returns the position of a Scan. It changes nothing.
 func (q *Queue) Position(scan *executionv1.Scan) life.Turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,12 +100,12 @@ func (q *Queue) Position(scan *executionv1.Scan) life.Turn {
 	case t.Delegated:
 		return t
 	case e == nil:
-		// The watch has not shown it here, or it is gone. It comes to its turn in any case.
+		// The watch does not show the Scan yet, or the Scan is gone. In both cases the watch brings it back.
 		t.Wait = !q.isOpenToAll()
 		return t
 	}
-	// Where nothing is bounded nothing is woken. A Scan that the watch still shows here as it was,
-	// such as suspended, would wait for ever. One that is parked may ask.
+	// Without limits the Queue wakes no Scan: one that the watch still shows in an earlier version,
+	// such as suspended, would wait for ever. A parked Scan may ask.
 	t.Wait = !e.state.holds() && e.state != parked && !q.isOpenToAll()
 	t.Waits = (e.state == waiting || e.state == parked) && !q.free
 	t.OutOfTurn, t.Report = e.outOfTurn, e.report
@@ -115,8 +115,8 @@ func (q *Queue) Position(scan *executionv1.Scan) life.Turn {
 // isOpenToAll says whether there are no limits.
 func (q *Queue) isOpenToAll() bool { return q.known && q.free }
 
-// Reserve says whether a Scan may create its first Job, and notes that it is about to. One that
-// may not is woken when it may. Whoever did not create the Job has to release the slot.
+// Reserve says whether a Scan may create its first Job, and notes that the Scan is about to. A Scan
+// that may not is woken when it may. A caller that did not create the Job must release the slot.
 func (q *Queue) Reserve(scan *executionv1.Scan) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,22 +130,22 @@ func (q *Queue) Reserve(scan *executionv1.Scan) bool {
 	return e.state.holds() || e.state == delegated || q.isOpenToAll()
 }
 
-// Why says why a slot is released.
+// Why is the reason for which a slot is released.
 type Why int
 
 const (
-	// NotCreated is for a Scan whose Job is certainly not there, though it was about to be created.
+	// NotCreated is for a Scan whose Job was about to be created and certainly does not exist.
 	NotCreated Why = iota
-	// Unready is for a Scan that was looked at and did not begin: what it lacks is not a turn. It
-	// asks again when it has what it lacks.
+	// Unready is for a Scan that did not begin in its pass, because it lacks something else than a
+	// slot. It asks again when it has what it lacks.
 	Unready
-	// Interrupted is for one whose next pass follows at once. It keeps its slot, and comes before
-	// those that only come to be looked at: a slot must not wait for the thousands that have just
-	// been created.
+	// Interrupted is for a Scan whose next pass follows at once. It keeps its slot, and comes before
+	// Scans that only wait for an ordinary pass: a slot must not wait for the thousands of Scans that
+	// have just been created.
 	Interrupted
 )
 
-// Release gives back the slot of a Scan that did not begin. One that has begun, or may have, keeps it.
+// Release gives back the slot of a Scan that did not begin. A Scan that has begun, or may have begun, keeps its slot.
 func (q *Queue) Release(uid types.UID, why Why) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -165,8 +165,8 @@ func (q *Queue) Release(uid types.UID, why Why) {
 	}
 }
 
-// consider grants a waiting Scan its slot where one is free. When nothing else may start,
-// which the last decision has made sure of, that is all there is to decide.
+// consider grants a waiting Scan a slot if one is free. The last decision has started all that
+// may start, so no other Scan has to be considered.
 func (q *Queue) consider(uid types.UID, e *entry) bool {
 	if !q.known || !q.open && !q.free || e.state != waiting || !q.listing.Fits(string(uid)) {
 		return false
@@ -175,7 +175,7 @@ func (q *Queue) consider(uid types.UID, e *entry) bool {
 	return true
 }
 
-// Reported notes that the condition of a Scan says where it stands.
+// Reported notes that the condition of a Scan says its position.
 func (q *Queue) Reported(uid types.UID, at *fair.Standing) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -187,8 +187,8 @@ func (q *Queue) Reported(uid types.UID, at *fair.Standing) {
 	}
 }
 
-// ScanSeen lists a Scan as a watch shows it, in the state that the operator knows. One that has
-// ended counts for as long as Jobs of it run.
+// ScanSeen lists a Scan as a watch shows it, in the state that the operator knows. A Scan that has
+// ended counts as long as Jobs of it run.
 func (q *Queue) ScanSeen(scan *executionv1.Scan) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -221,12 +221,12 @@ func (q *Queue) see(scan *executionv1.Scan) {
 	}
 	q.list(scan.UID, e)
 	if before.Running {
-		q.decide() // the limits that it counts for may be others now
+		q.decide() // other limits may count for it now
 	}
 }
 
-// evidence is what the watches show of a Scan: it runs if its state says that it has begun, if a
-// Job of it runs, or if its scanner Job is there and its state is about to show it.
+// evidence returns what the watches show of a Scan. The Scan runs if its state says that it has begun,
+// if a Job of it runs, or if its scanner Job exists and its state will show it soon.
 func (q *Queue) evidence(uid types.UID, e *entry) event {
 	switch {
 	case q.delegates(e.kueue):
@@ -243,7 +243,7 @@ func (q *Queue) evidence(uid types.UID, e *entry) event {
 	}
 }
 
-// happens takes a Scan to where an event leads it, and decides what follows from it.
+// happens applies an event to a Scan, and decides what follows.
 func (q *Queue) happens(uid types.UID, e *entry, what event) {
 	before := e.state
 	e.state = before.on(what)
@@ -335,7 +335,7 @@ func (q *Queue) forget(uid types.UID) {
 	}
 }
 
-// list puts a Scan where it belongs in the listing, and decides what follows from it.
+// list adds, changes or removes a Scan in the listing as its state says, and decides what follows.
 func (q *Queue) list(uid types.UID, e *entry) {
 	before := e.scan.Running
 	e.scan.Running, e.scan.OutOfTurn = e.state.holds(), e.outOfTurn
@@ -355,7 +355,7 @@ func (q *Queue) list(uid types.UID, e *entry) {
 	}
 }
 
-// decide grants slots to those whose turn it is, and wakes them.
+// decide grants slots to the Scans whose turn it is, and wakes them.
 func (q *Queue) decide() {
 	if !q.open || !q.known {
 		return
@@ -381,7 +381,7 @@ func (q *Queue) wakeUp(e *entry, priority int) {
 
 func (q *Queue) delegates(named bool) bool { return named && q.kueueServed }
 
-// lookForKueue asks whether Kueue is served and lists anew those that name a queue of it.
+// lookForKueue asks whether Kueue is served. On a change it lists those Scans again that name a queue of Kueue.
 func (q *Queue) lookForKueue(ctx context.Context) error {
 	if q.kueue == nil {
 		return nil

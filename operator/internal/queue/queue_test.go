@@ -132,12 +132,12 @@ func TestQueueWithoutLimits(t *testing.T) {
 	if len(g.woken) != 0 {
 		t.Errorf("woken for nothing: %v", g.woken)
 	}
-	if told, _ := g.queue.reportSome(10); told != 0 {
-		t.Errorf("%d are told that they wait", told)
+	if reported, _ := g.queue.reportSome(10); reported != 0 {
+		t.Errorf("%d are reported", reported)
 	}
 }
 
-// A slot goes from one Scan to the next when it has ended, and to nobody before.
+// A slot goes from one Scan to the next when it has ended, and to no Scan before.
 func TestQueueHandsSlotsOn(t *testing.T) {
 	g := newQueueTest(t, clusterLimit(2))
 	a, b, c, d := g.create("a-1"), g.create("a-2"), g.create("a-3"), g.create("b-1")
@@ -255,7 +255,7 @@ func TestQueueKeepsSlotOfUncertainJob(t *testing.T) {
 	first := g.create("a-1")
 	g.create("a-2")
 	g.queue.Reserve(first)
-	g.queue.Release(first.UID, Unready) // the answer of the API server was lost
+	g.queue.Release(first.UID, Unready) // the response of the API server was lost
 	g.expect(1, "a-1")
 	g.queue.Release(first.UID, NotCreated)
 	g.queue.Release(first.UID, Unready)
@@ -273,7 +273,7 @@ func TestQueueSuspendedScan(t *testing.T) {
 	g.queue.jobSeen(scannerJob(first, true), false)
 	g.expect(1, "a-2")
 	g.change(first, func(s *executionv1.Scan) { s.Spec.Suspend = nil })
-	g.expect(2) // it goes on where it was, over the limit
+	g.expect(2) // it continues where it was, over the limit
 	g.queue.gone("uid-a-2")
 	g.expect(1)
 }
@@ -299,7 +299,7 @@ func TestQueueAfterRestart(t *testing.T) {
 	fresh.openUp()
 	g.expect(2)
 	fresh.jobSeen(scannerJob(b, true), false)
-	g.expect(2) // its state is about to tell
+	g.expect(2) // its state will show it soon
 	g.change(b, inState(executionv1.ScanStateDone))
 	g.expect(2, "a-3")
 }
@@ -416,8 +416,8 @@ func TestQueueRerunOfScannerWaitsAnew(t *testing.T) {
 	g.expect(1, "a-1")
 }
 
-// The Scan that has waited longest goes ahead; what it was let in for is read from its
-// condition afterwards.
+// The Scan that has waited longest goes ahead; the Queue reads from the Scan's condition afterwards
+// why it went ahead.
 func TestQueueOutOfTurn(t *testing.T) {
 	g := newQueueTest(t, clusterLimit(2))
 	g.begin(g.create("a-1"))
@@ -441,9 +441,8 @@ func TestQueueOutOfTurn(t *testing.T) {
 	}
 }
 
-// Places are told first to those who stand first, once, and again only when they changed
-// by much.
-func TestQueueTells(t *testing.T) {
+// Positions are reported to the first Scans first, once, and again only after a large change.
+func TestQueueReportsPositions(t *testing.T) {
 	g := newQueueTest(t, clusterLimit(1))
 	scans := make([]*executionv1.Scan, 9)
 	for i := range scans {
@@ -453,12 +452,12 @@ func TestQueueTells(t *testing.T) {
 	g.queue.reportSome(100)
 	g.expect(1) // they wait for a moment only
 	g.clock.SetTime(g.clock.Now().Add(reportAfter))
-	if told, waiting := g.queue.reportSome(3); told != 3 || waiting != 8 {
-		t.Errorf("told %d of %d", told, waiting)
+	if reported, waiting := g.queue.reportSome(3); reported != 3 || waiting != 8 {
+		t.Errorf("%d are reported, %d wait", reported, waiting)
 	}
 	g.expect(1, "a-1", "a-2", "a-3")
-	if told, _ := g.queue.reportSome(100); told != 5 {
-		t.Errorf("told %d more", told)
+	if reported, _ := g.queue.reportSome(100); reported != 5 {
+		t.Errorf("%d more are reported", reported)
 	}
 	g.woken = nil
 	for _, s := range scans[1:] {
@@ -468,7 +467,7 @@ func TestQueueTells(t *testing.T) {
 		}
 		g.queue.Reported(s.UID, a.Report)
 		if a := g.queue.Position(s); a.Report != nil {
-			t.Errorf("%s is told twice", s.Name)
+			t.Errorf("%s is reported twice", s.Name)
 		}
 	}
 	g.clock.SetTime(g.clock.Now().Add(reportAgain))
@@ -482,8 +481,8 @@ func TestQueueTells(t *testing.T) {
 	g.expect(1, "a-5", "a-6", "a-7", "a-8") // from 5 to 1, 6 to 2, 7 to 3 and 8 to 4
 }
 
-// A restarted operator tells nobody again what the condition says already.
-func TestQueueTellsNothingTwiceAfterRestart(t *testing.T) {
+// A restarted operator does not report again what a condition says already.
+func TestQueueReportsNothingTwiceAfterRestart(t *testing.T) {
 	g := newQueueTest(t, clusterLimit(1))
 	g.create("a-1")
 	s := g.newScan("a-2")
@@ -494,8 +493,8 @@ func TestQueueTellsNothingTwiceAfterRestart(t *testing.T) {
 	s.Status = *d.Status
 	g.queue.ScanSeen(s)
 	g.clock.SetTime(g.clock.Now().Add(time.Hour))
-	if told, _ := g.queue.reportSome(10); told != 0 {
-		t.Errorf("%d are told", told)
+	if reported, _ := g.queue.reportSome(10); reported != 0 {
+		t.Errorf("%d are reported", reported)
 	}
 }
 

@@ -14,29 +14,28 @@ import (
 )
 
 const (
-	// reportEvery is how often the Queue looks whom to tell where it stands, and reportPer how
-	// many it tells then. reportBurst is how many it may tell at once after a pause.
+	// reportEvery is how often the Queue selects Scans to report positions to, and reportPer how
+	// many it selects each time. reportBurst is how many it may select at once after a pause.
 	reportEvery = time.Second
 	reportPer   = 10
 	reportBurst = 100
-	// reportAfter is how long a Scan waits before it is told so for the first time, reportAgain
-	// how long it is until a new place is told.
+	// reportAfter is how long a Scan waits before its position is reported for the first time,
+	// reportAgain how long before a new position is reported.
 	reportAfter = 2 * time.Second
 	reportAgain = time.Minute
-	// slowBy is how many waiting Scans make the looks rarer by reportEvery.
+	// slowBy is how many waiting Scans make the interval longer by reportEvery.
 	slowBy = 10_000
 	// kueueEvery is how often the Queue asks whether Kueue was installed or removed.
 	kueueEvery = time.Minute
 
-	// admittedPriority is that of Scans that the Queue lets begin: before those that only come
-	// to be looked at, and after what has begun.
+	// admittedPriority is the priority of Scans that got a slot: before those that only wait for
+	// an ordinary pass, and after those that have begun.
 	admittedPriority = 50
-	// reportPriority is that of Scans that are only to be told where they stand.
+	// reportPriority is the priority of Scans that are woken only to write their position.
 	reportPriority = -50
 )
 
-// runner opens the Queue in the operator that leads, and tells those who wait where
-// they stand.
+// runner opens the Queue in the operator that leads, and reports positions to waiting Scans.
 type runner struct {
 	queue  *Queue
 	synced []toolscache.InformerSynced
@@ -69,9 +68,9 @@ func (k *runner) Start(ctx context.Context) error {
 		case <-look.C:
 			k.lookForKueue(ctx)
 		case <-next.C:
-			told, waiting := q.reportSome(budget)
+			reported, waiting := q.reportSome(budget)
 			pause := 1 + waiting/slowBy
-			budget = min(budget-told+reportPer*pause, reportBurst)
+			budget = min(budget-reported+reportPer*pause, reportBurst)
 			next.Reset(time.Duration(pause) * reportEvery)
 		}
 	}
@@ -79,7 +78,7 @@ func (k *runner) Start(ctx context.Context) error {
 
 func (k *runner) lookForKueue(ctx context.Context) {
 	if err := k.queue.lookForKueue(ctx); err != nil {
-		// What was known last holds until the next look.
+		// The last known result holds until the next look.
 		log.FromContext(ctx).Error(err, "Kueue may have been installed or removed")
 	}
 }
@@ -103,7 +102,7 @@ func (q *Queue) openUp() {
 		q.decide()
 		return
 	}
-	// Passes that came before were let through, or asked for limits that were not known.
+	// Earlier passes were let through, or asked before the limits were known.
 	for _, e := range q.entries {
 		if e.state == waiting && q.await {
 			q.wakeUp(e, 0)
@@ -111,9 +110,9 @@ func (q *Queue) openUp() {
 	}
 }
 
-// reportSome wakes Scans that are to be told where they stand, first ones first, and no more
-// than a budget allows. It returns how many were woken and how many wait.
-func (q *Queue) reportSome(budget int) (told, waiting int) {
+// reportSome wakes Scans whose position is to be reported, the first ones first, and at most as
+// many as the budget allows. It returns how many it woke and how many wait.
+func (q *Queue) reportSome(budget int) (reported, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.free || budget <= 0 {
@@ -121,24 +120,24 @@ func (q *Queue) reportSome(budget int) (told, waiting int) {
 	}
 	now := q.clock.Now()
 	for at := range q.listing.Standings {
-		if told >= budget {
+		if reported >= budget {
 			break
 		}
 		e := q.entries[types.UID(at.UID)]
 		if e == nil || e.report != nil || at.Limit.Kind == fair.NoLimit || !e.needsReport(at, now) {
 			continue
 		}
-		tell := at
-		e.report = &tell
+		standing := at
+		e.report = &standing
 		q.wakeUp(e, reportPriority)
-		told++
+		reported++
 	}
-	return told, q.listing.Waiting()
+	return reported, q.listing.Waiting()
 }
 
-// needsReport says whether a Scan should be told where it stands: the first time when it has
-// waited for a moment, later when another limit holds it, or when its place is half or
-// double of what it was.
+// needsReport says whether a Scan's position should be reported: for the first time when the Scan
+// has waited for a moment; later when another limit holds it, or when its position is half or
+// double of the one reported.
 func (e *entry) needsReport(at fair.Standing, now time.Time) bool {
 	if e.reportedAt.IsZero() {
 		return now.Sub(e.scan.Created) >= reportAfter

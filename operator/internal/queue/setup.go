@@ -19,10 +19,10 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// SetupWithManager lets the watches of the manager's cache fill the Queue. Believed returns a Scan in
-// the state that the operator knows, whatever its status says; gone is told of Scans that were deleted.
+// SetupWithManager fills the Queue from the watches of the manager's cache. Believed returns a Scan in
+// the state that the operator knows, whatever its status says; gone is called for each Scan that was deleted.
 func (q *Queue) SetupWithManager(ctx context.Context, mgr ctrl.Manager, believed func(*executionv1.Scan) *executionv1.Scan, gone func(types.UID)) error {
-	// Before the first pass: it could take a Job that Kueue holds back for one that is late.
+	// Before the first pass, which could otherwise take a Job that Kueue holds back for a late one.
 	if err := q.lookForKueue(ctx); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (q *Queue) Connect(_ context.Context, w workqueue.TypedRateLimitingInterfac
 	return nil
 }
 
-// Add puts a Scan into a workqueue, before others where that one knows priorities.
+// Add puts a Scan into a workqueue, with a priority if the workqueue knows priorities.
 func Add(q workqueue.TypedRateLimitingInterface[reconcile.Request], req reconcile.Request, priority int) {
 	if pq, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
 		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, req)

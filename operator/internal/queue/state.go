@@ -2,53 +2,53 @@
 
 package queue
 
-// state is where a Scan stands.
+// state is where a Scan is in the queue.
 type state int
 
 const (
-	// held is a Scan that is not to start, such as one that is suspended. It comes back when a watch shows that it may.
+	// held is a Scan that must not start, such as a suspended one. It waits as soon as a watch shows that it may start.
 	held state = iota
 	// waiting is one that waits for its turn.
 	waiting
-	// parked is one whose turn came and that could not begin. It waits again when it asks.
+	// parked is one that got a slot and could not begin. It waits again when it asks.
 	parked
 	// reserved is one that may begin: it holds a slot.
 	reserved
 	// starting is one whose scanner Job may be there already.
 	starting
-	// running is one that is seen to run, by its state or by its Jobs.
+	// running is one whose state or Jobs show that it runs.
 	running
-	// delegated is one whose Jobs Kueue holds back. It takes no slot here.
+	// delegated is one whose Jobs Kueue holds back. It needs no slot of this queue.
 	delegated
 )
 
 // holds says whether a Scan holds a slot.
 func (s state) holds() bool { return s == reserved || s == starting || s == running }
 
-// event is something that happens to a Scan.
+// event is an event in the life of a Scan that the queue needs.
 type event int
 
 const (
-	// seenFresh, seenHeld and seenRunning say what the watches show of it.
+	// seenFresh, seenHeld and seenRunning say what the watches show of the Scan.
 	seenFresh event = iota
 	seenHeld
 	seenRunning
-	// seenDelegated says that Kueue holds its Jobs back, undelegated that it does so no longer.
+	// seenDelegated says that Kueue holds the Scan's Jobs back, undelegated that Kueue no longer does.
 	seenDelegated
 	undelegated
-	// granted says that its turn has come.
+	// granted says that the Scan got a slot.
 	granted
-	// begins says that its scanner Job is about to be created.
+	// begins says that the scanner Job is about to be created.
 	begins
-	// asks says that it has what it needs to begin.
+	// asks says that the Scan has all it needs to begin.
 	asks
-	// refused says that its scanner Job was certainly not created.
+	// refused says that the scanner Job was certainly not created.
 	refused
-	// unready says that a pass has ended in which it did not begin.
+	// unready says that a pass has ended in which the Scan did not begin.
 	unready
 )
 
-// transitions is all that can happen to a Scan in the queue. What is not listed changes nothing.
+// transitions lists every change of state in the queue. Any other event changes nothing.
 var transitions = map[state]map[event]state{
 	held: {
 		seenFresh: waiting, seenRunning: running, seenDelegated: delegated,
@@ -65,7 +65,7 @@ var transitions = map[state]map[event]state{
 		seenHeld: held, seenRunning: running, seenDelegated: delegated,
 		begins: starting, unready: parked,
 	},
-	// The watch is behind: whatever it shows but a Job, the Job may be there.
+	// The watch is behind: only a Job that it shows proves anything, since the Job may exist unseen.
 	starting: {
 		seenRunning: running, seenDelegated: delegated,
 		refused: parked,
@@ -74,11 +74,11 @@ var transitions = map[state]map[event]state{
 		seenFresh: waiting, seenHeld: held, seenDelegated: delegated,
 	},
 	delegated: {
-		undelegated: held, // until the watches have their say
+		undelegated: held, // until the watches show the Scan
 	},
 }
 
-// on is the state after an event.
+// on returns the state after an event.
 func (s state) on(e event) state {
 	if next, ok := transitions[s][e]; ok {
 		return next

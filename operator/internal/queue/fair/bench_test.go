@@ -123,7 +123,7 @@ func BenchmarkDecideFromListing(b *testing.B) {
 	}
 }
 
-// BenchmarkStandings tells the place of each.
+// BenchmarkStandings measures the positions of all waiting Scans.
 func BenchmarkStandings(b *testing.B) {
 	scans, limits := many()
 	s := NewState(limits, scans...)

@@ -174,7 +174,7 @@ func TestOrderIsStable(t *testing.T) {
 	})
 }
 
-// A State that was told of changes decides as one that is told of what came of them.
+// A State that followed changes decides as one that starts from their result.
 func TestStateHasNoMemory(t *testing.T) {
 	forEachCase(t, func(t *testing.T, g *generator) {
 		limits := g.limits()
@@ -251,7 +251,7 @@ func TestStandingsAreAnOrder(t *testing.T) {
 			scan, ok := s.Get(at.UID)
 			seen[at.UID]++
 			if !ok || scan.Running || seen[at.UID] > 1 || at.Position != len(seen) || at.Of != s.Waiting() {
-				t.Errorf("%+v is told of %+v", at, scan)
+				t.Errorf("%+v is yielded for %+v", at, scan)
 			}
 			if at.NamespacePosition != last[scan.Namespace]+1 {
 				t.Errorf("%+v follows the number %d of its namespace", at, last[scan.Namespace])
@@ -262,7 +262,7 @@ func TestStandingsAreAnOrder(t *testing.T) {
 			}
 		}
 		if len(seen) != s.Waiting() {
-			t.Errorf("%d of %d are told", len(seen), s.Waiting())
+			t.Errorf("%d of %d are yielded", len(seen), s.Waiting())
 		}
 	})
 }
@@ -311,7 +311,7 @@ func open(b Bounds) {
 	}
 }
 
-// Nobody is kept out by others that never end coming.
+// No Scan waits for ever because of others, however many come.
 func TestNoStarvation(t *testing.T) {
 	cases := map[string]struct {
 		limits Limits

@@ -172,7 +172,7 @@ func TestDecide(t *testing.T) {
 			[]string{"a/3"},
 		},
 		"WaitedLongestOneAtATime": {
-			"while one runs that was let in like this, it is as ever",
+			"while one runs that started by this rule, the other rules apply",
 			Limits{Cluster: atMost(3)},
 			[]Scan{waiting("a", "1", 9, runs), waiting("a", "2", 9, outOfTurn), waiting("a", "3", 61), waiting("b", "1", 1)},
 			[]string{"b/1"},
@@ -218,7 +218,7 @@ func TestStandings(t *testing.T) {
 	}
 	for at := range s.Standings {
 		if at.UID != "c/1" {
-			t.Errorf("%s is told after the caller had enough", at.UID)
+			t.Errorf("%s is yielded after the caller had enough", at.UID)
 		}
 		break
 	}

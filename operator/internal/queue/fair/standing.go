@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Standing is where a waiting Scan stands.
+// Standing is the position of a waiting Scan, and the limit that holds it.
 type Standing struct {
 	UID string
-	// Position is its place, from 1, in the order in which all waiting Scans would start if
-	// one slot after the other became free and none of the limits of scan types and targets
-	// were in the way. Of is how many wait.
+	// Position is the Scan's place, from 1, in the order in which all waiting Scans would start if
+	// slots became free one by one and no limit of a scan type or target held them. Of is how many
+	// Scans wait.
 	Position, Of int
-	// NamespacePosition and NamespaceOf are the same among those of its namespace.
+	// NamespacePosition and NamespaceOf are the same among the Scans of the namespace.
 	NamespacePosition, NamespaceOf int
-	// Limit is what holds it, and Bound how many Scans that lets run.
+	// Limit is the limit that holds the Scan, and Bound how many Scans that limit lets run.
 	Limit Limit
 	Bound int
 }
 
-// Standings tells where every waiting Scan stands, first ones first, until yield returns
-// false. It changes nothing of what the State lists, and yield must not either.
+// Standings yields the position of every waiting Scan, the first ones first, until yield returns
+// false. It changes nothing that the State lists, and yield must not either.
 func (s *State) Standings(yield func(Standing) bool) {
 	s.turns = s.turns[:0]
 	for _, t := range s.tenants {
@@ -58,11 +58,11 @@ func (s *State) Standings(yield func(Standing) bool) {
 	}
 }
 
-// Tenancy is what one namespace has in the queue.
+// Tenancy is how many Scans of one namespace are in the queue.
 type Tenancy struct {
 	Namespace        string
 	Waiting, Running int
-	// Oldest is when the Scan was created that has waited longest; zero where none waits.
+	// Oldest is when the Scan that has waited longest was created; zero where none waits.
 	Oldest time.Time
 }
 

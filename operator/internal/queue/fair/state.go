@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Scan is what counts of a Scan that waits or runs.
+// Scan is what the queue needs of a Scan that waits or runs.
 type Scan struct {
 	UID             string
 	Namespace, Name string
 	ScanType        string
-	// Labels are those of the Scan. They are kept, and not changed.
+	// Labels are the labels of the Scan. The State keeps them and does not change them.
 	Labels   map[string]string
 	Priority int32
 	Created  time.Time
 	// Running says that the Scan has begun and holds a slot. It waits otherwise.
 	Running bool
-	// OutOfTurn says that it was let in for having waited longest.
+	// OutOfTurn says that the Scan was started by rule 3 of the package.
 	OutOfTurn bool
 }
 
@@ -35,7 +35,7 @@ type State struct {
 
 	running, waiting, outOfTurn int
 
-	// Of the decision in the making. Memory is kept from one to the next.
+	// The rest is of the decision in the making. Its memory is reused.
 	round  uint64
 	turns  turns
 	starts []Start
@@ -49,7 +49,7 @@ type item struct {
 	since int64 // when it was created, in a form that is compared fast
 	rank  int32 // the priority that counts
 	class *class
-	round uint64 // of the decision that lets it start
+	round uint64 // the decision that lets it start
 }
 
 // tenant is a namespace with Scans.
@@ -64,18 +64,18 @@ type tenant struct {
 	// eldest is the Scan that has waited longest; nil where it is still to be found.
 	eldest *item
 
-	// Of the decision in the making.
+	// The rest is of the decision in the making.
 	next  int // the first of waiting that may still start
 	given int
 }
 
-// class is what Scans have in common for which the same limits hold.
+// class is a set of Scans to which the same limits apply.
 type class struct {
 	key      classKey
 	tenant   *tenant
 	counters []*counter
 	refs     int
-	full     uint64 // the decision in which it was found to be at a limit
+	full     uint64 // the decision that found the class at a limit
 }
 
 type classKey struct{ namespace, scanType, targets string }
@@ -116,13 +116,13 @@ func (s *State) SetLimits(l Limits) {
 	}
 }
 
-// Put adds a Scan, or replaces what is known of it.
+// Put adds a Scan, or replaces it.
 func (s *State) Put(scan Scan) { s.put(&scan, &item{}, false) }
 
 // Load adds many Scans before the next decision: they are sorted then.
 func (s *State) Load(scan Scan) { s.put(&scan, &item{}, true) }
 
-// put lists a Scan; fresh is for one that is not there yet.
+// put lists a Scan; fresh is a Scan that is not listed yet.
 func (s *State) put(scan *Scan, fresh *item, many bool) {
 	it := s.items[scan.UID]
 	if it != nil {
@@ -135,7 +135,7 @@ func (s *State) put(scan *Scan, fresh *item, many bool) {
 	s.list(it, many)
 }
 
-// Delete removes a Scan; one that is not there is none.
+// Delete removes a Scan if it is listed.
 func (s *State) Delete(uid string) {
 	if it := s.items[uid]; it != nil {
 		s.unlist(it)
@@ -143,7 +143,7 @@ func (s *State) Delete(uid string) {
 	}
 }
 
-// Get returns what is known of a Scan.
+// Get returns a listed Scan.
 func (s *State) Get(uid string) (Scan, bool) {
 	if it := s.items[uid]; it != nil {
 		return it.scan, true
@@ -157,7 +157,7 @@ func (s *State) Running() int { return s.running }
 // Waiting is how many Scans wait.
 func (s *State) Waiting() int { return s.waiting }
 
-// Fits says whether a waiting Scan could start without passing a limit.
+// Fits reports whether a waiting Scan could start without exceeding a limit.
 func (s *State) Fits(uid string) bool {
 	it := s.items[uid]
 	return it != nil && !it.scan.Running && it.class.held() == nil
@@ -223,7 +223,7 @@ func (s *State) tenant(name string) *tenant {
 	return t
 }
 
-// class returns the class of a Scan, with the counters of all limits that hold for it.
+// class returns the class of a Scan, with the counters of all limits that apply to it.
 func (s *State) class(t *tenant, scan *Scan) *class {
 	key := classKey{namespace: t.name, targets: s.targets(t, scan)}
 	if s.bounds(t, scan.ScanType) {
@@ -258,7 +258,7 @@ func (s *State) class(t *tenant, scan *Scan) *class {
 	return c
 }
 
-// compareCounters puts first what is named first to the user.
+// compareCounters puts first the limit that is named first to the user.
 func compareCounters(a, b *counter) int {
 	return cmp.Or(cmp.Compare(a.limit.Kind, b.limit.Kind), -strings.Compare(a.limit.Namespace, b.limit.Namespace), strings.Compare(a.limit.Name, b.limit.Name))
 }
@@ -283,7 +283,7 @@ func (s *State) dropClass(c *class) {
 	}
 }
 
-// bounds says whether some limit names a scan type.
+// bounds reports whether a limit names a scan type.
 func (s *State) bounds(t *tenant, scanType string) bool {
 	_, cluster := s.limits.Cluster.ScanTypes[scanType]
 	_, own := t.limits.ScanTypes[scanType]
@@ -325,7 +325,7 @@ func compare(a, b *item) int {
 	return compareAge(a, b)
 }
 
-// compareAge puts the older Scan first. Names order those of one second as their creator does.
+// compareAge puts the older Scan first. Scans of the same second are ordered by name, as their creator orders them.
 func compareAge(a, b *item) int {
 	if a.since != b.since {
 		return cmp.Compare(a.since, b.since)
