@@ -29,19 +29,19 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// act does what was decided. Everything it does may be done twice.
+// act carries out a decision. All its actions are idempotent.
 func (r *Reconciler) act(ctx context.Context, o *life.Observation, d *life.Decision) error {
 	if d.AddFinalizer {
 		return r.initialize(ctx, o)
 	}
 	if len(d.Create) > 0 {
-		// Whoever is handed the Scan finds in it what is about to be written.
+		// The pod that gets the Scan finds in it the status that is about to be written.
 		if err := r.signLinks(ctx, o, d); err != nil {
 			return err
 		}
 	}
 	if d.StartsScanner() && !r.queue.Reserve(o.Scan) {
-		*d = life.Decision{Step: d.Step} // others came first; the queue brings it back
+		*d = life.Decision{Step: d.Step} // other Scans came first; the queue wakes this Scan later
 		return nil
 	}
 	for _, l := range d.Create {
@@ -75,18 +75,18 @@ func (r *Reconciler) act(ctx context.Context, o *life.Observation, d *life.Decis
 	return nil
 }
 
-// patchFinalizers puts the finalizers that are wanted in place of all of ours and the legacy one. It
-// touches nothing else: a Scan that went through our types and back would lose what
-// they do not tell apart, such as empty lists.
+// patchFinalizers replaces our finalizers and the legacy one by the wanted ones. It patches nothing
+// else: a Scan that is decoded into our types and encoded again would lose what the types do not
+// tell apart, such as empty lists.
 //
-// Changed is a copy of the Scan, with what else the same write is to change.
+// Changed is a copy of the Scan with all other changes of the same write.
 func (r *Reconciler) patchFinalizers(ctx context.Context, scan, changed *executionv1.Scan, want ...string) error {
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool {
 		return f == executionv1.FinalizerStorage || f == executionv1.FinalizerStorageLegacy || f == executionv1.FinalizerDelivery
 	})
 	changed.Finalizers = append(changed.Finalizers, want...)
-	// Lists are replaced as a whole by a merge patch: the lock keeps a finalizer that
-	// somebody else adds at this moment.
+	// A merge patch replaces a list as a whole: the lock keeps a finalizer that another client adds
+	// at the same moment.
 	err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(scan, client.MergeFromWithOptimisticLock{}))
 	if err != nil && len(want) == 0 {
 		return client.IgnoreNotFound(err)
@@ -94,9 +94,9 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, scan, changed *executi
 	return err
 }
 
-// launch creates the Job of a phase with what it needs. A refusal that the user has
-// to hear of is returned apart from errors, which are tried again. The queue is told
-// where it is certain that there is no scanner Job.
+// launch creates the Job of a phase and the objects that the Job needs. A rejection that the user
+// must see is returned apart from errors, which are retried. launch releases the slot where it is
+// certain that no scanner Job exists.
 func (r *Reconciler) launch(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest) (*life.Rejection, error) {
 	job, rejected, err := r.prepare(ctx, o, d, l)
 	absent := rejected != nil || err != nil
@@ -122,7 +122,7 @@ func (r *Reconciler) launch(ctx context.Context, o *life.Observation, d *life.De
 	return nil, nil
 }
 
-// prepare builds a Job, or says why it cannot be.
+// prepare builds a Job, or returns the reason why it cannot.
 func (r *Reconciler) prepare(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest) (*batchv1.Job, *life.Rejection, error) {
 	job, err := r.build(ctx, o, d, l)
 	if patch, ok := errors.AsType[*settings.PatchError](err); ok {
@@ -134,12 +134,12 @@ func (r *Reconciler) prepare(ctx context.Context, o *life.Observation, d *life.D
 	return job, nil, err
 }
 
-// finally is a rejection that trying again cannot change.
+// finally returns a rejection that a retry cannot change.
 func finally(reason, message string) *life.Rejection {
 	return &life.Rejection{Cause: life.Cause{Reason: reason, Message: message}, Final: true}
 }
 
-// create creates a Job, or finds that it is there.
+// create creates a Job; success if the Job exists and belongs to the Scan.
 func (r *Reconciler) create(ctx context.Context, o *life.Observation, job *batchv1.Job) error {
 	err := r.client.Create(ctx, job)
 	if apierrors.IsAlreadyExists(err) {
@@ -148,7 +148,7 @@ func (r *Reconciler) create(ctx context.Context, o *life.Observation, job *batch
 	return err
 }
 
-// rejectionOf is what the user has to hear of an error of creating a Job; nil where it is only tried again.
+// rejectionOf returns the rejection to show to the user for an error of creating a Job; nil where the error is only retried.
 func rejectionOf(err error) *life.Rejection {
 	if err == nil {
 		return nil
@@ -162,8 +162,8 @@ func rejectionOf(err error) *life.Rejection {
 	return nil
 }
 
-// isRefusal says whether an error is the API server's answer that it did not do what it
-// was asked for. After any other error it may have.
+// isRefusal reports whether an error says that the API server did not create the Job. After any
+// other error the Job may exist.
 func isRefusal(err error) bool {
 	if _, ok := errors.AsType[*nameConflictError](err); ok {
 		return true
@@ -172,14 +172,14 @@ func isRefusal(err error) bool {
 	return reason != metav1.StatusReasonUnknown && reason != metav1.StatusReasonTimeout && reason != metav1.StatusReasonServerTimeout
 }
 
-// nameConflictError says that a Job of the needed name belongs to something else.
+// nameConflictError says that the Job of the needed name does not belong to the Scan.
 type nameConflictError struct{ namespace, name string }
 
 func (e *nameConflictError) Error() string {
 	return fmt.Sprintf("Job %s/%s exists and does not belong to this Scan; delete it, then start the Scan again", e.namespace, e.name)
 }
 
-// checkOurs takes a Job that exists for success if it works for this Scan.
+// checkOurs returns nil for an existing Job that works for this Scan.
 func (r *Reconciler) checkOurs(ctx context.Context, o *life.Observation, want *batchv1.Job) error {
 	var have batchv1.Job
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
@@ -191,8 +191,8 @@ func (r *Reconciler) checkOurs(ctx context.Context, o *life.Observation, want *b
 	return nil
 }
 
-// build makes sure of what the pods of a phase need, presigns their URLs and builds
-// the Job. URLs are made last: they are short-lived.
+// build makes sure that the objects exist which the pods of a phase need, presigns their URLs and
+// builds the Job. It makes the URLs last, because they are short-lived.
 func (r *Reconciler) build(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest) (*batchv1.Job, error) {
 	s := r.shapeOf(o, l)
 	var job *batchv1.Job
@@ -212,8 +212,8 @@ func (r *Reconciler) build(ctx context.Context, o *life.Observation, d *life.Dec
 }
 
 func (r *Reconciler) buildScanner(ctx context.Context, o *life.Observation, l life.JobRequest, cfg jobs.Config) (*batchv1.Job, error) {
-	// The Role is made in any case: charts whose ScanTypes bring a ServiceAccount of
-	// their own bind it to this Role.
+	// The Role is made in any case: charts whose ScanTypes bring a ServiceAccount of their own bind
+	// that account to this Role.
 	if err := r.access.EnsureLurker(ctx, o.Scan.Namespace); err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func (r *Reconciler) buildScanner(ctx context.Context, o *life.Observation, l li
 	if err != nil {
 		return nil, err
 	}
-	// Nobody gives a fresh one for the log: it is to last as long as a URL can.
+	// No client renews the URL of the log: it lasts as long as a URL can.
 	logURL, err := r.store.PresignUpload(ctx, store.OwnerOf(o.Scan), executionv1.ScannerLogFile, store.DownloadExpiry)
 	if err != nil {
 		return nil, err
@@ -296,9 +296,8 @@ func (r *Reconciler) buildHook(ctx context.Context, o *life.Observation, d *life
 	}, cfg), nil
 }
 
-// ensureHookAccess makes sure that a hook can reach the Scan and returns the
-// ServiceAccount that its pod runs as. An account that the hook brings has what its
-// installer gave it.
+// ensureHookAccess makes sure that a hook can reach the Scan and returns the ServiceAccount that
+// its pod runs as. An account that the hook names has the rights that its installer granted.
 func (r *Reconciler) ensureHookAccess(ctx context.Context, o *life.Observation, l life.JobRequest) (string, error) {
 	own, resultType := ptr.Deref(l.Hook.Spec.ServiceAccountName, ""), l.Result.Type
 	switch {
@@ -336,8 +335,8 @@ func (r *Reconciler) hookURLs(ctx context.Context, o *life.Observation, l life.J
 	return urls, errors.Join(errs[:]...)
 }
 
-// stopJobs ends what must not go on: overdue Jobs are suspended, which ends their pods
-// and keeps what they say; Jobs of a deleted Scan are deleted.
+// stopJobs stops Jobs that must not run on: overdue Jobs are suspended, which ends their pods and
+// keeps their status; Jobs of a deleted Scan are deleted.
 func (r *Reconciler) stopJobs(ctx context.Context, o *life.Observation, d *life.Decision) error {
 	for _, j := range d.Stop {
 		b := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name}}
@@ -368,9 +367,9 @@ func (r *Reconciler) stopJobs(ctx context.Context, o *life.Observation, d *life.
 	return nil
 }
 
-// writeStatus writes the status if it differs from what was read, and tells what has
-// changed. The resource version makes sure that nothing newer is overwritten; a
-// conflict is tried again with what is new.
+// writeStatus writes the status if it differs from the one read, and reports the changes. The
+// resource version makes sure that no newer version is overwritten; after a conflict the pass is
+// retried with the newer one.
 func (r *Reconciler) writeStatus(ctx context.Context, o *life.Observation, d *life.Decision) error {
 	if err := r.signLinks(ctx, o, d); err != nil {
 		return err
@@ -389,7 +388,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *life.Observation, d *li
 	}
 	if !life.IsDeleted(o) {
 		r.ledger.note(o.Scan.UID, changed.Status.DeepCopy())
-		r.queue.ScanSeen(changed) // it may have been shown by the watch before it was noted
+		r.queue.ScanSeen(changed) // the watch may have shown it before it was noted
 	}
 	r.metrics.changed(o.Scan, d.Status)
 	if d.ReportedPlace != nil {
@@ -411,7 +410,7 @@ func (r *Reconciler) sendEvents(o *life.Observation, d *life.Decision, state exe
 	}
 }
 
-// signLinks puts the links into a status that it asks for, once.
+// signLinks fills in the links that the decision asks for, once.
 func (r *Reconciler) signLinks(ctx context.Context, o *life.Observation, d *life.Decision) error {
 	if d.Status == nil || !d.Links && !d.FreshLinks {
 		return nil
@@ -427,7 +426,7 @@ func (r *Reconciler) signLinks(ctx context.Context, o *life.Observation, d *life
 	return nil
 }
 
-// actionOf is what the operator was doing, for Events.
+// actionOf returns the action that Events of the operator name.
 func actionOf(s executionv1.ScanState) string {
 	if s == executionv1.ScanStateNew {
 		return "Start"
@@ -439,7 +438,7 @@ func actionOf(s executionv1.ScanState) string {
 func (r *Reconciler) addLinks(ctx context.Context, o *life.Observation, s *executionv1.ScanStatus) error {
 	owner := store.OwnerOf(o.Scan)
 	scannerLog := executionv1.ScannerLogFile
-	if o.Scan.Settled() { // nobody will store it any more
+	if o.Scan.Settled() { // no pod will store it any more
 		stored, err := r.store.Exists(ctx, owner, scannerLog)
 		if err != nil {
 			return err
@@ -482,13 +481,13 @@ func (r *Reconciler) addLinks(ctx context.Context, o *life.Observation, s *execu
 	return nil
 }
 
-// release removes what a deleted Scan has stored and lets it go. Where storage does
-// not answer, it is tried again until the clean-up deadline; then the Scan goes, and
-// an Event and a metric tell what may be left.
+// release removes the stored files of a deleted Scan and then its finalizers. While storage does
+// not respond, release is retried until the clean-up deadline; then the Scan goes, and an Event
+// and a metric say what may be left in storage.
 func (r *Reconciler) release(ctx context.Context, o *life.Observation, d *life.Decision) error {
 	if d.RemoveStored {
 		err := r.store.Remove(ctx, store.OwnerOf(o.Scan), d.RawResultFile)
-		// Somebody has edited the annotation: trying again does not help, and nothing may hold a namespace back.
+		// The annotation was edited: a retry does not help, and no Scan may hold a namespace back.
 		nowhere := errors.Is(err, store.ErrNoPlace)
 		if err != nil && !d.Release && !nowhere {
 			return fmt.Errorf("remove stored results: %w", err)

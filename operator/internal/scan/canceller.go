@@ -16,8 +16,8 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
-// observeCanceller asks the API server who has set spec.cancel: the cache does not keep
-// who wrote what.
+// observeCanceller asks the API server which client has set spec.cancel: the cache does not keep
+// managed fields.
 func (r *Reconciler) observeCanceller(ctx context.Context, o *life.Observation) error {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("Scan"))
@@ -30,7 +30,7 @@ func (r *Reconciler) observeCanceller(ctx context.Context, o *life.Observation) 
 	return nil
 }
 
-// cancellers names the field managers that have set spec.cancel.
+// cancellers returns the field managers that have set spec.cancel.
 func cancellers(entries []metav1.ManagedFieldsEntry) string {
 	field := fieldpath.MakePathOrDie("spec", "cancel")
 	var managers []string
@@ -40,7 +40,7 @@ func cancellers(entries []metav1.ManagedFieldsEntry) string {
 		}
 		var set fieldpath.Set
 		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
-			continue // written by a newer API server; the others may name somebody
+			continue // written by a newer API server; other entries may name a client
 		}
 		if set.Has(field) && !slices.Contains(managers, e.Manager) {
 			managers = append(managers, e.Manager)

@@ -22,7 +22,7 @@ func TestCancellers(t *testing.T) {
 		"None":   {"an API server that keeps no record", nil, ""},
 		"One":    {"who has set this field, not others", []metav1.ManagedFieldsEntry{entry("helm", `{"f:spec":{".":{},"f:scanType":{}}}`), entry("kubectl-patch", cancel)}, "kubectl-patch"},
 		"Shared": {"several may have applied the same", []metav1.ManagedFieldsEntry{entry("b", cancel), entry("a", cancel), entry("b", cancel)}, "a, b"},
-		"Broken": {"what cannot be read names nobody", []metav1.ManagedFieldsEntry{entry("a", `{`), {Manager: "b"}}, ""},
+		"Broken": {"an unreadable entry names no client", []metav1.ManagedFieldsEntry{entry("a", `{`), {Manager: "b"}}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -132,7 +132,7 @@ func TestCancelInEveryPhase(t *testing.T) {
 			w.wantCancelled(name)
 			w.Expect(w.condition(name, tc.phase)()).To(Equal("False/CancelledByUser"))
 			w.Eventually(func() string { return w.events(name) }).Should(ContainSubstring(`spec.cancel was set by "kubectl-patch"`))
-			// Its result arrives after all, and somebody touches it.
+			// Its result arrives after all, and another client changes it.
 			w.put(w.get(name), "nmap-results.xml", "<late/>")
 			before := len(w.jobs(""))
 			version := w.get(name).Status
@@ -162,7 +162,7 @@ func (w *world) jobOf(name, jobType string) *batchv1.Job {
 }
 
 // TestCancelWhileAJobIsMade: the operator fails after it has made the scanner Job and
-// before it has said so; meanwhile the Scan is cancelled.
+// before it has written the status; then the Scan is cancelled.
 func TestCancelWhileAJobIsMade(t *testing.T) {
 	for _, lost := range []string{"BeforeTheStatus", "StatusConflicts"} {
 		t.Run(lost, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestCancelThroughEveryFault(t *testing.T) {
 	}
 }
 
-// TestCancelOfAnEndedScan changes nothing but says so.
+// TestCancelOfAnEndedScan: the Scan does not change, and an Event says so.
 func TestCancelOfAnEndedScan(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()

@@ -37,13 +37,13 @@ func (w *world) failing(prefix string, at int) {
 	w.faults.at = at
 }
 
-func TestDefect02OneSlowScanHoldsNobodyUp(t *testing.T) {
+func TestDefect02OneSlowScanHoldsNoOtherUp(t *testing.T) {
 	w := newWorld(t)
 	block := make(chan struct{})
 	t.Cleanup(func() { close(block) })
 	w.faults.match = func(call string) bool {
 		if call == "presign upload" && w.blocked.CompareAndSwap(false, true) {
-			<-block // storage that does not answer one worker
+			<-block // storage that does not respond to one worker
 		}
 		return false
 	}
@@ -77,7 +77,7 @@ func TestDefect04PresignFailureIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestStorageOutageIsToldToTheUser(t *testing.T) {
+func TestStorageOutageIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.faults.match = func(call string) bool { return call == "presign upload" }
 	w.faults.err = &store.Error{Doing: "presign PUT", Err: errors.New("connection refused")}
@@ -297,7 +297,7 @@ func TestDefect23PodTemplateMetadataSurvives(t *testing.T) {
 	w.Expect(pod.Annotations).To(HaveKeyWithValue("karpenter.sh/do-not-disrupt", "true"))
 }
 
-func TestDefect24RejectedJobIsToldToTheUser(t *testing.T) {
+func TestDefect24RejectedJobIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.scanType(func(s *executionv1.ScanTypeSpec) {
 		s.JobTemplate.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "twice"}}
@@ -527,7 +527,7 @@ func TestStatusIsNotWrittenTwice(t *testing.T) {
 	w.Consistently(func() string { return w.get("s").ResourceVersion }, "1500ms").Should(Equal(version))
 }
 
-func TestNameConflictIsToldToTheUser(t *testing.T) {
+func TestNameConflictIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.scan("s", testobjects.Suspended))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonSuspended))

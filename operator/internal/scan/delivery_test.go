@@ -17,7 +17,7 @@ import (
 
 const sinkHub = "cluster/hub"
 
-// forwardTo has the results of the world's Scans sent to one sink of the cluster. Nobody sends them.
+// forwardTo has the results of the world's Scans sent to one sink of the cluster. No forwarder runs.
 func (w *world) forwardTo(change func(*settingsv1alpha2.Delivery)) {
 	w.Helper()
 	f := &settingsv1alpha2.ClusterResultForwarding{Sinks: []settingsv1alpha2.NamedClusterSink{{
@@ -102,7 +102,7 @@ func TestDeletedScansWaitForTheirDelivery(t *testing.T) {
 	}
 }
 
-// TestUndeliveredScansGoWhenTheHoldHasPassed, and that is told and counted.
+// TestUndeliveredScansGoWhenTheHoldHasPassed: their deletion is reported and counted.
 func TestUndeliveredScansGoWhenTheHoldHasPassed(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(o *scan.Options) { o.Metrics = scan.NewMetrics(registry) })

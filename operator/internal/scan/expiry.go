@@ -7,9 +7,8 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// expiryOf is how long the presigned URLs of a Scan are good. A Job cannot get others when
-// it has been made, and Kueue may hold it back for long: then they are good for as long as
-// URLs can be.
+// expiryOf returns how long the presigned URLs of a Scan are valid. A Job cannot get other URLs once
+// it exists, and Kueue may hold it back for long: such URLs are valid as long as URLs can be.
 func (r *Reconciler) expiryOf(o *life.Observation) Expiry {
 	if !o.Turn.Delegated {
 		return r.expiry

@@ -197,7 +197,7 @@ func newForgery(t *testing.T, restarts bool, limit func(scans int) []worldOption
 
 func (f *forgery) scanOf(i int) string { return fmt.Sprintf("s-%d", i) }
 
-// states waits until all Scans have a state and looks how many Jobs there are.
+// states waits until all Scans have a state and counts the Jobs.
 func (f *forgery) states(jobs int, want executionv1.ScanState) {
 	f.Helper()
 	f.Eventually(func() []string {
@@ -414,7 +414,7 @@ func TestForgedEndFreesNoSlot(t *testing.T) {
 	w.create(w.scan("s-1"), w.scan("s-2"))
 	w.Expect(w.forge(pod, "s-0", `{"status":{"state":"Done"}}`)).To(Succeed())
 	w.Eventually(w.state("s-0")).Should(Equal(executionv1.ScanStateScanning))
-	// Also while nobody looks: the slot is not given away when the operator comes back.
+	// Also while no operator runs: the slot is not given away when the operator comes back.
 	w.stop()
 	w.Expect(w.forge(pod, "s-0", `{"status":{"state":"Done"}}`)).To(Succeed())
 	w.run(nil, queued(atMost(1)))

@@ -16,15 +16,15 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// handOver makes what a parser or hook is handed; nil where its image works by the Kubernetes API. A Scan that is too
-// large to be handed over is read by the API: our images know both ways.
+// handOver makes the input that a parser or hook is handed; nil where its image uses the Kubernetes API. The pod reads a Scan
+// that is too large to be handed over by the API: our images support both ways.
 func (r *Reconciler) handOver(ctx context.Context, o *life.Observation, d *life.Decision, how executionv1.ScanAccess, writes bool) (*jobs.Handover, error) {
 	if how != executionv1.ScanAccessHandover {
 		return nil, nil
 	}
 	scan := o.Scan.DeepCopy()
 	if d.Status != nil {
-		scan.Status = *d.Status // it is written when the Job is there
+		scan.Status = *d.Status // it is written when the Job exists
 	}
 	h, err := jobs.NewHandover(scan)
 	if errors.Is(err, handover.ErrTooLarge) {
@@ -43,13 +43,13 @@ func (r *Reconciler) handOver(ctx context.Context, o *life.Observation, d *life.
 	return h, err
 }
 
-// ensureParserEarly makes the account of the parser before the scanner starts, where one is needed: the API server knows
-// it then when the parser starts. It says whether none was made.
+// ensureParserEarly makes the account of the parser, where one is needed, before the scanner starts: the API server then
+// knows the account when the parser starts. It reports whether none was made.
 func (r *Reconciler) ensureParserEarly(ctx context.Context, o *life.Observation) (none bool, err error) {
 	resultType := o.ScanType.ExtractResults.Type
 	definition, err := r.catalog.ParseDefinition(ctx, o.Scan, resultType)
 	if err != nil {
-		return true, ignoreMissing(err) // it may come; its account is made then
+		return true, ignoreMissing(err) // the ParseDefinition may come; the account is made then
 	}
 	if definition.ScanAccess == executionv1.ScanAccessHandover {
 		return true, nil
@@ -58,7 +58,7 @@ func (r *Reconciler) ensureParserEarly(ctx context.Context, o *life.Observation)
 	return false, err
 }
 
-// mayHaveAccount says whether an account of the Scan may be there: a Job was made for it, or nothing tells.
+// mayHaveAccount reports whether an account of the Scan may exist: a Job that needs it exists, or no Job shows.
 func (r *Reconciler) mayHaveAccount(o *life.Observation) bool {
 	for _, j := range o.Jobs {
 		if !j.Handed {

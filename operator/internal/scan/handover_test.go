@@ -75,7 +75,7 @@ func words(t *testing.T, o *outcome.Outcome) string {
 }
 
 // TestHandover follows a Scan whose parser and hooks need no right: no account is made for it, what they have done is read
-// from their pods, and each finds in what it is handed what those before it have told.
+// from their pods, and each finds in its input what earlier ones have reported.
 func TestHandover(t *testing.T) {
 	w := newWorld(t)
 	definition, editor, reader := w.parseDefinition(), w.hook("editor", executionv1.ReadAndWrite, 1), w.hook("reader", executionv1.ReadOnly, 0)
@@ -135,7 +135,7 @@ func TestHandover(t *testing.T) {
 	w.Expect(w.accounts()).To(BeEmpty())
 }
 
-// TestHandoverOfPodsThatAreGone asks the API once, and then says that nobody knows.
+// TestHandoverOfPodsThatAreGone asks the API once, and then reports the state as unknown.
 func TestHandoverOfPodsThatAreGone(t *testing.T) {
 	w := newWorld(t)
 	definition := w.parseDefinition()

@@ -15,12 +15,12 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
-// ledger remembers what this operator has last written into the status of every Scan, or has
-// come to believe of it. Pods may patch the status of their Scan: nothing is decided from what
-// they write but the findings they count, and the rest is put back.
+// ledger keeps the status that this operator has last written for every Scan, or has come to
+// believe. Pods may patch the status of their Scan: no decision is taken from what pods write
+// except the counts of findings, and the operator puts the rest back.
 //
-// Of a Scan that has ended only little is kept, see brief. The ledger of an operator that has
-// just been started is empty; [believe] says what it takes from a status then.
+// Of a Scan that has ended the ledger keeps only little, see brief. The ledger of an operator that
+// was just started is empty; [believe] says what it takes from a status then.
 type ledger struct {
 	mu      sync.Mutex
 	entries map[types.UID]*executionv1.ScanStatus
@@ -28,7 +28,7 @@ type ledger struct {
 
 func newLedger() *ledger { return &ledger{entries: map[types.UID]*executionv1.ScanStatus{}} }
 
-// believed returns a Scan with the status that is remembered of it, where there is one.
+// believed returns a Scan with the status that the ledger has of it, if there is one.
 func (l *ledger) believed(scan *executionv1.Scan) *executionv1.Scan {
 	known := l.recall(scan.UID)
 	if known == nil {
@@ -39,14 +39,14 @@ func (l *ledger) believed(scan *executionv1.Scan) *executionv1.Scan {
 	return &believed
 }
 
-// recall returns what is remembered of a Scan, to be read only; nil where that is nothing.
+// recall returns the remembered status of a Scan, which must not be changed; nil if there is none.
 func (l *ledger) recall(uid types.UID) *executionv1.ScanStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.entries[uid]
 }
 
-// note remembers a status. It is not to be changed any more.
+// note remembers a status, which must not be changed afterwards.
 func (l *ledger) note(uid types.UID, s *executionv1.ScanStatus) {
 	if life.IsBrief(s) {
 		s = life.Brief(s)
@@ -62,7 +62,7 @@ func (l *ledger) forget(uid types.UID) {
 	delete(l.entries, uid)
 }
 
-// adopt takes up a Scan that the ledger has nothing of: it is new, or the operator was started.
+// adopt adds a Scan to the ledger: the Scan is new, or the operator was just started.
 func (r *Reconciler) adopt(ctx context.Context, o *life.Observation) error {
 	b := life.Belief{Scan: o.Scan, Jobs: o.Jobs, Now: o.Now}
 	var err error
@@ -70,7 +70,7 @@ func (r *Reconciler) adopt(ctx context.Context, o *life.Observation) error {
 		return err
 	}
 	if life.SettledState(&o.Scan.Status) && !b.BelievesEnd() {
-		// It goes on: of a Scan that has ended the cache has left out what that needs.
+		// The Scan continues: the cache has left out what a running Scan needs, since this one claims to have ended.
 		if err := r.readWhole(ctx, o); err != nil {
 			return err
 		}

@@ -153,7 +153,7 @@ func TestClusterWideScan(t *testing.T) {
 	// A second Scan shares the mirror; a namespaceLocal one does not see it.
 	w.create(w.scan("second", testobjects.ClusterWide, func(s *executionv1.Scan) {
 		s.Spec.ScanType = kind
-		s.Spec.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
+		s.Spec.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
 	}))
 	w.Eventually(w.state("second")).Should(Equal(executionv1.ScanStateDone))
 	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(&mirror), &mirror)).To(Succeed())
@@ -244,7 +244,7 @@ func TestForgedHookJobIsNotBelieved(t *testing.T) {
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateParsing))
 }
 
-// TestHooksAfterAFailure: a hook that wants to hear of failures runs for a Scan that is
+// TestHooksAfterAFailure: a hook for failed Scans runs for a Scan that is
 // Errored, the Scan stays as it ended, and a hook that failed is run again on demand.
 func TestHooksAfterAFailure(t *testing.T) {
 	w := newWorld(t)
@@ -339,10 +339,10 @@ func TestHooksWriteBesideTheResults(t *testing.T) {
 	}
 	put, err := http.NewRequestWithContext(t.Context(), http.MethodPut, urls["report.html"], strings.NewReader("<html></html>"))
 	w.Expect(err).NotTo(HaveOccurred())
-	answer, err := http.DefaultClient.Do(put)
+	response, err := http.DefaultClient.Do(put)
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(answer.Body.Close()).To(Succeed())
-	w.Expect(answer.StatusCode).To(Equal(http.StatusOK))
+	w.Expect(response.Body.Close()).To(Succeed())
+	w.Expect(response.StatusCode).To(Equal(http.StatusOK))
 	w.finish(job, batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	s := w.get("s")

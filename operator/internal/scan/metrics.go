@@ -16,9 +16,8 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
-// maxTypes bounds the values of the label scan_type: anybody who may write Scans
-// chooses them, and each costs memory here and in Prometheus. Further types are
-// counted as "other".
+// maxTypes bounds the values of the label scan_type: any client that may write Scans chooses them,
+// and each costs memory here and in Prometheus. Further types are counted as "other".
 const maxTypes = 100
 
 // Metrics counts Scans. Labels never name a Scan.
@@ -33,8 +32,7 @@ type Metrics struct {
 	types, namespaces map[string]bool
 }
 
-// NewMetrics registers the metrics of Scans. The first three are those of
-// secureCodeBox.
+// NewMetrics registers the metrics of Scans. The first three are metrics of secureCodeBox.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	byType := []string{"scan_type"}
 	m := &Metrics{
@@ -81,19 +79,19 @@ func (m *Metrics) label(seen map[string]bool, value string) string {
 // other stands for all further values of a label.
 const other = "other"
 
-// began counts how long a Scan had waited when it began.
+// began observes how long a Scan had waited when it began.
 func (m *Metrics) began(s *executionv1.Scan, now time.Time) {
 	m.waits.WithLabelValues(m.label(m.namespaces, s.Namespace)).Observe(max(0, now.Sub(queue.WaitsSince(s)).Seconds()))
 }
 
 func (m *Metrics) orphaned() { m.orphans.Inc() }
 
-// reasonDeleted is why the operator alone loses a Scan.
+// reasonDeleted is the only reason for which the operator itself loses a Scan: it was deleted.
 const reasonDeleted = "deleted"
 
 func (m *Metrics) lost() { m.undelivered.WithLabelValues(reasonDeleted).Inc() }
 
-// changed counts what a written status has changed.
+// changed counts the changes that a written status has brought.
 func (m *Metrics) changed(before *executionv1.Scan, after *executionv1.ScanStatus) {
 	kind := m.typeLabel(before.Spec.ScanType)
 	if before.Status.State == executionv1.ScanStateNew && after.State == executionv1.ScanStateScanning {
@@ -134,7 +132,7 @@ func (m *Metrics) durations(kind string, before *executionv1.Scan, after *execut
 	}
 }
 
-// stateCollector counts the Scans that exist, by state and type, when it is asked.
+// stateCollector counts the existing Scans, by state and type, at each scrape.
 type stateCollector struct {
 	reader  client.Reader
 	metrics *Metrics

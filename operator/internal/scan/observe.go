@@ -24,8 +24,8 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// observe reads what decide looks at; nil where the Scan is gone. With an error it
-// returns what it has read so far.
+// observe reads what decide needs; nil where the Scan is gone. With an error it returns what it
+// has read so far.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*life.Observation, error) {
 	scan := &executionv1.Scan{}
 	// This read waits until the cache has seen our own last write of the Scan.
@@ -62,7 +62,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*li
 	return o, err
 }
 
-// observeNeeds reads what the rows need that may apply, and nothing else.
+// observeNeeds reads only what the rows need that may apply.
 func (r *Reconciler) observeNeeds(ctx context.Context, o *life.Observation) error {
 	for {
 		need, more := life.NextNeed(o)
@@ -76,7 +76,7 @@ func (r *Reconciler) observeNeeds(ctx context.Context, o *life.Observation) erro
 	}
 }
 
-// read reads one thing. Whatever is not there is no error.
+// read reads one need. An object that does not exist is not an error.
 func (r *Reconciler) read(ctx context.Context, o *life.Observation, need life.Need) error {
 	switch need {
 	case life.NeedCanceller:
@@ -101,12 +101,12 @@ func (r *Reconciler) read(ctx context.Context, o *life.Observation, need life.Ne
 	return nil
 }
 
-// observeJobs reads the Jobs of the Scan's UID and, where they run, their pods. The state of a
-// Scan that is unknown does not count for which Jobs may speak for it.
+// observeJobs reads the Jobs of the Scan's UID and, where they run, their pods. An unknown state of
+// the Scan does not change which Jobs may speak for it.
 func (r *Reconciler) observeJobs(ctx context.Context, o *life.Observation, unknown bool) error {
 	var list batchv1.JobList
-	// Not waiting for our own writes here: under load another Scan's write is always on
-	// its way. A Job that the cache has not seen yet is found by observeLost.
+	// This read does not wait for our own writes: under load a write of another Scan is always on its
+	// way. observeLost finds a Job that the cache has not seen yet.
 	err := r.client.List(ctx, &list, client.MatchingFields{indexScanUID: string(o.Scan.UID)},
 		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 	if err != nil {
@@ -128,10 +128,10 @@ func (r *Reconciler) observeJobs(ctx context.Context, o *life.Observation, unkno
 	return nil
 }
 
-// isTrusted says whether a Job may speak for the Scan. In its own namespace the owner
-// reference decides. Elsewhere anybody who may create Jobs could claim to be a hook of
-// any Scan: there only the namespace counts that a cluster admin chose for the hook. A
-// Scan that has ended cleans up whatever carries its label.
+// isTrusted reports whether a Job may speak for the Scan. In the Scan's namespace the owner reference
+// decides. Elsewhere any client that may create Jobs could claim to be a hook of any Scan: there a
+// Job is trusted only in the namespace that a cluster admin chose for the hook. A Scan that has ended
+// cleans up every Job with its label.
 func (r *Reconciler) isTrusted(ctx context.Context, o *life.Observation, b *batchv1.Job, unknown bool) (bool, error) {
 	if b.Namespace == o.Scan.Namespace || life.IsDeleted(o) || life.IsSettled(o) && !life.IsReopened(o) && !unknown {
 		return true, nil
@@ -167,8 +167,8 @@ func (r *Reconciler) addJob(ctx context.Context, o *life.Observation, b *batchv1
 	return err
 }
 
-// observeFailure asks the API for the pods of a failed Job: the cache holds those only
-// that have not ended.
+// observeFailure asks the API for the pods of a failed Job: the cache holds only pods that have
+// not ended.
 func (r *Reconciler) observeFailure(ctx context.Context, b *batchv1.Job, j *life.Job) error {
 	details, err := r.lastFailureOf(ctx, b, j)
 	j.Explained = details != ""
@@ -177,14 +177,14 @@ func (r *Reconciler) observeFailure(ctx context.Context, b *batchv1.Job, j *life
 		return err
 	case details == "":
 	case life.IsFinal(b):
-		j.Failure = details // the controller's words add its rule and a random name
+		j.Failure = details // the controller's message adds its rule and a random name
 	default:
 		j.Failure = details + " (" + j.Failure + ")"
 	}
 	return nil
 }
 
-// lastFailureOf is what the newest failed pod of a Job ended with, and notes its container.
+// lastFailureOf returns how the newest failed pod of a Job ended, and notes its container.
 func (r *Reconciler) lastFailureOf(ctx context.Context, b *batchv1.Job, j *life.Job) (string, error) {
 	var pods corev1.PodList
 	err := r.live.List(ctx, &pods, client.InNamespace(b.Namespace), client.MatchingLabels{batchv1.JobNameLabel: b.Name})
@@ -196,7 +196,7 @@ func (r *Reconciler) lastFailureOf(ctx context.Context, b *batchv1.Job, j *life.
 	return details, nil
 }
 
-// observePods looks how the pods of a running Job get on.
+// observePods reads the state of the pods of a running Job.
 func (r *Reconciler) observePods(ctx context.Context, o *life.Observation, b *batchv1.Job, j *life.Job) error {
 	var pods corev1.PodList
 	err := r.client.List(ctx, &pods, client.MatchingFields{indexJobUID: string(b.UID)},
@@ -225,10 +225,10 @@ func (r *Reconciler) observePods(ctx context.Context, o *life.Observation, b *ba
 	}
 	j.NoPod, j.PendingSince = true, j.Created
 	if j.Started.After(j.Created) {
-		j.PendingSince = j.Started // it had been suspended
+		j.PendingSince = j.Started // the Job had been suspended
 	}
-	// The Job controller has nothing to say before it has taken the Job up, and when it has made a pod: that one has
-	// ended, so that the cache does not have it, and is not counted yet.
+	// The Job controller sends no Event before it has seen the Job, and none once it has made a pod: such a pod has
+	// ended, so that the cache does not have it, and the controller has not counted it yet.
 	if o.Now.Sub(j.Created) < life.LookForPods || j.Started.IsZero() || b.Status.Active > 0 {
 		return nil
 	}
@@ -239,13 +239,13 @@ func (r *Reconciler) observePods(ctx context.Context, o *life.Observation, b *ba
 		return fmt.Errorf("list Events of Job %s: %w", b.Name, err)
 	}
 	if j.Trouble = life.CreateTrouble(events.Items); j.Trouble != nil {
-		r.access.Doubt(b.Namespace) // its pod may lack its account
+		r.access.Doubt(b.Namespace) // the pod may lack its ServiceAccount
 	}
 	return nil
 }
 
-// observeLostScanner looks for a scanner Job that there should be and the cache does not show: it
-// may be behind, or the Job is gone, and then its result tells how it ended.
+// observeLostScanner looks for a scanner Job that should exist and that the cache does not show: the
+// cache may be behind, or the Job is gone, and then its stored result shows how it ended.
 func (r *Reconciler) observeLostScanner(ctx context.Context, o *life.Observation) error {
 	found, err := r.findJob(ctx, o, o.Scan.Namespace, jobs.ScannerName(o.Scan, o.Attempts().For(life.ScannerRole)))
 	if err != nil || found {
@@ -272,7 +272,7 @@ func (r *Reconciler) observeLostParser(ctx context.Context, o *life.Observation)
 	return err
 }
 
-// isStored says whether the present run of a role has stored its result.
+// isStored reports whether the present run of a role has stored its result.
 func (r *Reconciler) isStored(ctx context.Context, o *life.Observation, by life.Role, file string) (bool, error) {
 	since, known := life.StoredSince(o, by)
 	if !known {
@@ -282,7 +282,7 @@ func (r *Reconciler) isStored(ctx context.Context, o *life.Observation, by life.
 	return found && !at.Before(since.Truncate(time.Second)), err
 }
 
-// observeStored looks up what a Scan that has ended has stored, where an answer needs it.
+// observeStored looks up which results a Scan that has ended has stored.
 func (r *Reconciler) observeStored(ctx context.Context, o *life.Observation) error {
 	owner := store.OwnerOf(o.Scan)
 	var err error
@@ -295,7 +295,7 @@ func (r *Reconciler) observeStored(ctx context.Context, o *life.Observation) err
 	return err
 }
 
-// observeLostHooks does the same for hooks that are said to be in progress.
+// observeLostHooks does the same for hooks that are InProgress in the status.
 func (r *Reconciler) observeLostHooks(ctx context.Context, o *life.Observation) error {
 	for _, group := range o.Scan.Status.OrderedHookStatuses {
 		for _, h := range group {
@@ -351,14 +351,14 @@ func (r *Reconciler) observeScanType(ctx context.Context, o *life.Observation) e
 // observeDefinition looks up the ParseDefinition of the raw result, or notes that there is none.
 func (r *Reconciler) observeDefinition(ctx context.Context, o *life.Observation) error {
 	if o.Missing != "" {
-		return nil // no ScanType says of which type the result is
+		return nil // no ScanType says the type of the result
 	}
 	var err error
 	o.Definition, err = r.catalog.ParseDefinition(ctx, o.Scan, o.RawResult().Type)
 	return noteMissing(o, err)
 }
 
-// noteMissing keeps what is missing for the decision, and returns every other error.
+// noteMissing records a missing object for the decision, and returns every other error.
 func noteMissing(o *life.Observation, err error) error {
 	if m, ok := errors.AsType[*catalog.NotFoundError](err); ok {
 		o.Missing = m.Error()
@@ -388,7 +388,7 @@ func (r *Reconciler) observeHooks(ctx context.Context, o *life.Observation) erro
 	return nil
 }
 
-// hooksOf is what decisions look at of hooks.
+// hooksOf converts hooks to what decisions need of them.
 func hooksOf(found []catalog.Hook) []life.Hook {
 	hooks := make([]life.Hook, 0, len(found))
 	for _, h := range found {

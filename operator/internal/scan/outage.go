@@ -15,16 +15,16 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
-// Health tells whether object storage can be used. Without one only a pass that needs the
-// storage finds out.
+// Health reports whether object storage can be used. Without a Health, a pass finds an outage only
+// when it needs the storage.
 type Health interface {
-	// Outage says why it could not be used a moment ago; nil where it could.
+	// Outage returns why storage could not be used at the last check; nil where it could.
 	Outage() error
-	// OnChange has a function called whenever that has changed.
+	// OnChange sets a function that is called when the result of Outage changes.
 	OnChange(f func())
 }
 
-// observeOutage notes that storage is away, which the pods of a Scan may wait for without a word.
+// observeOutage notes an outage of storage, for which the pods of a Scan may be waiting silently.
 func (r *Reconciler) observeOutage(o *life.Observation) {
 	if r.health == nil {
 		return
@@ -34,8 +34,8 @@ func (r *Reconciler) observeOutage(o *life.Observation) {
 	}
 }
 
-// connectHealth is the source of the controller that brings the Scans that go on when storage
-// goes away and when it is back.
+// connectHealth is the source of the controller that enqueues the running Scans when storage becomes
+// unavailable and when it is available again.
 func (r *Reconciler) connectHealth(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	if r.health == nil {
 		return nil

@@ -40,9 +40,9 @@ func (h *health) OnChange(f func()) {
 func (h *health) set(err error) {
 	h.mu.Lock()
 	h.err = err
-	tell := h.f
+	callbacks := h.f
 	h.mu.Unlock()
-	for _, f := range tell {
+	for _, f := range callbacks {
 		f()
 	}
 }
@@ -65,7 +65,7 @@ func TestStorageAwayIsSaidOnRunningScans(t *testing.T) {
 	w.Expect(w.message("s", executionv1.ConditionReady)).To(ContainSubstring("connection refused"))
 	w.Expect(w.ready("queued")()).To(Equal(executionv1.ReasonQueued))
 
-	// Another error of the same outage is no news, and nor is another look.
+	// Another error of the same outage changes nothing, and neither does another check.
 	h.set(errors.New("read tcp 127.0.0.1:43210: connection reset by peer"))
 	w.touch("s")
 	touched := w.get("s").ResourceVersion
@@ -78,13 +78,13 @@ func TestStorageAwayIsSaidOnRunningScans(t *testing.T) {
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateParsing))
 	var list eventsv1.EventList
 	w.Expect(w.client.List(t.Context(), &list, client.InNamespace(w.namespace))).To(Succeed())
-	told := 0
+	calls := 0
 	for i := range list.Items {
 		if e := &list.Items[i]; e.Regarding.Name == "s" && strings.Contains(e.Note, "Object storage") {
-			told++
+			calls++
 			w.Expect(e.Reason).To(Equal(executionv1.ReasonStorageUnavailable))
 		}
 	}
-	w.Expect(told).To(Equal(1))
+	w.Expect(calls).To(Equal(1))
 	w.Expect(w.get("s").Status.Conditions).To(ContainElement(And(HaveField("Type", executionv1.ConditionReady), HaveField("Status", metav1.ConditionUnknown))))
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// previousFindings presigns the findings of the run before, so that hooks can tell what
-// is new; "" where there is none. That is the last good run of the same ScheduledScan, and
-// otherwise the last good Scan of the same target.
+// previousFindings presigns the findings of the previous run, so that hooks can find what is new; ""
+// if there is none. The previous run is the last successful run of the same ScheduledScan, and
+// otherwise the last successful Scan of the same target.
 func (r *Reconciler) previousFindings(ctx context.Context, scan *executionv1.Scan) (string, error) {
 	if schedule := executionv1.ScheduleOf(scan); schedule != nil {
 		link, err := r.previousRun(ctx, scan, schedule)
@@ -23,7 +23,7 @@ func (r *Reconciler) previousFindings(ctx context.Context, scan *executionv1.Sca
 			return link, err
 		}
 	}
-	previous, found, err := r.lineage.before(ctx, scan)
+	previous, found, err := r.previousRuns.before(ctx, scan)
 	if err != nil || !found {
 		return "", err
 	}
@@ -44,8 +44,8 @@ func (r *Reconciler) previousRun(ctx context.Context, scan *executionv1.Scan, sc
 	return r.store.PresignDownload(ctx, store.OwnerOf(previous), executionv1.FindingsFile, r.expiry.Hook)
 }
 
-// lastBefore returns the run that was created last before a Scan, went well and is
-// there to stay; nil where there is none.
+// lastBefore returns the run that was created last before a Scan, succeeded and is not being
+// deleted; nil if there is none.
 func lastBefore(scan *executionv1.Scan, runs []executionv1.Scan) *executionv1.Scan {
 	var last *executionv1.Scan
 	for i := range runs {

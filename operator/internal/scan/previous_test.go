@@ -31,7 +31,7 @@ func TestLastBefore(t *testing.T) {
 		"Later":    {"a run that was started later is none before", []executionv1.Scan{run("a", 1), run("z", 11), scan}, "a"},
 		"Errored":  {"a run that failed says nothing", []executionv1.Scan{run("a", 1), run("b", 2, testobjects.WithState(executionv1.ScanStateErrored)), scan}, "a"},
 		"Deleted":  {"what is stored of it is about to go", []executionv1.Scan{run("a", 1), run("b", 2, testobjects.Deleted), scan}, "a"},
-		"Unended":  {"a run that goes on has no findings yet", []executionv1.Scan{run("b", 2, testobjects.WithState(executionv1.ScanStateParsing)), scan}, ""},
+		"Unended":  {"a run that has not ended has no findings yet", []executionv1.Scan{run("b", 2, testobjects.WithState(executionv1.ScanStateParsing)), scan}, ""},
 		"SameTime": {"neither of two runs of one second is before the other", []executionv1.Scan{run("a", 10), scan}, ""},
 	}
 	for name, tc := range cases {

@@ -83,7 +83,7 @@ func (w *world) message(name, kind string) string {
 	return ""
 }
 
-// A Scan that may not start says why and where it stands; when a slot becomes free the
+// A Scan that may not start shows the reason and its position; when a slot becomes free the
 // next one starts, and its condition says so without a write of its own.
 func TestScansWaitForTheirTurn(t *testing.T) {
 	w := newWorld(t, queued(atMost(2)))
@@ -111,7 +111,7 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 }
 
 // A limit that is not reached costs no write: a Scan is written as often as without any, and
-// does not even say that it was let in.
+// has no condition of the queue.
 func TestLimitsCostNoWrite(t *testing.T) {
 	var want []string
 	for _, options := range [][]worldOption{nil, {queued(atMost(5))}} {
@@ -152,7 +152,7 @@ func TestQueueOverRestart(t *testing.T) {
 	w.Expect(w.client.Status().Update(t.Context(), s)).To(Succeed())
 	w.run(nil, queued(atMost(2), func(q *queue.Queue) { waiting = q }))
 	w.Eventually(w.state("s-1")).Should(Equal(executionv1.ScanStateScanning))
-	w.Eventually(w.admitted("s-4")).Should(Equal("False " + executionv1.ReasonClusterLimit)) // decided, and told
+	w.Eventually(w.admitted("s-4")).Should(Equal("False " + executionv1.ReasonClusterLimit)) // decided and reported
 	w.Expect(w.started()).To(Equal([]string{"s-0", "s-1"}))
 	w.finishScan("s-0")
 	w.Eventually(w.started).Should(Equal([]string{"s-0", "s-1", "s-2"}))
@@ -161,7 +161,7 @@ func TestQueueOverRestart(t *testing.T) {
 }
 
 // A parent gives its slot to the children that its hook has created when it has ended: with
-// one slot in all, a cascade goes on.
+// one slot in all, a cascade continues.
 func TestCascadeWithOneSlot(t *testing.T) {
 	w := newWorld(t, queued(atMost(1)))
 	w.create(w.scanType(), w.parseDefinition(), w.hook("cascading-scans", executionv1.ReadOnly, 0))
@@ -185,7 +185,7 @@ func TestCascadeWithOneSlot(t *testing.T) {
 	w.finishScan("child-2")
 }
 
-// A Scan without its ScanType takes nobody's turn, and gets its own when that comes.
+// A Scan without its ScanType takes no other Scan's turn, and gets its own when that comes.
 func TestMissingScanTypeTakesNoTurn(t *testing.T) {
 	w := newWorld(t, queued(atMost(1)))
 	w.create(w.scanType(), w.parseDefinition())
@@ -201,7 +201,7 @@ func TestMissingScanTypeTakesNoTurn(t *testing.T) {
 	w.Eventually(w.started).Should(Equal([]string{"a-missing", "b"}))
 }
 
-// A write that fails anywhere costs nobody a slot and starts nothing twice.
+// A write that fails anywhere costs no Scan a slot and starts nothing twice.
 func TestQueueSurvivesFaults(t *testing.T) {
 	for at := range 9 {
 		t.Run(strconv.Itoa(at), func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestKueueDecides(t *testing.T) {
 	w.Eventually(w.state("theirs")).Should(Equal(executionv1.ScanStateDone))
 }
 
-// startJob plays the Job controller when a Job goes on.
+// startJob plays the Job controller when a Job is resumed.
 func (w *world) startJob(j *batchv1.Job, at time.Time) {
 	w.Helper()
 	before := j.DeepCopy()

@@ -23,29 +23,29 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// Storage is what the life of a Scan needs of object storage.
+// Storage is the part of object storage that the life of a Scan needs.
 type Storage interface {
 	PresignUpload(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
 	PresignDownload(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
 	// PresignLink signs links for people, who may reach the storage under another name.
 	PresignLink(ctx context.Context, method string, o store.Owner, filename string, expiry time.Duration) (string, error)
-	// Exists says whether a file is stored; not being there is no error.
+	// Exists reports whether a file is stored; a missing file is not an error.
 	Exists(ctx context.Context, o store.Owner, filename string) (bool, error)
-	// Modified says whether and since when a file is stored; not being there is no error.
+	// Modified returns whether and since when a file is stored; a missing file is not an error.
 	Modified(ctx context.Context, o store.Owner, filename string) (time.Time, bool, error)
-	// OwnsFolder says whether all that lies below one folder is the Scan's, so that further
-	// files there go with it.
+	// OwnsFolder reports whether everything below one folder belongs to the Scan, so that further
+	// files there are removed with it.
 	OwnsFolder(o store.Owner) bool
-	// Read returns a file of at most limit bytes; not being there, or being larger, is no error.
+	// Read returns a file of at most limit bytes; a missing or larger file is not an error.
 	Read(ctx context.Context, o store.Owner, filename string, limit int64) ([]byte, bool, error)
-	// Remove removes all of a Scan; what is not there is no error.
+	// Remove removes all stored files of a Scan; missing files are not an error.
 	Remove(ctx context.Context, o store.Owner, rawResultFile string) error
 }
 
-// Expiry is how long the presigned URLs of each phase are good.
+// Expiry is how long the presigned URLs of each phase are valid.
 type Expiry struct{ Scan, Parser, Hook time.Duration }
 
-// Options are what a Reconciler is made of.
+// Options are the options of a Reconciler.
 type Options struct {
 	// Client reads from the cache and waits there for its own writes.
 	Client client.Client
@@ -57,40 +57,40 @@ type Options struct {
 	Settings life.Settings
 	Expiry   Expiry
 	Jobs     jobs.Config
-	// Tenancy tells what the settings of a namespace say; nil means that there are none.
+	// Tenancy returns the settings of a namespace; nil means that there are none.
 	Tenancy Tenancy
-	// Access says whose pods share a ServiceAccount.
+	// Access knows which pods share a ServiceAccount.
 	Access rbac.Mode
-	// Namespaces are the only ones that the operator works in; none means all.
+	// Namespaces are the only namespaces that the operator works in; an empty list means all.
 	Namespaces []string
 	Metrics    *Metrics
-	// Queue lets Scans begin. Without one there are no limits.
+	// Queue decides when Scans begin. Without one there are no limits.
 	Queue *queue.Queue
-	// Health tells when storage is away; nil where nobody looks.
+	// Health reports outages of storage; nil where storage is not checked.
 	Health Health
 }
 
 // Reconciler leads Scans through their lives.
 type Reconciler struct {
-	client   client.Client
-	live     client.Reader
-	events   events.EventRecorder
-	clock    clock.PassiveClock
-	store    Storage
-	catalog  *catalog.Catalog
-	lineage  *lineage
-	mirrors  *catalog.Mirrors
-	access   *rbac.Access
-	settings life.Settings
-	expiry   Expiry
-	jobs     jobs.Config
-	metrics  *Metrics
-	queue    *queue.Queue
-	ledger   *ledger
-	health   Health
-	tenancy  Tenancy
-	// speakers holds the pods of parsers and hooks that have ended well. Nil without a manager: then the API is asked.
-	speakers cache.Cache
+	client       client.Client
+	live         client.Reader
+	events       events.EventRecorder
+	clock        clock.PassiveClock
+	store        Storage
+	catalog      *catalog.Catalog
+	previousRuns *previousRuns
+	mirrors      *catalog.Mirrors
+	access       *rbac.Access
+	settings     life.Settings
+	expiry       Expiry
+	jobs         jobs.Config
+	metrics      *Metrics
+	queue        *queue.Queue
+	ledger       *ledger
+	health       Health
+	tenancy      Tenancy
+	// endedPods holds the succeeded pods of parsers and hooks. Nil without a manager: then the API is asked.
+	endedPods cache.Cache
 }
 
 // NewReconciler returns a Reconciler.
@@ -102,16 +102,16 @@ func NewReconciler(o Options) *Reconciler {
 	return &Reconciler{
 		queue: o.Queue, ledger: newLedger(), health: o.Health,
 		client: o.Client, live: o.Live, events: o.Events, clock: o.Clock, store: o.Storage,
-		catalog:  catalog.New(o.Client),
-		lineage:  newLineage(),
-		mirrors:  catalog.NewMirrors(o.Client, o.Client),
-		access:   rbac.New(o.Live, o.Client, o.Clock, o.Access),
-		settings: o.Settings, expiry: o.Expiry, jobs: o.Jobs, metrics: o.Metrics,
+		catalog:      catalog.New(o.Client),
+		previousRuns: newPreviousRuns(),
+		mirrors:      catalog.NewMirrors(o.Client, o.Client),
+		access:       rbac.New(o.Live, o.Client, o.Clock, o.Access),
+		settings:     o.Settings, expiry: o.Expiry, jobs: o.Jobs, metrics: o.Metrics,
 		tenancy: o.Tenancy,
 	}
 }
 
-// Reconcile takes one look at a Scan and does what is next.
+// Reconcile observes a Scan once and takes the next step.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
 	if o == nil {
@@ -133,11 +133,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err == nil:
 		return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
-		// Nothing can be created any more, and the Scan is about to be deleted.
+		// No object can be created any more, and the Scan is about to be deleted.
 		return reconcile.Result{}, nil
 	case apierrors.IsConflict(err):
-		// Somebody else has written the Scan; its new version comes by watch, and the
-		// queue brings us back in any case.
+		// Another client has written the Scan; its new version comes by watch, and RequeueAfter
+		// enqueues the Scan in any case.
 		log.FromContext(ctx).V(1).Info("The Scan has changed meanwhile", "step", d.Step)
 		return reconcile.Result{RequeueAfter: life.ConflictRetry}, nil
 	default:
@@ -145,8 +145,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 }
 
-// leaveQueue gives the slot back of a Scan that did not begin in a pass, and counts how long it had
-// waited where it did.
+// leaveQueue releases the slot of a Scan that did not begin in a pass, and observes how long a Scan
+// that began had waited.
 func (r *Reconciler) leaveQueue(o *life.Observation, d *life.Decision, err error) {
 	if err == nil && d.StartsScanner() && o.Turn.Limited && !o.Turn.Delegated {
 		r.metrics.began(o.Scan, o.Now)
@@ -158,8 +158,8 @@ func (r *Reconciler) leaveQueue(o *life.Observation, d *life.Decision, err error
 	r.queue.Release(o.Scan.UID, why)
 }
 
-// reportOutage shows on the Scan that storage keeps it from going on. The pass is tried
-// again with a growing pause.
+// reportOutage shows on the Scan that an outage of storage keeps it from continuing. The pass is
+// retried with a growing pause.
 func (r *Reconciler) reportOutage(ctx context.Context, o *life.Observation, outage *store.Error) error {
 	o.StorageError = outage.Error()
 	d := life.Decide(o)
@@ -169,7 +169,7 @@ func (r *Reconciler) reportOutage(ctx context.Context, o *life.Observation, outa
 	}
 	err := r.writeStatus(ctx, o, &d)
 	if apierrors.IsConflict(err) {
-		return nil // the next try tells it
+		return nil // the next try reports the outage
 	}
 	return err
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// hasStored says whether storage has results of a Scan that is said to have ended, where it has a
-// record and no Job: somebody has deleted them while no operator ran.
+// hasStored reports whether storage has results of a Scan whose status says that it has ended and that
+// has a record and no Job: another client has deleted the Jobs while no operator ran.
 func (r *Reconciler) hasStored(ctx context.Context, b *life.Belief) (bool, error) {
 	_, kept := life.RecordOf(b.Scan)
 	if !kept || !life.SettledState(&b.Scan.Status) || len(b.Jobs) > 0 || b.BelievesEnd() {
@@ -35,8 +35,8 @@ func (r *Reconciler) hasStored(ctx context.Context, b *life.Belief) (bool, error
 	return found, err
 }
 
-// writeRecord writes the record where it is to say something else. The status, which is written
-// after it, is not believed without it.
+// writeRecord writes the record if it has changed. The status, which is written afterwards, is not
+// believed without the record.
 func (r *Reconciler) writeRecord(ctx context.Context, o *life.Observation, d *life.Decision) error {
 	s, stays := d.Status, false
 	if s == nil {

@@ -24,13 +24,13 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// Tenancy tells what holds for the Scans of a namespace, without asking the API server. What it
-// returns is shared.
+// Tenancy returns the settings in force for the Scans of a namespace, without asking the API server.
+// The result is shared and must not be changed.
 type Tenancy interface {
 	Effective(ctx context.Context, namespace string) (*settings.Effective, error)
 }
 
-// observeSettings looks up what the settings of the Scan's namespace say.
+// observeSettings looks up the settings of the Scan's namespace.
 func (r *Reconciler) observeSettings(ctx context.Context, o *life.Observation) error {
 	if r.tenancy == nil {
 		return nil
@@ -43,8 +43,8 @@ func (r *Reconciler) observeSettings(ctx context.Context, o *life.Observation) e
 	return nil
 }
 
-// tenantOf returns what the settings say that hold for a hook of a Scan: those of a team do not reach
-// a hook that the cluster admin runs elsewhere, with its own account and Secrets.
+// tenantOf returns the settings in force for a hook of a Scan. A team's settings do not reach a hook
+// that the cluster admin runs in another namespace, with its own account and Secrets.
 func (r *Reconciler) tenantOf(ctx context.Context, o *life.Observation, h *catalog.Hook) (*settings.Effective, error) {
 	if r.tenancy == nil || h.ExecutionNamespace == "" || h.ExecutionNamespace == o.Scan.Namespace {
 		return o.Tenant, nil
@@ -52,7 +52,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, o *life.Observation, h *catal
 	return r.tenancy.Effective(ctx, h.ExecutionNamespace)
 }
 
-// initialize puts our finalizers on a Scan and, in the same write, where its results will lie.
+// initialize adds our finalizers to a Scan and, in the same write, the place of its results.
 func (r *Reconciler) initialize(ctx context.Context, o *life.Observation) error {
 	scan := o.Scan.DeepCopy()
 	if life.PhaseOf(o.Scan, o.Jobs) == life.PhaseNew && !life.HasAnyFinalizer(o) {
@@ -60,7 +60,7 @@ func (r *Reconciler) initialize(ctx context.Context, o *life.Observation) error 
 		if o.Tenant != nil {
 			place = tenancy.PlaceOf(o.Tenant.Storage).String()
 		}
-		// One that is there already was copied from another Scan, or made up.
+		// A place that the new Scan has already was copied from another Scan, or made up.
 		delete(scan.Annotations, executionv1.AnnotationStoragePlace)
 		metav1.SetMetaDataAnnotation(&scan.ObjectMeta, executionv1.AnnotationRecord, life.Record{}.Text())
 		if place != "" {
@@ -74,14 +74,14 @@ func (r *Reconciler) initialize(ctx context.Context, o *life.Observation) error 
 	return r.patchFinalizers(ctx, o.Scan, scan, want...)
 }
 
-// jobShape is what the settings make of a Job.
+// jobShape is how settings change a Job.
 type jobShape struct {
 	config jobs.Config
 	tenant *settings.Effective
 	traits settings.Traits
 }
 
-// shapeOf returns what the settings of the namespace say in which a Job runs.
+// shapeOf returns how the settings of the namespace change a Job that runs in it.
 func (r *Reconciler) shapeOf(o *life.Observation, l life.JobRequest) jobShape {
 	s := jobShape{config: r.jobs, tenant: l.Tenant, traits: settings.Traits{
 		Phase: settingsv1alpha2.PhaseScanner, ScanType: o.Scan.Spec.ScanType, Labels: o.Scan.Labels,
@@ -98,7 +98,7 @@ func (r *Reconciler) shapeOf(o *life.Observation, l life.JobRequest) jobShape {
 	return s
 }
 
-// patch returns a Job with the patches that are for it.
+// patch returns a Job with all patches that apply to it.
 func (s jobShape) patch(job *batchv1.Job) (*batchv1.Job, error) {
 	if s.tenant == nil {
 		return job, nil
@@ -106,7 +106,7 @@ func (s jobShape) patch(job *batchv1.Job) (*batchv1.Job, error) {
 	return s.tenant.Patch(job, s.traits)
 }
 
-// withAdditions tells the builders what the settings add.
+// withAdditions passes the additions of the settings to the builders.
 func withAdditions(c jobs.Config, e *settings.Effective) jobs.Config {
 	defaults := func(p settingsv1alpha2.Phase) jobs.Defaults {
 		d := e.Phases[p]
@@ -129,7 +129,7 @@ func withAdditions(c jobs.Config, e *settings.Effective) jobs.Config {
 	return c
 }
 
-// watchSettings brings the Scans that changed settings are for.
+// watchSettings enqueues the Scans to which changed settings apply.
 func (r *Reconciler) watchSettings(b *ctrl.Builder) *ctrl.Builder {
 	if r.tenancy == nil {
 		return b
@@ -141,8 +141,8 @@ func (r *Reconciler) watchSettings(b *ctrl.Builder) *ctrl.Builder {
 
 type requestQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// enqueueUnder brings the Scans of a setting's namespace, or all, when what it says has changed.
-// They come behind all others: there may be many, and most have nothing to do.
+// enqueueUnder enqueues the Scans of a setting's namespace, or all Scans, when the setting has changed.
+// They get a low priority: there may be many, and most need no work.
 func (r *Reconciler) enqueueUnder() handler.EventHandler {
 	bring := func(ctx context.Context, o client.Object, q requestQueue) {
 		for _, req := range r.scansIn(ctx, o.GetNamespace()) {
@@ -164,7 +164,7 @@ func (r *Reconciler) enqueueUnder() handler.EventHandler {
 	}
 }
 
-// scansIn lists the Scans of a namespace, or, for "", all.
+// scansIn lists the Scans of a namespace; "" means all namespaces.
 func (r *Reconciler) scansIn(ctx context.Context, namespace string) []reconcile.Request {
 	var list executionv1.ScanList
 	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)

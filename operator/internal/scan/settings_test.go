@@ -56,7 +56,7 @@ func (w *world) settingsChange(change func()) {
 	}).Should(BeTrue())
 }
 
-// clusterSettings creates those of the cluster, which all tests share.
+// clusterSettings creates the settings of the cluster, which all tests share.
 func (w *world) clusterSettings(spec clusterSpec) {
 	w.Helper()
 	s := &settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name}, Spec: spec}
@@ -178,7 +178,7 @@ func TestPatchThatDoesNotFitAJobEndsTheScan(t *testing.T) {
 	w.Expect(w.jobs("")).To(BeEmpty())
 }
 
-// TestWhatIsNotAllowedEndsTheScan with the field, what is allowed and whom to ask.
+// TestWhatIsNotAllowedEndsTheScan: the message has the field, the allowed values and whom to ask.
 func TestWhatIsNotAllowedEndsTheScan(t *testing.T) {
 	host := []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 	cases := map[string]struct {
@@ -265,8 +265,8 @@ func TestLinksCanBeSwitchedOffForANamespace(t *testing.T) {
 }
 
 // TestResultsStayWhereTheyWereWritten: with credentials and prefix of the namespace; a later
-// change of the settings neither loses them nor keeps them from being deleted, and nobody but the
-// settings says where they lie.
+// change of the settings neither loses them nor keeps them from being deleted, and only the
+// settings say where they are.
 func TestResultsStayWhereTheyWereWritten(t *testing.T) {
 	w := newWorld(t)
 	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}})
@@ -364,7 +364,7 @@ func TestForgedPlaceReachesNothingOfOthers(t *testing.T) {
 	w.Expect(w.stored(victim, "nmap-results.xml")).To(BeTrue())
 }
 
-// scannerArgs are those of the lurkers of some Jobs.
+// scannerArgs returns the arguments of the lurkers of some Jobs.
 func scannerArgs(jobs []batchv1.Job) string {
 	var all []string
 	for i := range jobs {
@@ -376,8 +376,8 @@ func scannerArgs(jobs []batchv1.Job) string {
 // withAnnotations gives a Scan a map that tests write into.
 func withAnnotations(s *executionv1.Scan) { s.Annotations = map[string]string{"test": "true"} }
 
-// TestMissingCredentialsAreWaitedFor: the Scan says which Secret to make, and goes on when it is
-// there; its results are never written elsewhere in silence.
+// TestMissingCredentialsAreWaitedFor: the Scan says which Secret to make, and continues when it
+// exists; its results are never written elsewhere in silence.
 func TestMissingCredentialsAreWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}})

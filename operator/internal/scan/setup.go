@@ -43,12 +43,12 @@ const (
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Minute
-	// passTimeout bounds one pass, so that nothing that does not answer holds a worker.
+	// passTimeout bounds one pass, so that a server that does not respond cannot block a worker.
 	passTimeout = 2 * time.Minute
 )
 
-// CacheOptions say what is kept of the objects that the life of a Scan looks at. A
-// cluster has many Jobs and pods; of ours, only what decide reads is kept.
+// CacheOptions returns which parts of objects the cache keeps. A cluster has many Jobs and pods; the
+// cache keeps only those of Scans, and of these only what decide reads.
 func CacheOptions() map[client.Object]cache.ByObject {
 	strip := cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	return map[client.Object]cache.ByObject{
@@ -62,8 +62,8 @@ func CacheOptions() map[client.Object]cache.ByObject {
 		&batchv1.Job{}:                           {Label: hasJobType(), Transform: stripJob},
 		&corev1.Pod{}: {
 			Label: labels.SelectorFromSet(labels.Set{executionv1.LabelManagedBy: executionv1.ManagedBy}),
-			// A pod that has ended says nothing that its Job does not; but for the last words of those that tell what
-			// they have done, see newSpeakers.
+			// An ended pod shows no more than its Job, except for the termination messages of parsers and
+			// hooks, see newEndedPods.
 			Field: fields.AndSelectors(
 				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed))),
@@ -80,8 +80,8 @@ func hasJobType() labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
-// stripScan keeps of a Scan that has ended what its last rows read: a cluster has many
-// of them. One whose status lacks something is kept, so that it can be mended; large ones
+// stripScan keeps of a Scan that has ended only what its last rows read: a cluster has many such
+// Scans. A Scan whose status is incomplete is kept whole, so that it can be mended; large Scans
 // that have not ended are trimmed.
 func stripScan(in any) (any, error) {
 	s, ok := in.(*executionv1.Scan)
@@ -135,7 +135,7 @@ func stripJob(in any) (any, error) {
 	small.Annotations = pick(b.Annotations, executionv1.AnnotationScan, executionv1.AnnotationRerun,
 		executionv1.AnnotationScanAccess, executionv1.AnnotationHooks, executionv1.AnnotationRawResultFile, executionv1.AnnotationRawResultType)
 	if life.NewJob(b).Outcome == life.Complete {
-		// Most Jobs have ended well; of those only that and when is asked.
+		// Most Jobs have succeeded; the rows read only this fact and its time.
 		small.Spec.Suspend, small.Status.UncountedTerminatedPods = nil, nil
 		small.Status.Conditions = nil
 		for _, c := range b.Status.Conditions {
@@ -147,7 +147,7 @@ func stripJob(in any) (any, error) {
 	return small, nil
 }
 
-// stripPod keeps of a pod what podTrouble and hasStarted read.
+// stripPod keeps of a pod what life.PodTrouble and life.HasStarted read.
 func stripPod(in any) (any, error) {
 	p, ok := in.(*corev1.Pod)
 	if !ok {
@@ -196,21 +196,21 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	if err := addIndexes(ctx, mgr); err != nil {
 		return err
 	}
-	// Hooks are read and not watched: informers that no watch starts are started here,
-	// since the cache refuses reads that would start one.
+	// Hooks are read and not watched. Their informers are started here, since the cache refuses
+	// reads that would start an informer.
 	for _, o := range []client.Object{&executionv1.ScanCompletionHook{}, &executionv1.ClusterScanCompletionHook{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
 			return err
 		}
 	}
-	if err := r.lineage.watch(ctx, mgr); err != nil {
+	if err := r.previousRuns.watch(ctx, mgr); err != nil {
 		return err
 	}
 	if err := r.queue.SetupWithManager(ctx, mgr, r.ledger.believed, r.ledger.forget); err != nil {
 		return err
 	}
 	var err error
-	if r.speakers, err = newSpeakers(ctx, mgr, r.settings.Namespaces); err != nil {
+	if r.endedPods, err = newEndedPods(ctx, mgr, r.settings.Namespaces); err != nil {
 		return err
 	}
 	return r.watchSettings(ctrl.NewControllerManagedBy(mgr)).
@@ -223,7 +223,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Watches(&executionv1.ParseDefinition{}, r.enqueueAwaiting("ParseDefinition")).
 		Watches(&executionv1.ClusterParseDefinition{}, r.enqueueAwaiting("ParseDefinition")).
 		WatchesRawSource(source.Func(r.queue.Connect)).
-		WatchesRawSource(r.heard()).
+		WatchesRawSource(r.endedPodSource()).
 		WatchesRawSource(source.Func(r.connectHealth)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -233,19 +233,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Complete(r)
 }
 
-// jobHandler brings the Scan of a Job when the Job ends, is held or let go, or is gone.
+// jobHandler enqueues the Scan of a Job when the Job ends, is suspended or resumed, or is deleted.
 type jobHandler struct{}
 
-// endedPriority is that of Scans one of whose Jobs has ended. They come before Scans
-// that are to be started: under load, what has begun is brought to its end first.
+// endedPriority is the priority of Scans with a Job that has ended. They come before Scans that
+// are to start: under load, Scans that have begun are finished first.
 const endedPriority = 100
 
-// Create is for Jobs that this operator has not made, or made before it was started.
+// Create is for Jobs of other operators, or of this one before it was restarted.
 func (jobHandler) Create(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	enqueue(ctx, e.Object, 0, q)
 }
 
-// Update is for what has changed.
+// Update is for changes of a Job.
 func (jobHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	before, okBefore := e.ObjectOld.(*batchv1.Job)
 	after, okAfter := e.ObjectNew.(*batchv1.Job)
@@ -261,13 +261,13 @@ func (jobHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.T
 	}
 }
 
-// Delete is for Jobs that went before their end was seen, and for Scans that wait for
-// them to go.
+// Delete is for Jobs that were deleted before their end was seen, and for Scans that wait for
+// their deletion.
 func (jobHandler) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	enqueue(ctx, e.Object, 0, q)
 }
 
-// Generic never comes.
+// Generic events are never sent.
 func (jobHandler) Generic(context.Context, event.GenericEvent, workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 }
 
@@ -277,12 +277,12 @@ func enqueue(ctx context.Context, o client.Object, priority int, q workqueue.Typ
 	}
 }
 
-// podPredicate lets through what changes how a Job stands: that its pod is there, that
-// its containers have started, and what keeps them from it.
+// podPredicate lets through the changes that matter to a Job: its pod exists, its containers have
+// started, or a reason keeps them from starting.
 func podPredicate() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return true },
-		DeleteFunc: func(event.DeleteEvent) bool { return false }, // its Job tells
+		DeleteFunc: func(event.DeleteEvent) bool { return false }, // the event of its Job follows
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*corev1.Pod)
 			after, okAfter := e.ObjectNew.(*corev1.Pod)
@@ -322,12 +322,12 @@ func (r *Reconciler) scanOfPod(ctx context.Context, o client.Object) []reconcile
 	var b batchv1.Job
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: c.Name}, &b, client.DisableReadYourWritesConsistency)
 	if err != nil {
-		return nil // the Job's own event comes later and brings the Scan
+		return nil // the Job's own event comes later and enqueues the Scan
 	}
 	return scanOfJob(ctx, &b)
 }
 
-// enqueueAwaiting brings the Scans that wait for an object when it comes or changes.
+// enqueueAwaiting enqueues the Scans that wait for an object when the object is created or changed.
 func (r *Reconciler) enqueueAwaiting(kind string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		options := []client.ListOption{
@@ -374,7 +374,7 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 	)
 }
 
-// awaits names what a Scan may be waiting for.
+// awaits returns the index values of the objects for which a Scan may be waiting.
 func awaits(s *executionv1.Scan) string {
 	switch s.Status.State {
 	case executionv1.ScanStateNew:

@@ -18,12 +18,12 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
-// Anybody who may create Scans may create many and large ones. The cache keeps small Scans as they
-// are, so that they cost no read; of a large one it keeps what says where it stands, and the rest
-// is read when the Scan is about to go on.
+// Any client that may create Scans may create many and large ones. The cache keeps small Scans
+// whole, so that they cost no read; of a large one it keeps the part that shows its state, and the
+// operator reads the rest when the Scan is about to continue.
 
 const (
-	// largeScan is from where a Scan is large, in bytes. Most have less than two KiB.
+	// largeScan is the size in bytes from which a Scan is large. Most have less than two KiB.
 	largeScan = 4 << 10
 	// longMessage is the longest message of a condition that the cache keeps, in bytes.
 	longMessage = 2 << 10
@@ -31,17 +31,17 @@ const (
 	manyKeys = 16
 )
 
-// annotationTrimmed marks, in the cache only, a Scan that is there in part.
+// annotationTrimmed marks, in the cache only, a Scan of which only a part is kept.
 const annotationTrimmed = "cache.scanyard.io/trimmed"
 
 func isTrimmed(s *executionv1.Scan) bool { return s.Annotations[annotationTrimmed] != "" }
 
-// bytesOf is about what a Scan's author has written, in bytes.
+// bytesOf is about how many bytes of a Scan its author has written.
 func bytesOf(s *executionv1.Scan) int {
 	return life.SpecBytes(&s.Spec) + life.MapBytes(s.Labels) + life.MapBytes(s.Annotations) + metaBytes(&s.ObjectMeta)
 }
 
-// metaBytes are those of what stands beside labels and annotations.
+// metaBytes is the size of the metadata besides labels and annotations.
 func metaBytes(m *metav1.ObjectMeta) (n int) {
 	for _, f := range m.Finalizers {
 		n += len(f) + 1
@@ -52,10 +52,10 @@ func metaBytes(m *metav1.ObjectMeta) (n int) {
 	return n
 }
 
-// trimScan cuts a large Scan down to what says where it stands. It changes its argument, which
-// nobody else has yet.
+// trimScan cuts a large Scan down to the part that shows its state. It changes its argument, which
+// has no other user yet.
 func trimScan(s *executionv1.Scan) *executionv1.Scan {
-	// Messages are for people. Those of ours are short, and what others write there is put back.
+	// Messages are for people. Ours are short, and the operator replaces what other clients write there.
 	for i := range s.Status.Conditions {
 		if c := &s.Status.Conditions[i]; len(c.Message) > longMessage && !slices.Contains(life.ConditionTypes, c.Type) {
 			c.Message = strings.Clone(strings.ToValidUTF8(c.Message[:longMessage], ""))
@@ -82,7 +82,7 @@ func markTrimmed(s *executionv1.Scan) {
 	s.Annotations[annotationTrimmed] = "true"
 }
 
-// trimMeta leaves few owners and finalizers, and says whether there were more.
+// trimMeta keeps only few owners and finalizers, and reports whether there were more.
 func trimMeta(m *metav1.ObjectMeta) (more bool) {
 	if len(m.Finalizers) > manyKeys {
 		m.Finalizers, more = append([]string{}, m.Finalizers[:manyKeys]...), true
@@ -97,8 +97,8 @@ func trimMeta(m *metav1.ObjectMeta) (more bool) {
 	return more
 }
 
-// ownKeys are the labels or annotations as they are, where they are few, and else those that have
-// a meaning to us.
+// ownKeys returns the labels or annotations as they are, where they are few, and else those that
+// have a meaning for the operator.
 func ownKeys(m map[string]string, most int) map[string]string {
 	if life.MapBytes(m) <= most {
 		return m
@@ -114,9 +114,9 @@ func ownKeys(m map[string]string, most int) map[string]string {
 	return own
 }
 
-// whole reads what the cache has left out of a Scan that is about to go on: of a large one, and of
-// one whose status claims an end that it has not come to. Those that are suspended and have all
-// they need to stay so are not read.
+// whole reads what the cache has left out of a Scan that is about to continue: of a large Scan, and
+// of one whose status claims an end that the Scan has not reached. Suspended Scans that have all
+// they need to stay suspended are not read.
 func (r *Reconciler) whole(ctx context.Context, o *life.Observation, known *executionv1.ScanStatus) error {
 	rests := life.IsSuspended(o) && !life.IsSettled(o) && !life.IsDeleted(o) && !life.WantsCancel(o) && !life.LacksFinalizer(o)
 	if claimed := life.SettledState(o.Found) && !life.IsSettled(o); !claimed && (!isTrimmed(o.Scan) || rests) {
@@ -125,7 +125,7 @@ func (r *Reconciler) whole(ctx context.Context, o *life.Observation, known *exec
 	return r.readBelieved(ctx, o, known)
 }
 
-// wholeAgain reads the whole Scan where it has not been read in this pass.
+// wholeAgain reads the whole Scan unless this pass has read it already.
 func (r *Reconciler) wholeAgain(ctx context.Context, o *life.Observation) error {
 	err := r.readBelieved(ctx, o, r.ledger.recall(o.Scan.UID))
 	if apierrors.IsNotFound(err) {
@@ -134,10 +134,10 @@ func (r *Reconciler) wholeAgain(ctx context.Context, o *life.Observation) error 
 	return err
 }
 
-// errGone says that the Scan went while it was observed.
+// errGone says that the Scan was deleted while it was observed.
 var errGone = errors.New("the Scan is gone")
 
-// readBelieved reads a whole Scan, and believes of its status what is remembered.
+// readBelieved reads a whole Scan, and replaces its status by the remembered one.
 func (r *Reconciler) readBelieved(ctx context.Context, o *life.Observation, known *executionv1.ScanStatus) error {
 	if err := r.readWhole(ctx, o); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (r *Reconciler) readWhole(ctx context.Context, o *life.Observation) error {
 		return fmt.Errorf("read the whole Scan: %w", err)
 	}
 	if live.UID != o.Scan.UID {
-		return apierrors.NewNotFound(executionv1.SchemeGroupVersion.WithResource("scans").GroupResource(), o.Scan.Name) // the new one comes by watch
+		return apierrors.NewNotFound(executionv1.SchemeGroupVersion.WithResource("scans").GroupResource(), o.Scan.Name) // the watch brings the new Scan
 	}
 	live.ManagedFields = nil
 	o.Scan, o.Found = live, live.Status.DeepCopy()

@@ -44,7 +44,7 @@ func TestCacheKeepsSmallScansWhole(t *testing.T) {
 }
 
 // TestCacheTrimsLargeScans: whatever a Scan's author may make large, the cache keeps little of it,
-// and what says where the Scan stands.
+// and the part that shows its state.
 func TestCacheTrimsLargeScans(t *testing.T) {
 	const much = 200 << 10
 	long := strings.Repeat("x", much)
@@ -106,7 +106,7 @@ func TestCacheTrimsLargeScans(t *testing.T) {
 				t.Error("it does not say that something is missing")
 			}
 			if small.UID != s.UID || small.Spec.ScanType != s.Spec.ScanType || !*small.Spec.Suspend {
-				t.Errorf("what says where it stands is gone: %+v", small)
+				t.Errorf("the part that shows its state is gone: %+v", small)
 			}
 			if name == "Owners" && metav1.GetControllerOf(small) == nil {
 				t.Error("it does not know its controller any more")
@@ -163,7 +163,7 @@ func TestStripKeepsWhatIsRead(t *testing.T) {
 				t.Errorf("what is read differs (-whole +small):\n%s", diff)
 			}
 			if stripped.Spec.Template.Spec.NodeName != "" || stripped.Labels["x"] != "" {
-				t.Error("what nobody reads is kept")
+				t.Error("a field that is never read is kept")
 			}
 		})
 	}

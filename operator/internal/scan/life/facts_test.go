@@ -24,7 +24,7 @@ func TestNothingIsDecidedFromMessages(t *testing.T) {
 		sources = append(sources, names...)
 	}
 	// These read what others say: pods, Events and the API server have no fields for it.
-	translators := []string{"pods.go", "reported.go", "rejected.go", "../lastwords.go", "../trim.go"}
+	translators := []string{"pods.go", "reported.go", "rejected.go", "../terminationmessage.go", "../trim.go"}
 	for _, name := range sources {
 		if strings.HasSuffix(name, "_test.go") || slices.Contains(translators, name) {
 			continue

@@ -43,26 +43,26 @@ func (w *world) failTry(j *batchv1.Job, code int32, words string) {
 	w.Expect(w.client.Status().Patch(w.Context(), j, client.MergeFrom(before))).To(Succeed())
 }
 
-// TestWhatIsTriedAgainSaysWhy: while a parser and a hook are tried again, the Scan tells the last words of the try that
-// failed, without what is secret in them.
-func TestWhatIsTriedAgainSaysWhy(t *testing.T) {
+// TestRetryIsExplained: while a parser and a hook are retried, the Scan shows the termination message of the failed
+// try, without its secrets.
+func TestRetryIsExplained(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.scanType(), w.parseDefinition(), w.hook("crm", executionv1.ReadOnly, 0), w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
-	told := func() string { return w.message("s", executionv1.ConditionReady) }
+	message := func() string { return w.message("s", executionv1.ConditionReady) }
 	parser := w.job(executionv1.JobTypeParser)
 	w.failTry(parser, 1, "the store answers 503: https://s3/b/raw?X-Amz-Signature=secret")
-	w.Eventually(told).Should(And(ContainSubstring("Tries that failed: 1"), ContainSubstring("exited with code 1: the store answers 503"), Not(ContainSubstring("secret"))))
+	w.Eventually(message).Should(And(ContainSubstring("Tries that failed: 1"), ContainSubstring("exited with code 1: the store answers 503"), Not(ContainSubstring("secret"))))
 	w.finish(parser, batchv1.JobComplete, "CompletionsReached")
 
 	hook := w.job(executionv1.JobTypeReadOnlyHook)
 	w.failTry(hook, 1, "the webhook at crm cannot be reached: connection refused")
-	w.Eventually(told).Should(ContainSubstring(`Hook "crm": Tries that failed: 1 (the last one: container "hook" exited with code 1: the webhook at crm cannot be reached: connection refused)`))
+	w.Eventually(message).Should(ContainSubstring(`Hook "crm": Tries that failed: 1 (the last one: container "hook" exited with code 1: the webhook at crm cannot be reached: connection refused)`))
 }
 
-// TestWhatCannotWorkIsToldInItsOwnWords: the Job controller has ended the Job after the first try, and the reason is what
+// TestFinalFailureIsReportedInItsWords: the Job controller has ended the Job after the first try, and the reason is what
 // the container said.
-func TestWhatCannotWorkIsToldInItsOwnWords(t *testing.T) {
+func TestFinalFailureIsReportedInItsWords(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")

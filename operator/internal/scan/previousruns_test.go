@@ -79,7 +79,7 @@ func aged(uid string, hours int, state executionv1.ScanState, changes ...func(*e
 	return s
 }
 
-func TestLineage(t *testing.T) {
+func TestPreviousRuns(t *testing.T) {
 	const done, errored = executionv1.ScanStateDone, executionv1.ScanStateErrored
 	otherNamespace := func(s *executionv1.Scan) { s.Namespace = "team-b" }
 	cases := map[string]struct {
@@ -102,7 +102,7 @@ func TestLineage(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			l := newLineage()
+			l := newPreviousRuns()
 			for _, s := range tc.seen {
 				l.see(s)
 			}
@@ -120,9 +120,9 @@ func TestLineage(t *testing.T) {
 	}
 }
 
-// BenchmarkLineage asks for the Scan before, where all of a hundred thousand have one target.
-func BenchmarkLineage(b *testing.B) {
-	l := newLineage()
+// BenchmarkPreviousRuns asks for the Scan before, where all of a hundred thousand have one target.
+func BenchmarkPreviousRuns(b *testing.B) {
+	l := newPreviousRuns()
 	for i := range 100_000 {
 		l.see(aged(strconv.Itoa(i), i, executionv1.ScanStateDone))
 	}

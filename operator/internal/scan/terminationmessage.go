@@ -31,9 +31,9 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// newSpeakers is a cache of the pods of parsers and hooks that have ended well. The cache of the manager
-// does not hold pods that have ended, most of which are scanners'; of these, only the last words are kept.
-func newSpeakers(ctx context.Context, mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
+// newEndedPods returns a cache of the pods of parsers and hooks that have succeeded. The manager's cache
+// does not hold ended pods, most of which are scanners' pods; this cache keeps only the termination message.
+func newEndedPods(ctx context.Context, mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
 	phase, err := labels.NewRequirement(executionv1.LabelPhase, selection.In, []string{executionv1.PhaseParser, executionv1.PhaseHook})
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func newSpeakers(ctx context.Context, mgr ctrl.Manager, namespaces []string) (ca
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
 			Label:     labels.SelectorFromSet(labels.Set{executionv1.LabelManagedBy: executionv1.ManagedBy}).Add(*phase),
 			Field:     fields.OneTermEqualSelector("status.phase", string(corev1.PodSucceeded)),
-			Transform: stripSpeaker,
+			Transform: stripEndedPod,
 		}},
 	}
 	for _, n := range namespaces {
@@ -60,8 +60,8 @@ func newSpeakers(ctx context.Context, mgr ctrl.Manager, namespaces []string) (ca
 	return c, errors.Join(c.IndexField(ctx, &corev1.Pod{}, indexJobUID, jobOfPod), mgr.Add(c))
 }
 
-// stripSpeaker keeps of a pod that has ended whose it was and its last words.
-func stripSpeaker(in any) (any, error) {
+// stripEndedPod keeps the owner and the termination message of an ended pod.
+func stripEndedPod(in any) (any, error) {
 	p, ok := in.(*corev1.Pod)
 	if !ok {
 		return in, nil
@@ -85,8 +85,8 @@ func jobOfPod(o client.Object) []string {
 	return nil
 }
 
-// heard brings a Scan when the last words of a Job come that has ended already.
-func (r *Reconciler) heard() source.Source {
+// endedPodSource enqueues a Scan when the termination message of a Job arrives after the end of the Job.
+func (r *Reconciler) endedPodSource() source.Source {
 	bring := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		c := metav1.GetControllerOf(o)
 		if c == nil || c.Kind != "Job" {
@@ -96,9 +96,9 @@ func (r *Reconciler) heard() source.Source {
 		err := r.client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: c.Name}, &b, client.DisableReadYourWritesConsistency)
 		if err == nil && b.UID == c.UID && life.NewJob(&b).Outcome == life.Complete {
 			enqueue(ctx, &b, endedPriority, q)
-		} // else the Job's own event comes later and brings the Scan
+		} // else the Job's own event comes later and enqueues the Scan
 	}
-	return source.Kind(r.speakers, client.Object(&corev1.Pod{}), handler.Funcs{
+	return source.Kind(r.endedPods, client.Object(&corev1.Pod{}), handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if !e.IsInInitialList {
 				bring(ctx, e.Object, q)
@@ -107,11 +107,11 @@ func (r *Reconciler) heard() source.Source {
 	})
 }
 
-// observeReport reads what the pod of a Job that has ended well has told.
+// observeReport reads the report in the termination message of a Job that has succeeded.
 func (r *Reconciler) observeReport(ctx context.Context, o *life.Observation, b *batchv1.Job, j *life.Job) error {
 	var pods corev1.PodList
-	if r.speakers != nil {
-		err := r.speakers.List(ctx, &pods, client.MatchingFields{indexJobUID: string(b.UID)}, client.UnsafeDisableDeepCopy)
+	if r.endedPods != nil {
+		err := r.endedPods.List(ctx, &pods, client.MatchingFields{indexJobUID: string(b.UID)}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return fmt.Errorf("list pods that have ended: %w", err)
 		}
