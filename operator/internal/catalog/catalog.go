@@ -17,16 +17,16 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// NotFoundError says that a Scan needs an object that does not exist. Its text is
-// for the user: it says what to install.
+// NotFoundError says that a Scan needs an object that does not exist. Its text is for the user: the
+// text says what to install.
 type NotFoundError struct {
-	// Kind and Name of what is missing.
+	// Kind and Name of the missing object.
 	Kind, Name string
-	// Advice says what to do.
+	// Advice says what the user should do.
 	Advice string
 }
 
-// Error names what is missing and what to do.
+// Error names the missing object and the advice.
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("%s %q not found%s", e.Kind, e.Name, e.Advice)
 }
@@ -35,7 +35,7 @@ func (e *NotFoundError) Error() string {
 type Hook struct {
 	Name string
 	Spec *executionv1.ScanCompletionHookSpec
-	// ExecutionNamespace is where it runs; empty means the namespace of the Scan.
+	// ExecutionNamespace is the namespace the hook runs in; empty means the namespace of the Scan.
 	ExecutionNamespace string
 }
 
@@ -45,12 +45,12 @@ type Catalog struct{ reader client.Reader }
 // New returns a Catalog over a reader, usually a cache.
 func New(reader client.Reader) *Catalog { return &Catalog{reader: reader} }
 
-// shared skips the copy that a cache makes of what it returns. What the catalog
-// returns is read only; builders copy before they change.
+// shared skips the copy that a cache makes of each object it returns. The objects that the catalog
+// returns must not be changed; builders copy an object before they change it.
 var shared = client.UnsafeDisableDeepCopy
 
-// ScanType returns the scanner of a Scan. The error is a *NotFoundError where there
-// is none; any other error is one of the API.
+// ScanType returns the scanner of a Scan. The error is a *NotFoundError if there is no such
+// ScanType; any other error is an error of the API.
 func (c *Catalog) ScanType(ctx context.Context, scan *executionv1.Scan) (*executionv1.ScanTypeSpec, error) {
 	v, namespace := scanTypes.of(scan)
 	t, err := v.get(ctx, c.reader, types.NamespacedName{Namespace: namespace, Name: scan.Spec.ScanType})
@@ -60,8 +60,8 @@ func (c *Catalog) ScanType(ctx context.Context, scan *executionv1.Scan) (*execut
 	return t.spec, err
 }
 
-// ParseDefinition returns the parser of a result type for a Scan. The error is a
-// *NotFoundError where there is none; any other error is one of the API.
+// ParseDefinition returns the parser of a result type for a Scan. The error is a *NotFoundError if
+// there is no such ParseDefinition; any other error is an error of the API.
 func (c *Catalog) ParseDefinition(ctx context.Context, scan *executionv1.Scan, resultType string) (*executionv1.ParseDefinitionSpec, error) {
 	v, namespace := parseDefinitions.of(scan)
 	d, err := v.get(ctx, c.reader, types.NamespacedName{Namespace: namespace, Name: resultType})
@@ -103,7 +103,7 @@ func (c *Catalog) Hooks(ctx context.Context, scan *executionv1.Scan) ([]Hook, er
 	return all, nil
 }
 
-// away is the execution namespace where it differs from that of the Scan.
+// away is the execution namespace if it differs from the Scan's namespace, else "".
 func away(executionNamespace string, scan *executionv1.Scan) string {
 	if executionNamespace == scan.Namespace {
 		return ""
@@ -111,16 +111,16 @@ func away(executionNamespace string, scan *executionv1.Scan) string {
 	return executionNamespace
 }
 
-// InvalidSelectorError says that spec.hookSelector of a Scan is not a selector.
+// InvalidSelectorError says that spec.hookSelector of a Scan is not valid.
 type InvalidSelectorError struct{ Err error }
 
 // Error names the field.
 func (e *InvalidSelectorError) Error() string { return "spec.hookSelector: " + e.Err.Error() }
 
-// Unwrap returns what is wrong with it.
+// Unwrap returns the error of the selector.
 func (e *InvalidSelectorError) Unwrap() error { return e.Err }
 
-// Selector returns the hook selector of a Scan; absent and empty select all.
+// Selector returns the hook selector of a Scan; an absent or empty one selects all.
 func Selector(scan *executionv1.Scan) (labels.Selector, error) {
 	if scan.Spec.HookSelector == nil {
 		return labels.Everything(), nil
@@ -132,8 +132,8 @@ func Selector(scan *executionv1.Scan) (labels.Selector, error) {
 	return s, nil
 }
 
-// noScanType says what is missing and what the user can do about it: what is
-// installed, or that the other family of kinds has it.
+// noScanType says which ScanType is missing and what the user can do: the installed ScanTypes, or
+// that the other family of kinds has it.
 func (c *Catalog) noScanType(ctx context.Context, scan *executionv1.Scan) error {
 	local, err := c.names(ctx, scanTypes.local, scan.Namespace)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *Catalog) noScanType(ctx context.Context, scan *executionv1.Scan) error 
 	return &NotFoundError{Kind: "ScanType", Name: name, Advice: adviceLocal(name, scan.Namespace, local, cluster)}
 }
 
-// names lists the objects of a variant, in a namespace or, for "", in the cluster.
+// names lists the objects of a variant in a namespace; "" means the cluster.
 func (c *Catalog) names(ctx context.Context, v variant[executionv1.ScanTypeSpec], namespace string) ([]string, error) {
 	found, err := v.list(ctx, c.reader, client.InNamespace(namespace))
 	if err != nil {

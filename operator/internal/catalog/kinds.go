@@ -12,19 +12,19 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// entry is an object of either variant of a kind, as the rest of the operator sees it.
+// entry is an object of either variant of a kind, as other packages see it.
 type entry[Spec any] struct {
 	name string
 	spec *Spec
-	// executionNamespace is where a hook runs; empty means the namespace of the Scan.
+	// executionNamespace is the namespace a hook runs in; empty means the namespace of the Scan.
 	executionNamespace string
 	// mirror says that the operator made the object for clusterWide Scans.
 	mirror bool
 }
 
-// variant reads one variant of a kind: that in a namespace, or that for the whole cluster.
+// variant reads one variant of a kind: the namespaced one, or the one for the whole cluster.
 type variant[Spec any] struct {
-	// kind is its name, such as ClusterScanType.
+	// kind is the name of the kind, such as ClusterScanType.
 	kind string
 	get  func(ctx context.Context, r client.Reader, key types.NamespacedName) (entry[Spec], error)
 	list func(ctx context.Context, r client.Reader, options ...client.ListOption) ([]entry[Spec], error)
@@ -65,7 +65,7 @@ func newVariant[Spec, Object, List any, PObject interface {
 // pair is a kind with its two variants.
 type pair[Spec any] struct{ local, cluster variant[Spec] }
 
-// of returns the variant that a Scan uses, and the namespace of its objects: "" for those of the cluster.
+// of returns the variant that a Scan uses, and the namespace of its objects; "" for objects of the cluster.
 func (p pair[Spec]) of(scan *executionv1.Scan) (v variant[Spec], namespace string) {
 	if scan.Mode() == executionv1.ClusterWide {
 		return p.cluster, ""
@@ -73,7 +73,7 @@ func (p pair[Spec]) of(scan *executionv1.Scan) (v variant[Spec], namespace strin
 	return p.local, scan.Namespace
 }
 
-// The kinds that Scans refer to.
+// Kinds that Scans refer to.
 var (
 	scanTypes = pair[executionv1.ScanTypeSpec]{
 		newVariant("ScanType", func(l *executionv1.ScanTypeList) []executionv1.ScanType { return l.Items },

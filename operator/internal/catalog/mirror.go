@@ -15,15 +15,15 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// IsMirror says whether a ParseDefinition is a copy that EnsureMirror made.
+// IsMirror reports whether a ParseDefinition is a copy that EnsureMirror made.
 func IsMirror(d *executionv1.ParseDefinition) bool {
 	_, ok := d.Labels[executionv1.LabelMirrorOf]
 	return ok
 }
 
-// Mirrors keeps copies of ClusterParseDefinitions in the namespaces of clusterWide
-// Scans: secureCodeBox's parser and hook images read the namespaced kind in any
-// mode, and end with an error without it.
+// Mirrors keeps copies of ClusterParseDefinitions in the namespaces of clusterWide Scans:
+// secureCodeBox's parser and hook images read the namespaced kind in any mode, and fail without the
+// copy.
 type Mirrors struct {
 	reader client.Reader
 	writer client.Writer
@@ -34,9 +34,9 @@ func NewMirrors(reader client.Reader, writer client.Writer) *Mirrors {
 	return &Mirrors{reader: reader, writer: writer}
 }
 
-// EnsureMirror makes sure that a ParseDefinition of that name exists in the Scan's
-// namespace for as long as the Scan does. One that somebody else made is left
-// alone. The mirror is owned by all Scans that need it: it goes with the last.
+// EnsureMirror makes sure that a ParseDefinition of that name exists in the Scan's namespace as long
+// as the Scan exists. A ParseDefinition of another client is left alone. All Scans that need the
+// mirror own it: it is deleted with the last of them.
 func (m *Mirrors) EnsureMirror(ctx context.Context, scan *executionv1.Scan, resultType string, spec *executionv1.ParseDefinitionSpec) error {
 	if scan.Mode() != executionv1.ClusterWide {
 		return nil
@@ -46,7 +46,7 @@ func (m *Mirrors) EnsureMirror(ctx context.Context, scan *executionv1.Scan, resu
 	if apierrors.IsNotFound(err) {
 		err = m.writer.Create(ctx, newMirror(scan, resultType, spec))
 		if apierrors.IsAlreadyExists(err) {
-			// Another Scan was faster, and the cache has not seen it: come back.
+			// Another Scan was faster, and the cache has not seen the mirror yet: try again.
 			return fmt.Errorf("create mirror of ClusterParseDefinition %s: %w", resultType, err)
 		}
 		return wrap(err, "create mirror of ClusterParseDefinition")
@@ -81,9 +81,9 @@ func newMirror(scan *executionv1.Scan, resultType string, spec *executionv1.Pars
 	}
 }
 
-// mirrored is what images read of a ParseDefinition, and the image for people who
-// look at it. It holds the resources too, which the CRD's defaults would otherwise
-// fill in, so that the mirror always differed from what is wanted.
+// mirrored returns the fields of a ParseDefinition that images read, and the image for people who
+// look at the mirror. It includes the resources, since the CRD's defaults would otherwise fill them
+// in and the mirror would always differ from the wanted one.
 func mirrored(spec *executionv1.ParseDefinitionSpec) *executionv1.ParseDefinitionSpec {
 	s := spec.DeepCopy()
 	return &executionv1.ParseDefinitionSpec{

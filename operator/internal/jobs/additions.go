@@ -14,37 +14,37 @@ import (
 
 // Additions are what the settings of a namespace add to its Jobs. The zero value adds nothing.
 type Additions struct {
-	// Scanner, Parser and Hook hold where ScanType and Scan, ParseDefinition or hook say nothing.
+	// Scanner, Parser and Hook apply where ScanType and Scan, ParseDefinition or hook set nothing.
 	Scanner, Parser, Hook Defaults
-	// PullSecrets are added to those of the pods.
+	// PullSecrets are added to the pull secrets of the pods.
 	PullSecrets []string
-	// Env is added to all containers but the lurker; what a container sets stays.
+	// Env is added to all containers except the lurker; variables that a container sets stay.
 	Env []corev1.EnvVar
-	// Proxy says how an HTTP proxy is reached.
+	// Proxy is the HTTP proxy to use.
 	Proxy Proxy
-	// TrustCA mounts the certificate of Config.CustomCA into all containers, and not only into
-	// those of the contract.
+	// TrustCA mounts the certificate of Config.CustomCA into all containers, and not only into the
+	// containers of the contract.
 	TrustCA bool
 }
 
-// Defaults are those of one phase; nil sets nothing.
+// Defaults are the defaults of one phase; nil sets nothing.
 type Defaults struct {
 	Resources          *corev1.ResourceRequirements
 	SecurityContext    *corev1.SecurityContext
 	PodSecurityContext *corev1.PodSecurityContext
 }
 
-// Proxy says how an HTTP proxy is reached; the zero value means there is none.
+// Proxy is an HTTP proxy and its exceptions; the zero value means no proxy.
 type Proxy struct {
 	HTTP, HTTPS string
 	NoProxy     []string
 }
 
-// direct is what is reached without a proxy in any case: the API server, as client-go finds it,
-// what runs in the cluster, and the pod itself. Kubernetes puts in the address.
+// direct are the addresses that are always reached without a proxy: the API server, as client-go finds
+// it, the Services of the cluster, and the pod itself. Kubernetes replaces the variable by the address.
 var direct = []string{"localhost", "127.0.0.1", ".svc", ".svc.cluster.local", "$(KUBERNETES_SERVICE_HOST)"}
 
-// env are the variables that programs look for, some in upper and some in lower case.
+// env are the variables that programs read, some in upper and some in lower case.
 func (p Proxy) env() []corev1.EnvVar {
 	if p.HTTP == "" && p.HTTPS == "" {
 		return nil
@@ -62,8 +62,8 @@ func (p Proxy) env() []corev1.EnvVar {
 	return env
 }
 
-// add puts the additions into a pod that is built. Ours are the containers that upload, which
-// get what they need to reach the storage and nothing else.
+// add puts the additions into a pod. Ours are the containers that upload, which get only what they
+// need to reach the storage.
 func (a Additions) add(pod *corev1.PodSpec, ca CustomCA) {
 	for _, s := range a.PullSecrets {
 		ref := corev1.LocalObjectReference{Name: s}
@@ -96,8 +96,7 @@ func addEnv(c *corev1.Container, env []corev1.EnvVar) {
 	}
 }
 
-// fill sets the fields of dst that are not set to those of src. Both are pointers to the same
-// type of struct.
+// fill sets the unset fields of dst to those of src. Both are pointers to structs of the same type.
 func fill(dst, src any) {
 	d, s := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
 	for i := range d.NumField() {
@@ -107,7 +106,7 @@ func fill(dst, src any) {
 	}
 }
 
-// applyPod sets what a pod's own security context does not say.
+// applyPod sets the fields that a pod's own security context leaves unset.
 func (d Defaults) applyPod(pod *corev1.PodSpec) {
 	if d.PodSecurityContext == nil {
 		return
@@ -118,7 +117,7 @@ func (d Defaults) applyPod(pod *corev1.PodSpec) {
 	fill(pod.SecurityContext, d.PodSecurityContext.DeepCopy())
 }
 
-// applyScanner sets what a ScanType and a Scan do not say.
+// applyScanner sets the fields that a ScanType and a Scan leave unset.
 func (d Defaults) applyScanner(pod *corev1.PodSpec) {
 	c := &pod.Containers[0]
 	if d.Resources != nil && len(c.Resources.Requests) == 0 && len(c.Resources.Limits) == 0 {
@@ -133,8 +132,8 @@ func (d Defaults) applyScanner(pod *corev1.PodSpec) {
 	d.applyPod(pod)
 }
 
-// security is the security context of a parser or hook: what the settings say, and for the rest
-// what passes the restricted Pod Security level.
+// security returns the security context of a parser or hook: the fields of the settings, and for the
+// rest the values that pass the restricted Pod Security level.
 func (d Defaults) security() *corev1.SecurityContext {
 	base := restricted(corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault})
 	if d.SecurityContext == nil {
@@ -145,7 +144,7 @@ func (d Defaults) security() *corev1.SecurityContext {
 	return own
 }
 
-// resources are those of a parser or hook that says nothing.
+// resources returns the resources of a parser or hook that sets none.
 func (d Defaults) resources() corev1.ResourceRequirements {
 	if d.Resources != nil {
 		return *d.Resources.DeepCopy()

@@ -10,13 +10,13 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// Config is what the operator's settings say about every Job.
+// Config is the part of the operator's settings that applies to every Job.
 type Config struct {
 	Lurker         Lurker
 	CustomCA       CustomCA
 	IstioInject    bool
 	UploadEndpoint UploadEndpoint
-	// Additions are those of the Scan's namespace.
+	// Additions are the additions of the Scan's namespace.
 	Additions Additions
 }
 
@@ -36,10 +36,10 @@ type CustomCA struct {
 	Key string
 }
 
-// set says whether there is a certificate to trust.
+// set reports whether there is a certificate to trust.
 func (c CustomCA) set() bool { return c.ConfigMap != "" }
 
-// path is where the certificate stands in the pods.
+// path is the path of the certificate in the pods.
 func (c CustomCA) path() string { return "/etc/ssl/certs/" + c.Key }
 
 // UploadEndpoint is where a lurker gets a fresh upload URL when its first one has
@@ -47,7 +47,7 @@ func (c CustomCA) path() string { return "/etc/ssl/certs/" + c.Key }
 type UploadEndpoint struct {
 	// URL of the endpoint.
 	URL string
-	// CA is the certificate, PEM, that the endpoint's is signed by. It is public.
+	// CA is the certificate, PEM, that signs the endpoint's certificate. It is public.
 	CA string
 }
 
@@ -62,17 +62,17 @@ const (
 	// UploadAudience is the audience of that token: the API server refuses it.
 	UploadAudience = "scanyard-upload"
 
-	// EnvUploadEndpoint tells a lurker the URL of UploadEndpoint.
+	// EnvUploadEndpoint is the URL of UploadEndpoint, for a lurker.
 	EnvUploadEndpoint = "UPLOAD_URL_ENDPOINT"
-	// EnvUploadCA tells a lurker the CA of UploadEndpoint, PEM.
+	// EnvUploadCA is the CA of UploadEndpoint, PEM, for a lurker.
 	EnvUploadCA = "UPLOAD_URL_ENDPOINT_CA"
-	// EnvLogUpload tells a lurker where the end of the scanner's log goes: a presigned PUT.
+	// EnvLogUpload is the presigned PUT for the end of the scanner's log, for a lurker.
 	EnvLogUpload = "SCANNER_LOG_UPLOAD_URL"
-	// EnvPodName tells a lurker its pod. HOSTNAME, which the contract knows, is
-	// something else with hostNetwork or spec.hostname.
+	// EnvPodName is the name of the lurker's pod. HOSTNAME, which the contract has, is another name with
+	// hostNetwork or spec.hostname.
 	EnvPodName = "POD_NAME"
 
-	tokenSeconds       = 3607 // as the API server's own default, so that kubelet treats it alike
+	tokenSeconds       = 3607 // as the API server's own default, so that kubelet treats both alike
 	uploadTokenSeconds = 3600
 	readableByAll      = int32(0o444)
 )
@@ -82,7 +82,7 @@ func fieldEnv(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 }
 
-// caMount mounts the certificate of c as one file among those the image has.
+// caMount mounts the certificate of c as one file among the files of the image.
 func (c CustomCA) caMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: executionv1.VolumeCACertificate, MountPath: c.path(), SubPath: c.Key, ReadOnly: true}
 }

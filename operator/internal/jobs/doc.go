@@ -2,9 +2,9 @@
 
 // Package jobs builds the Jobs of a Scan: scanner, parser and hooks.
 //
-// Builders are pure functions of resolved values. What they build is the wire
-// contract of secureCodeBox, so that its images run in our Jobs; where this package
-// differs it does so for one of these reasons, and says it at the line:
+// Builders are pure functions of resolved values. The Jobs follow the wire contract of secureCodeBox,
+// so that its images run in our Jobs; where this package differs, the line says so, and it differs
+// for one of these reasons:
 //
 //   - names are derived, not random (package names);
 //   - pods pass the restricted Pod Security level: seccomp RuntimeDefault everywhere;

@@ -14,17 +14,17 @@ import (
 	"github.com/scanyard/scanyard/apis/handover"
 )
 
-// Handover is what a parser or hook gets that does not reach its Scan by the Kubernetes API.
+// Handover is the input of a parser or hook that does not reach its Scan by the Kubernetes API.
 type Handover struct {
-	// Scan is the Scan, as variables of the environment.
+	// Scan is the Scan, as environment variables.
 	Scan []handover.Variable
-	// CategoriesURL is the presigned PUT of counts that do not fit into last words; "" for hooks that only read.
+	// CategoriesURL is the presigned PUT of counts that do not fit into a termination message; "" for hooks that only read.
 	CategoriesURL string
-	// PullSecrets are those that the account would have had.
+	// PullSecrets are the pull secrets that the account would have had.
 	PullSecrets []corev1.LocalObjectReference
 }
 
-// NewHandover returns what is handed over of a Scan. The error wraps handover.ErrTooLarge where the Scan is.
+// NewHandover returns the Handover of a Scan. The error wraps handover.ErrTooLarge if the Scan is too large.
 func NewHandover(scan *executionv1.Scan) (*Handover, error) {
 	whole := scan.DeepCopy()
 	whole.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("Scan"))
@@ -45,7 +45,7 @@ func NewHandover(scan *executionv1.Scan) (*Handover, error) {
 	return &Handover{Scan: variables}, nil
 }
 
-// withEmptyTolerations puts in the one empty list that means something, which our types leave out.
+// withEmptyTolerations adds the one empty list that has a meaning and that our types drop.
 func withEmptyTolerations(scan []byte) ([]byte, error) {
 	var whole, spec map[string]json.RawMessage
 	if err := json.Unmarshal(scan, &whole); err != nil {
@@ -63,7 +63,7 @@ func withEmptyTolerations(scan []byte) ([]byte, error) {
 	return json.Marshal(whole)
 }
 
-// env are the variables of a handover. What the kind's own environment sets wins.
+// env returns the variables of a handover. Variables that the kind's own environment sets win.
 func (h *Handover) env(own []corev1.EnvVar) []corev1.EnvVar {
 	if h == nil {
 		return own
@@ -81,7 +81,7 @@ func (h *Handover) env(own []corev1.EnvVar) []corev1.EnvVar {
 	return own
 }
 
-// apply gives a worker what a handover means for its pod: no token, unless it has an account for something else.
+// apply changes a worker's pod for a handover: no token, unless the pod has an account for another purpose.
 func (h *Handover) apply(w *worker) {
 	if h == nil {
 		return
@@ -96,7 +96,7 @@ func (h *Handover) apply(w *worker) {
 	}
 }
 
-// mark says on a Job that its Scan was handed over, so that its last words are read.
+// mark notes on a Job that its Scan was handed over, so that the operator reads its termination message.
 func (h *Handover) mark(job *batchv1.Job) {
 	if h != nil {
 		job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationScanAccess: string(executionv1.ScanAccessHandover)})

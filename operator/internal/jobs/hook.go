@@ -13,25 +13,25 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// Hook is what a hook Job is built from.
+// Hook is the input from which a hook Job is built.
 type Hook struct {
 	Scan *executionv1.Scan
 	// Name of the hook.
 	Name string
 	Spec *executionv1.ScanCompletionHookSpec
-	// Result is what the Scan has stored.
+	// Result is the stored raw result of the Scan.
 	Result Result
-	// Type is the hook's type when it was selected; what its spec says now may differ.
+	// Type is the hook's type when the hook was selected; its spec may have changed since.
 	Type executionv1.HookType
-	// ExecutionNamespace is where the Job runs; empty means the Scan's namespace.
+	// ExecutionNamespace is the namespace the Job runs in; empty means the Scan's namespace.
 	ExecutionNamespace string
-	// ServiceAccount is what the pod runs as. With a Handover it is the one that the hook brings, or empty.
+	// ServiceAccount is the account of the pod. With a Handover it is the one that the hook names, or empty.
 	ServiceAccount string
-	// Handover hands the Scan over; nil where the image reads it by the API.
+	// Handover hands the Scan over; nil if the image reads the Scan by the API.
 	Handover *Handover
 	URLs     HookURLs
 	Attempt  int
-	// Rerun is the annotation that the Job is made for; "" in the first run.
+	// Rerun is the annotation that asked for this run; "" in the first run.
 	Rerun string
 }
 
@@ -40,14 +40,14 @@ type Hook struct {
 type HookURLs struct {
 	RawResult, Findings             string
 	RawResultUpload, FindingsUpload string
-	// PreviousFindings are those of the run before, if there was one.
+	// PreviousFindings are the findings of the previous run, if there was one.
 	PreviousFindings string
-	// Outputs are the uploads of what the hook writes beside the results, by name.
+	// Outputs are the uploads of the files that the hook writes besides the results, by name.
 	Outputs map[string]string
 }
 
-// Environment variables of hooks that are additions to the contract. What the hook's
-// own environment sets wins.
+// Environment variables of hooks that are additions to the contract. Variables that the hook's own
+// environment sets win.
 const ()
 
 // HookName returns the name of the Job of one hook of a Scan.
@@ -90,8 +90,8 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 	in.Handover.apply(&w)
 	labels := map[string]string{executionv1.LabelJobType: jobType(in.Type), executionv1.LabelHookName: names.LabelValue(in.Name)}
 	if away {
-		// Nothing of the Scan gets there: its author would choose the node that the hook's
-		// credentials go to, and the controllers that take the Job for theirs.
+		// The Scan adds nothing there: its author would choose the node that the hook's credentials go to,
+		// and the controllers that take the Job for their own.
 		labels[executionv1.LabelScanUID] = string(scan.UID)
 	} else {
 		w, labels = w.placed(scan), overlay(scan.Labels, labels)
@@ -110,14 +110,14 @@ func NewHook(in Hook, cfg Config) *batchv1.Job {
 		job.OwnerReferences = ownedBy(scan)
 		return job
 	}
-	// An owner in another namespace would have the Job collected at once: the Scan is
-	// found by label and annotation, and cleans up by its finalizer.
+	// A Job with an owner in another namespace would be collected at once: the Scan is found by label
+	// and annotation, and cleans up by its finalizer.
 	job.Namespace = in.ExecutionNamespace
 	job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationScan: scan.Namespace + "/" + scan.Name})
 	return job
 }
 
-// outputs is the JSON of the uploads of outputs, or "".
+// outputs returns the JSON of the uploads of outputs, or "".
 func (u HookURLs) outputs() string {
 	if len(u.Outputs) == 0 {
 		return ""
@@ -129,7 +129,7 @@ func (u HookURLs) outputs() string {
 	return string(text)
 }
 
-// env is the hook's own environment with our additions.
+// env returns the hook's own environment with our additions.
 func (in Hook) env(own []corev1.EnvVar) []corev1.EnvVar {
 	for _, added := range []corev1.EnvVar{
 		{Name: executionv1.EnvHookName, Value: in.Name},

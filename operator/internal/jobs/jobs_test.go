@@ -298,8 +298,8 @@ func TestRunNumbers(t *testing.T) {
 			t.Errorf("two runs have one name, %s", first[i].Name)
 		}
 		_, numbered := first[i].Labels[executionv1.LabelAttempt]
-		_, asked := first[i].Annotations[executionv1.AnnotationRerun]
-		if numbered || asked || first[i].Labels["team"] != "blue" {
+		_, rerun := first[i].Annotations[executionv1.AnnotationRerun]
+		if numbered || rerun || first[i].Labels["team"] != "blue" {
 			t.Errorf("Job of the first run: labels %v, annotations %v", first[i].Labels, first[i].Annotations)
 		}
 		if second[i].Labels[executionv1.LabelAttempt] != "2" || second[i].Annotations[executionv1.AnnotationRerun] != "parser@x" {

@@ -8,8 +8,8 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// queueJobOnly leaves the label with which a Scan names a queue of Kueue to the Job. A pod
-// that has it too would be queued a second time, by itself, where Kueue looks after pods.
+// queueJobOnly leaves the label with which a Scan names a queue of Kueue to the Job. Where Kueue
+// manages pods, a pod with that label would be queued a second time.
 func queueJobOnly(job *batchv1.Job, scan *executionv1.Scan) {
 	if scan.Labels[executionv1.LabelKueueQueue] != "" {
 		delete(job.Spec.Template.Labels, executionv1.LabelKueueQueue)

@@ -11,24 +11,24 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// Parser is what a parser Job is built from.
+// Parser is the input from which a parser Job is built.
 type Parser struct {
 	Scan       *executionv1.Scan
 	Definition *executionv1.ParseDefinitionSpec
-	// Result is what the parser reads.
+	// Result is the raw result that the parser reads.
 	Result Result
 	// RawResultURL is the presigned GET of the raw result.
 	RawResultURL string
 	// FindingsUploadURL is the presigned PUT of the findings.
 	FindingsUploadURL string
-	// ServiceAccount is what the pod runs as; empty where there is a Handover.
+	// ServiceAccount is the account of the pod; empty with a Handover.
 	ServiceAccount string
-	// Handover hands the Scan over; nil where the image reads it by the API.
+	// Handover hands the Scan over; nil if the image reads the Scan by the API.
 	Handover *Handover
 	Attempt  int
-	// Rerun is the annotation that the Job is made for; "" in the first run.
+	// Rerun is the annotation that asked for this run; "" in the first run.
 	Rerun string
-	// Hooks are the names of those that are to run when the findings are stored, as far as is known now.
+	// Hooks are the names of the hooks that will run when the findings are stored, as far as they are known now.
 	Hooks []string
 }
 

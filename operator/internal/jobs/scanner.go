@@ -18,21 +18,21 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// ErrNoContainer says that a ScanType has nothing to run.
+// ErrNoContainer says that a ScanType has no container to run.
 var ErrNoContainer = errors.New("spec.jobTemplate.spec.template.spec.containers is empty: a ScanType needs a scanner container")
 
-// Scanner is what a scanner Job is built from.
+// Scanner is the input from which a scanner Job is built.
 type Scanner struct {
 	Scan     *executionv1.Scan
 	ScanType *executionv1.ScanTypeSpec
 	// UploadURL is the presigned PUT of the raw result.
 	UploadURL string
-	// LogUploadURL is the presigned PUT of the end of the scanner's log; "" where it is not kept.
+	// LogUploadURL is the presigned PUT of the end of the scanner's log; "" if the log is not kept.
 	LogUploadURL string
 	Attempt      int
-	// Rerun is the annotation that the Job is made for; "" in the first run.
+	// Rerun is the annotation that asked for this run; "" in the first run.
 	Rerun string
-	// NoAccount says that no account was made for the parser of the Scan: it is handed the Scan.
+	// NoAccount says that no account was made for the parser of the Scan, because the parser gets a Handover.
 	NoAccount bool
 }
 
@@ -73,12 +73,12 @@ func NewScanner(in Scanner, cfg Config) (*batchv1.Job, error) {
 	queueJobOnly(job, scan)
 	addScanner(&pod.Spec, scan, cfg)
 	addLurker(&pod.Spec, in, cfg)
-	tellLastWords(&pod.Spec)
+	fallBackToLogs(&pod.Spec)
 	cfg.Additions.add(&pod.Spec, cfg.CustomCA)
 	return job, nil
 }
 
-// addScanner merges what the Scan says into the pod of the ScanType.
+// addScanner merges the fields of the Scan into the pod of the ScanType.
 func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
 	// Volumes of the template are kept even where the scanner container mounts none:
 	// init containers and further containers may need them.
@@ -109,8 +109,8 @@ func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
 		pod.Tolerations = scan.Spec.Tolerations
 	}
 	cfg.Additions.Scanner.applyScanner(pod)
-	// Without a profile a scanner could not run where the restricted Pod Security
-	// level is enforced. What the ScanType sets, for the pod or a container, stays.
+	// Without a profile a scanner could not run where the restricted Pod Security level is enforced. A
+	// profile that the ScanType sets, for the pod or a container, stays.
 	if pod.SecurityContext == nil {
 		pod.SecurityContext = &corev1.PodSecurityContext{}
 	}
@@ -119,14 +119,14 @@ func addScanner(pod *corev1.PodSpec, scan *executionv1.Scan, cfg Config) {
 	}
 }
 
-// addInitContainers adds those of the Scan. Where the ScanType has an account of its own, the API
-// server mounts its token into every container that has nothing in that place: what the Scan
-// brings gets an empty folder there. The containers of the ScanType keep the token.
+// addInitContainers adds the init containers of the Scan. Where the ScanType has an account of its own,
+// the API server mounts the account's token into every container that mounts nothing at that path: the
+// Scan's containers get an empty folder there. The containers of the ScanType keep the token.
 func addInitContainers(pod *corev1.PodSpec, own []corev1.Container) {
 	if len(own) > 0 && pod.ServiceAccountName != "" && !automountOff(pod) {
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: executionv1.VolumeNoToken, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 		for i := range own {
-			// The API server compares the same way: letter for letter.
+			// The API server compares the paths in the same way: letter for letter.
 			if !slices.ContainsFunc(own[i].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tokenDir }) {
 				own[i].VolumeMounts = append(own[i].VolumeMounts, corev1.VolumeMount{Name: executionv1.VolumeNoToken, MountPath: tokenDir, ReadOnly: true})
 			}
@@ -161,8 +161,8 @@ func addLurker(pod *corev1.PodSpec, in Scanner, cfg Config) {
 		lurker.VolumeMounts = append(lurker.VolumeMounts, cfg.CustomCA.caMount())
 	}
 	if pod.ServiceAccountName == "" {
-		// The scanner runs foreign code over hostile input: it gets no token. A ScanType
-		// that names a ServiceAccount of its own wants one, and keeps its setting.
+		// The scanner runs foreign code over hostile input: it gets no token. A ScanType that names a
+		// ServiceAccount of its own needs the token, and keeps its setting.
 		pod.ServiceAccountName = executionv1.ServiceAccountLurker
 		pod.AutomountServiceAccountToken = new(false)
 	}
@@ -188,8 +188,8 @@ func LurkersFile(job *batchv1.Job) string {
 	return ""
 }
 
-// TakesLurkersVolume says where a Scan mounts what is for the lurker alone: its tokens.
-// A Scan whose author may not create pods would get the lurker's rights by it.
+// TakesLurkersVolume returns where a Scan mounts a volume that is only for the lurker: its tokens. A
+// Scan whose author may not create pods would get the lurker's rights by it.
 func TakesLurkersVolume(spec *executionv1.ScanSpec) string {
 	reserved := []string{executionv1.VolumeLurkerToken, executionv1.VolumeUploadToken}
 	for i := range spec.VolumeMounts {
@@ -207,8 +207,8 @@ func TakesLurkersVolume(spec *executionv1.ScanSpec) string {
 	return ""
 }
 
-// TakesToken says where a Scan asks for a token of its pod's account, which is that of the lurker
-// or of the ScanType and not the Scan's. A Scan whose author may not create pods would get the
+// TakesToken returns where a Scan asks for a token of its pod's account, which is the account of the
+// lurker or of the ScanType and not of the Scan. A Scan whose author may not create pods would get the
 // rights of that account by it.
 func TakesToken(spec *executionv1.ScanSpec) string {
 	for i := range spec.Volumes {
@@ -231,8 +231,8 @@ func automountOff(pod *corev1.PodSpec) bool {
 	return pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken
 }
 
-// apiTokenVolume is what the API server's admission would mount into every
-// container, here for the lurker alone.
+// apiTokenVolume is the volume that the API server's admission would mount into every container, here
+// for the lurker alone.
 func apiTokenVolume() corev1.Volume {
 	return corev1.Volume{Name: executionv1.VolumeLurkerToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: new(readableByAll),
@@ -249,7 +249,7 @@ func apiTokenVolume() corev1.Volume {
 	}}}
 }
 
-// uploadTokenVolume holds a token that is good for the upload endpoint only.
+// uploadTokenVolume holds a token that is valid for the upload endpoint only.
 func uploadTokenVolume() corev1.Volume {
 	return corev1.Volume{Name: executionv1.VolumeUploadToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: new(readableByAll),

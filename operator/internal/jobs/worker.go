@@ -17,7 +17,7 @@ import (
 	"github.com/scanyard/scanyard/apis/exitcode"
 )
 
-// ownedBy is the owner reference of everything that lives and dies with the Scan.
+// ownedBy is the owner reference of every object that is deleted with the Scan.
 func ownedBy(scan *executionv1.Scan) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(scan, executionv1.SchemeGroupVersion.WithKind("Scan"))}
 }
@@ -33,7 +33,7 @@ func overlay(base, over map[string]string) map[string]string {
 	return out
 }
 
-// number says on a Job which run it belongs to and what it was made for. The first run has
+// number notes on a Job the number of its run and the annotation that asked for it. The first run has
 // no number; a label of the Scan's own is not a number.
 func number(job *batchv1.Job, attempt int, rerun string) {
 	if attempt <= 1 {
@@ -46,20 +46,20 @@ func number(job *batchv1.Job, attempt int, rerun string) {
 	}
 }
 
-// Result is how the raw result of a Scan is called in storage, and of which type it is.
+// Result is the file name of the raw result in storage, and its type.
 type Result struct{ File, Type string }
 
-// ResultOf is the result that a ScanType makes.
+// ResultOf returns the result that a ScanType makes.
 func ResultOf(t *executionv1.ScanTypeSpec) Result {
 	return Result{File: path.Base(t.ExtractResults.Location), Type: t.ExtractResults.Type}
 }
 
-// OnJob reads from a Job what note has written on it; the zero Result where that is nothing.
+// OnJob reads the Result that note has written on a Job; the zero Result if there is none.
 func OnJob(annotations map[string]string) Result {
 	return Result{File: annotations[executionv1.AnnotationRawResultFile], Type: annotations[executionv1.AnnotationRawResultType]}
 }
 
-// note says on a Job which result it is about: the ScanType may change while the Scan runs.
+// note writes on a Job the result that it reads or makes: the ScanType may change while the Scan runs.
 func (r Result) note(job *batchv1.Job) {
 	if r != (Result{}) {
 		job.Annotations = overlay(job.Annotations, map[string]string{
@@ -68,7 +68,7 @@ func (r Result) note(job *batchv1.Job) {
 	}
 }
 
-// podAnnotations are those of every pod of a Scan.
+// podAnnotations are the annotations of every pod of a Scan.
 func podAnnotations(cfg Config) map[string]string {
 	return map[string]string{
 		executionv1.AnnotationDiscoveryIgnore: "true",
@@ -76,8 +76,8 @@ func podAnnotations(cfg Config) map[string]string {
 	}
 }
 
-// worker is what parser and hook Jobs have in common: one container that gets
-// presigned URLs as arguments and reaches its Scan through the API.
+// worker is the common part of parser and hook Jobs: one container that gets presigned URLs as
+// arguments and reaches its Scan through the API.
 type worker struct {
 	name        string
 	image       string
@@ -95,14 +95,14 @@ type worker struct {
 	automount   *bool
 	podLabels   map[string]string
 	ttl         *int32
-	// defaults hold for what the kind does not say.
+	// defaults apply where the kind sets nothing.
 	defaults Defaults
 }
 
-// workerBackoff is how often a parser or hook pod is tried again.
+// workerBackoff is how often a parser or hook pod is retried.
 const workerBackoff = 3
 
-// placed is the worker on the nodes that the Scan chooses, too.
+// placed is the worker with the node selection of the Scan.
 func (w worker) placed(scan *executionv1.Scan) worker {
 	w.nodes = overlay(w.nodes, scan.Spec.NodeSelector)
 	if scan.Spec.Tolerations != nil {
@@ -147,14 +147,14 @@ func (w worker) job(cfg Config) *batchv1.Job {
 			},
 		},
 	}}
-	tellLastWords(&job.Spec.Template.Spec)
+	fallBackToLogs(&job.Spec.Template.Spec)
 	w.defaults.applyPod(&job.Spec.Template.Spec)
 	cfg.Additions.add(&job.Spec.Template.Spec, cfg.CustomCA)
 	return job
 }
 
-// finalCodes ends a Job at once when its container says by its exit code that trying again
-// cannot help. Sidecars have codes of their own: they decide nothing here.
+// finalCodes fail a Job at once when the exit code of its container says that a retry cannot help.
+// Sidecars have codes of their own, which have no effect here.
 func finalCodes(container string) *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionFailJob,
@@ -164,10 +164,10 @@ func finalCodes(container string) *batchv1.PodFailurePolicy {
 	}}}
 }
 
-// tellLastWords has kubelet take the end of a container's log for its last words where it
-// failed and wrote none: many tools say what is wrong on stderr only. What a template sets
-// stays.
-func tellLastWords(pod *corev1.PodSpec) {
+// fallBackToLogs has kubelet take the end of a container's log as the termination message if the
+// container failed and wrote none: many tools report errors on stderr only. A policy that a template
+// sets stays.
+func fallBackToLogs(pod *corev1.PodSpec) {
 	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range list {
 			if list[i].TerminationMessagePolicy == "" {
@@ -177,8 +177,8 @@ func tellLastWords(pod *corev1.PodSpec) {
 	}
 }
 
-// workerEnv is the environment of a parser or hook: who it works for, its own, and
-// the certificate to trust.
+// workerEnv is the environment of a parser or hook: the Scan it works for, the kind's own variables,
+// and the certificate to trust.
 func workerEnv(namespace corev1.EnvVar, scan *executionv1.Scan, own []corev1.EnvVar, ca CustomCA) []corev1.EnvVar {
 	env := append([]corev1.EnvVar{namespace, {Name: "SCAN_NAME", Value: scan.Name}}, own...)
 	if ca.set() {
@@ -195,7 +195,7 @@ func defaultResources() corev1.ResourceRequirements {
 	}
 }
 
-// restricted is the security context of every container that we bring. With the
+// restricted is the security context of every container of the operator's own. With the
 // seccomp profile, which secureCodeBox leaves out, it passes the restricted level
 // of the Pod Security Standards.
 func restricted(seccomp corev1.SeccompProfile) *corev1.SecurityContext {

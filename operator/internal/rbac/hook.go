@@ -25,13 +25,13 @@ type HookGrant struct {
 	Hook string
 	// Namespace is where the hook's pod runs.
 	Namespace string
-	// ServiceAccount is the one that the hook brings; empty where it brings none.
+	// ServiceAccount is the account that the hook names; empty if it names none.
 	ServiceAccount string
 }
 
-// GrantHook makes what a grant needs and returns the ServiceAccount that the hook's pod
-// runs as. An account that the hook brings serves all Scans that the hook runs for at
-// this moment; otherwise the account serves this Scan only.
+// GrantHook makes the objects that a grant needs and returns the ServiceAccount that the hook's pod
+// runs as. An account that the hook names serves all Scans that the hook runs for at that moment; an
+// account that GrantHook makes serves this Scan only.
 func (a *Access) GrantHook(ctx context.Context, g HookGrant) (string, error) {
 	if g.ServiceAccount == "" {
 		var err error
@@ -46,12 +46,12 @@ func (a *Access) GrantHook(ctx context.Context, g HookGrant) (string, error) {
 	return g.ServiceAccount, a.ensureBinding(ctx, binding)
 }
 
-// ensureHookAccount makes the account of a hook where it runs. It gets no rights there.
+// ensureHookAccount makes the account of a hook in the namespace it runs in. The account gets no rights there.
 func (a *Access) ensureHookAccount(ctx context.Context, g HookGrant) (string, error) {
 	if a.mode == Shared {
 		return hook.name, a.ensureServiceAccount(ctx, g.Namespace, hook)
 	}
-	// An owner in another namespace would have it collected at once: RevokeHook removes it.
+	// An account with an owner in another namespace would be collected at once: RevokeHook removes it.
 	want := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Namespace: g.Namespace, Name: names.HookAccess(g.Hook, g.Scan.UID),
 		Labels:      map[string]string{executionv1.LabelScanUID: string(g.Scan.UID)},
@@ -61,8 +61,8 @@ func (a *Access) ensureHookAccount(ctx context.Context, g HookGrant) (string, er
 	return want.Name, err
 }
 
-// RevokeHook removes what GrantHook made for a hook that runs in a namespace. What is not
-// there is no error.
+// RevokeHook removes the objects that GrantHook made for a hook that runs in a namespace. A missing
+// object is not an error.
 func (a *Access) RevokeHook(ctx context.Context, scan *executionv1.Scan, hookName, namespace string) error {
 	m := metav1.ObjectMeta{Namespace: scan.Namespace, Name: names.HookAccess(hookName, scan.UID)}
 	errs := []error{
@@ -87,10 +87,10 @@ func newGrant(g HookGrant) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	return bound(m, g.Scan, g.ResultType, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: g.ServiceAccount, Namespace: g.Namespace})
 }
 
-// bound are the Role that reaches one Scan and its RoleBinding.
+// bound returns the Role that reaches one Scan and its RoleBinding.
 func bound(m metav1.ObjectMeta, scan *executionv1.Scan, resultType string, who rbacv1.Subject) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	rules := scanRules(scan.Name)
-	if resultType != "" { // a list of no names would stand for all
+	if resultType != "" { // an empty list of names would mean all
 		rules = append(rules, rbacv1.PolicyRule{
 			APIGroups: []string{group}, Resources: []string{"parsedefinitions"}, ResourceNames: []string{resultType}, Verbs: []string{"get"},
 		})

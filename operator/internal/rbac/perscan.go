@@ -19,10 +19,10 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// ensureScan makes the account of one Scan, which reaches this Scan only, and returns its
-// name. Role and RoleBinding are named after the account's UID: those of an account that
-// was removed may be on their way out still, and must not be taken for this one's. The
-// RoleBinding is made last: where it is, the Role has been.
+// ensureScan makes the account of one Scan, which reaches this Scan only, and returns the account's
+// name. Role and RoleBinding are named after the account's UID: those of an account that was removed
+// may still exist for a while, and must not be taken for the ones of this account. The RoleBinding is
+// made last: where it exists, the Role has existed.
 func (a *Access) ensureScan(ctx context.Context, scan *executionv1.Scan, resultType string) (string, error) {
 	name := names.ScanAccess(scan.Name, scan.UID)
 	key := types.NamespacedName{Namespace: scan.Namespace, Name: name}
@@ -53,13 +53,13 @@ func (a *Access) ensureScan(ctx context.Context, scan *executionv1.Scan, resultT
 	return name, nil
 }
 
-// HasMade says whether an account of a Scan was made or seen a moment ago.
+// HasMade reports whether an account of a Scan was made or seen a moment ago.
 func (a *Access) HasMade(scan *executionv1.Scan) bool {
 	return a.fresh(types.NamespacedName{Namespace: scan.Namespace, Name: names.ScanAccess(scan.Name, scan.UID)})
 }
 
-// ReleaseScan removes the account of a Scan that has ended. Its tokens are refused from
-// then on; Role and RoleBinding are collected, because the account owns them.
+// ReleaseScan removes the account of a Scan that has ended. The API server refuses the account's
+// tokens from then on; Role and RoleBinding are collected, because the account owns them.
 func (a *Access) ReleaseScan(ctx context.Context, scan *executionv1.Scan) error {
 	if a.mode == Shared {
 		return nil
@@ -85,7 +85,7 @@ func newScanAccount(scan *executionv1.Scan, name string) *corev1.ServiceAccount 
 
 func newScanGrant(scan *executionv1.Scan, account *corev1.ServiceAccount, resultType string) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	owner := *metav1.NewControllerRef(account, corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
-	owner.BlockOwnerDeletion = nil // an account is gone at once: its tokens are to be refused from then on
+	owner.BlockOwnerDeletion = nil // the account must be deleted at once, so that its tokens are refused from then on
 	m := metav1.ObjectMeta{
 		Namespace: scan.Namespace, Name: names.ScanAccess(scan.Name, account.UID),
 		Labels: account.Labels, OwnerReferences: []metav1.OwnerReference{owner},
@@ -93,8 +93,8 @@ func newScanGrant(scan *executionv1.Scan, account *corev1.ServiceAccount, result
 	return bound(m, scan, resultType, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account.Name, Namespace: scan.Namespace})
 }
 
-// ensureOwn makes an account of one Scan, or returns the one that is there already; made
-// says which.
+// ensureOwn makes an account of one Scan, or returns the existing one; made says whether the account
+// is new.
 func (a *Access) ensureOwn(ctx context.Context, want *corev1.ServiceAccount) (have *corev1.ServiceAccount, made bool, err error) {
 	have = &corev1.ServiceAccount{}
 	err = a.reader.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -114,16 +114,16 @@ func (a *Access) ensureOwn(ctx context.Context, want *corev1.ServiceAccount) (ha
 	return have, made, nil
 }
 
-// ForeignAccountError says that an account of a needed name is not of the Scan.
+// ForeignAccountError says that an account of a needed name does not belong to the Scan.
 type ForeignAccountError struct{ Namespace, Name string }
 
 // Error says what to delete.
 func (e *ForeignAccountError) Error() string {
-	return fmt.Sprintf("ServiceAccount %s/%s exists and was not made for this Scan; delete it, and it is made anew", e.Namespace, e.Name)
+	return fmt.Sprintf("ServiceAccount %s/%s exists and was not made for this Scan; delete it, and the operator makes a new one", e.Namespace, e.Name)
 }
 
-// PullSecrets are those of the accounts that secureCodeBox knows, where somebody has made
-// them: a namespace whose images need credentials says so there.
+// PullSecrets returns the pull secrets of the accounts that secureCodeBox knows, if a user has made
+// such accounts: a namespace whose images need credentials configures them there.
 func (a *Access) PullSecrets(ctx context.Context, namespace string) ([]corev1.LocalObjectReference, error) {
 	var all []corev1.LocalObjectReference
 	for _, name := range []string{parser.name, hook.name} {
@@ -140,8 +140,8 @@ func (a *Access) PullSecrets(ctx context.Context, namespace string) ([]corev1.Lo
 	return all, nil
 }
 
-// secretsOf returns the pull secrets of an account as they were last seen, none where there is no
-// account, and drops what was seen long ago.
+// secretsOf returns the pull secrets of an account as last seen, none if there is no account, and
+// drops entries that are old.
 func (a *Access) secretsOf(ctx context.Context, key types.NamespacedName) ([]corev1.LocalObjectReference, error) {
 	if seen, ok := a.freshSecrets(key); ok {
 		return seen, nil

@@ -25,16 +25,16 @@ import (
 // group is the API group of Scans.
 const group = "execution.securecodebox.io"
 
-// trusted is for how long a namespace's accounts are taken to be as they were last
-// seen. Somebody who deletes one waits at most this long for it to come back; one that pods are
-// missing comes back with the next Scan, see Doubt.
+// trusted is how long a namespace's accounts count as unchanged after they were last seen. A deleted
+// account comes back at most this long afterwards; an account whose absence keeps pods from being
+// created comes back with the next Scan, see Doubt.
 const trusted = 10 * time.Minute
 
-// secretsTrusted is the same for their pull secrets, which nobody misses when they are added.
+// secretsTrusted is the same for their pull secrets, whose change no pod reports.
 const secretsTrusted = time.Minute
 
-// uncached keeps the client from starting an informer for what is written here, to wait
-// for its own writes: it would hold every account and every Role of the cluster.
+// uncached keeps the client from starting an informer, to wait for its own writes, for the kinds that
+// are written here: it would hold every account and every Role of the cluster.
 const uncached = client.DisableReadYourWritesConsistency
 
 // account is a ServiceAccount with a Role and a RoleBinding of the same name.
@@ -48,8 +48,8 @@ var (
 	lurker = account{
 		name:        executionv1.ServiceAccountLurker,
 		description: "Lets the lurker of a scan pod see when the scanner has ended, so that it can upload the result and the end of the log.",
-		// The contract has get of pods; watch spares the API server a request each second, and the log is what is
-		// left of a scanner when its pod is gone.
+		// The contract has get of pods; watch saves the API server a request each second, and the log is all
+		// that is left of a scanner when its pod is gone.
 		rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
@@ -76,17 +76,17 @@ func scanRules(scan ...string) []rbacv1.PolicyRule {
 	}
 }
 
-// ConflictError says that a RoleBinding of a needed name binds another Role. Its
-// roleRef cannot be changed; somebody has to delete it.
+// ConflictError says that a RoleBinding of a needed name binds another Role. A roleRef cannot be
+// changed; a user has to delete the RoleBinding.
 type ConflictError struct{ Namespace, Name, RoleRef string }
 
-// Error says what to delete.
+// Error says which object to delete.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("RoleBinding %s/%s binds %s, not Role %s; delete it, and it is made anew", e.Namespace, e.Name, e.RoleRef, e.Name)
+	return fmt.Sprintf("RoleBinding %s/%s binds %s, not Role %s; delete it, and the operator makes a new one", e.Namespace, e.Name, e.RoleRef, e.Name)
 }
 
-// Conflict returns what somebody has to delete where an error is about a name that
-// something else has taken.
+// Conflict returns the object that a user has to delete where an error says that a needed name is
+// taken by another object.
 func Conflict(err error) (remedy string, ok bool) {
 	if e, ok := errors.AsType[*ConflictError](err); ok {
 		return e.Error(), true
@@ -107,7 +107,7 @@ type Access struct {
 
 	mu   sync.Mutex
 	seen map[types.NamespacedName]time.Time
-	// secrets are those of accounts of namespaces, as they were last seen.
+	// secrets are the pull secrets of accounts, by account, as last seen.
 	secrets map[types.NamespacedName]pullSecrets
 }
 
@@ -116,21 +116,21 @@ type pullSecrets struct {
 	refs []corev1.LocalObjectReference
 }
 
-// Doubt has the accounts of a namespace looked at again before the next Scan starts there.
+// Doubt makes the operator check the accounts of a namespace again before the next Scan starts there.
 func (a *Access) Doubt(namespace string) {
 	for _, acc := range []account{lurker, parser, hook} {
 		a.forget(types.NamespacedName{Namespace: namespace, Name: acc.name})
 	}
 }
 
-// Mode is whose pods share an account.
+// Mode decides which pods share an account.
 type Mode int
 
 const (
-	// PerScan gives the parser and the hooks of each Scan an account of its own.
+	// PerScan gives the parser and the hooks of each Scan an account of their own.
 	PerScan Mode = iota
-	// Shared gives those of all Scans of a namespace the accounts parser and
-	// scan-completion-hook, as secureCodeBox does.
+	// Shared gives the pods of all Scans of a namespace the accounts parser and scan-completion-hook, as
+	// secureCodeBox does.
 	Shared
 )
 
@@ -147,8 +147,8 @@ func (a *Access) EnsureLurker(ctx context.Context, namespace string) error {
 	return a.ensure(ctx, namespace, lurker)
 }
 
-// EnsureParser makes sure that the parser of a Scan can reach it, and returns the
-// ServiceAccount that it runs as. The result type names the ParseDefinition that it reads.
+// EnsureParser makes sure that the parser of a Scan can reach the Scan, and returns the ServiceAccount
+// that the parser runs as. The result type names the ParseDefinition that the parser reads.
 func (a *Access) EnsureParser(ctx context.Context, scan *executionv1.Scan, resultType string) (string, error) {
 	if a.mode == Shared {
 		return parser.name, a.ensure(ctx, scan.Namespace, parser)
@@ -195,8 +195,8 @@ func (a *Access) forget(key types.NamespacedName) {
 	delete(a.seen, key)
 }
 
-// fresh says whether an account was seen a moment ago, and drops what was seen long
-// ago, so that namespaces that are gone do not pile up.
+// fresh reports whether an account was seen a moment ago, and drops old entries, so that deleted
+// namespaces do not accumulate.
 func (a *Access) fresh(key types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,8 +225,8 @@ func (a *Access) ensureServiceAccount(ctx context.Context, namespace string, acc
 	return nil
 }
 
-// ensureRole makes a Role, or adds what an older one lacks. Rules that somebody has
-// added stay.
+// ensureRole makes a Role, or adds the rules that an existing one lacks. Rules that a user has added
+// stay.
 func (a *Access) ensureRole(ctx context.Context, want *rbacv1.Role) error {
 	var have rbacv1.Role
 	err := a.reader.Get(ctx, client.ObjectKeyFromObject(want), &have)
@@ -270,7 +270,7 @@ func (a *Access) ensureBinding(ctx context.Context, want *rbacv1.RoleBinding) er
 	return nil
 }
 
-// binds says whether a binding names a subject. An empty namespace is that of the binding.
+// binds reports whether a binding names a subject. An empty namespace is the namespace of the binding.
 func binds(b *rbacv1.RoleBinding, want rbacv1.Subject) bool {
 	for _, s := range b.Subjects {
 		if s.Kind == want.Kind && s.Name == want.Name && cmp.Or(s.Namespace, b.Namespace) == cmp.Or(want.Namespace, b.Namespace) {

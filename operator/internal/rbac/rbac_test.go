@@ -88,7 +88,7 @@ func TestDefect27WhatUsersChangeStays(t *testing.T) {
 		&rbacv1.Role{ObjectMeta: m, Rules: []rbacv1.PolicyRule{own}},
 		&rbacv1.RoleBinding{
 			ObjectMeta: m, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "parser"},
-			Subjects: []rbacv1.Subject{{Kind: "User", Name: "somebody"}},
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: "ada"}},
 		})
 	if _, err := a.EnsureParser(t.Context(), testobjects.Scan("s"), "x"); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Config says how to reach the storage. The field comments name the environment
-// variables, which are those of secureCodeBox but for S3_REGION and what follows it.
+// Config is how to reach the storage. The field comments name the environment variables, which are
+// those of secureCodeBox except S3_REGION and the ones after it.
 type Config struct {
 	Endpoint  string // S3_ENDPOINT: host or host:port, without a scheme
 	Port      string // S3_PORT: appended to the endpoint
@@ -23,13 +23,13 @@ type Config struct {
 	STS       string // S3_AWS_STS_ENDPOINT, else S3_AWS_IRSA_STS_ENDPOINT
 	URL       string // S3_URL_TEMPLATE
 
-	Region    string // S3_REGION: asked of the storage where empty
+	Region    string // S3_REGION: the storage is asked if it is empty
 	PathStyle string // S3_PATH_STYLE: "true", "false", or empty to choose by endpoint
 	CAFile    string // S3_CA_FILE: a certificate to trust, PEM
 
-	// PublicEndpoint is S3_PUBLIC_ENDPOINT: where people reach the storage, if not at the
-	// endpoint, as https://host or http://host:port. The links in the status of Scans go
-	// there; Jobs take the endpoint.
+	// PublicEndpoint is S3_PUBLIC_ENDPOINT: the endpoint at which people reach the storage, if it differs
+	// from Endpoint, as https://host or http://host:port. The links in the status of Scans lead there; Jobs
+	// use Endpoint.
 	PublicEndpoint string
 
 	// Timeout bounds every call. Zero means 30 s.
@@ -44,7 +44,7 @@ func (c Config) address() string {
 	return net.JoinHostPort(c.Endpoint, c.Port)
 }
 
-// Validate says what is wrong, naming the environment variable.
+// Validate returns the mistakes, each with the name of its environment variable.
 func (c Config) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if c.Endpoint == "" {
@@ -81,5 +81,5 @@ func (c Config) urlTemplate() string {
 	return c.URL
 }
 
-// usesIAM says whether credentials come from the chain of AWS.
+// usesIAM reports whether credentials come from the chain of AWS.
 func (c Config) usesIAM() bool { return c.AuthType == "aws-irsa" || c.AuthType == "aws-iam" }

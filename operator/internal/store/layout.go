@@ -16,27 +16,27 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// DefaultURLTemplate is where objects lie unless S3_URL_TEMPLATE says otherwise.
+// DefaultURLTemplate is the template of keys unless S3_URL_TEMPLATE sets another one.
 const DefaultURLTemplate = "scan-{{ .Scan.UID }}/{{ .Filename }}"
 
 // Layout decides the key of every object.
 type Layout struct{ key *template.Template }
 
-// Owner is what a URL template may know of a Scan: only what can never change and
-// what no two Scans share. Labels, annotations and the spec are left out on purpose:
-// a team can change them while its Scan runs, which would orphan objects, and could
-// choose them so that two Scans share a key.
+// Owner is the part of a Scan that a URL template can use: only fields that never change and that no
+// two Scans share. Labels, annotations and the spec are left out on purpose: a team can change them
+// while its Scan runs, which would orphan objects, and could choose them so that two Scans share a
+// key.
 type Owner struct {
 	UID               types.UID
 	Name              string
 	Namespace         string
 	CreationTimestamp metav1.Time
 
-	// place is where its results lie, as the Scan has it; templates cannot read it.
+	// place is where the Scan's results are stored, as the Scan has it; templates cannot read it.
 	place string
 }
 
-// OwnerOf returns what a URL template may know of an object.
+// OwnerOf returns the fields of an object that a URL template can use.
 func OwnerOf(o metav1.Object) Owner {
 	return Owner{
 		UID: o.GetUID(), Name: o.GetName(), Namespace: o.GetNamespace(), CreationTimestamp: o.GetCreationTimestamp(),
@@ -44,9 +44,8 @@ func OwnerOf(o metav1.Object) Owner {
 	}
 }
 
-// NewLayout parses a URL template: a Go template of the object key with .Scan (an
-// Owner) and .Filename. It refuses templates by which two Scans, or two files of a
-// Scan, could share a key.
+// NewLayout parses a URL template: a Go template of the object key with .Scan (an Owner) and .Filename.
+// It refuses templates with which two Scans, or two files of a Scan, could share a key.
 func NewLayout(text string) (*Layout, error) {
 	t, err := template.New("S3_URL_TEMPLATE").Option("missingkey=error").Parse(text)
 	if err != nil {
@@ -83,7 +82,7 @@ func NewLayout(text string) (*Layout, error) {
 	return l, nil
 }
 
-// Key returns the key of one file of a Scan. It refuses what is not a file name, whoever asks.
+// Key returns the key of one file of a Scan. It refuses an invalid file name, whoever the caller is.
 func (l *Layout) Key(o Owner, filename string) (string, error) {
 	if err := names.CheckFile(filename); err != nil {
 		return "", err
@@ -95,8 +94,8 @@ func (l *Layout) Key(o Owner, filename string) (string, error) {
 	return key, nil
 }
 
-// Prefix returns what all keys of a Scan, and no other keys, begin with. It returns
-// false where the template has no such prefix.
+// Prefix returns a prefix that all keys of a Scan, and no other keys, begin with. It returns false if
+// the template has no such prefix.
 func (l *Layout) Prefix(o Owner) (string, bool) {
 	const mark = "\x00"
 	key, err := l.render(o, mark)

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// Together they bound how long it takes to see that the storage is away: Scans that wait
-	// for it are to say so within 15 s.
+	// Together these bound how long it takes to notice an outage of storage: Scans that wait for the
+	// storage must say so within 15 s.
 	checkEvery   = 5 * time.Second
 	checkTimeout = 5 * time.Second
-	// staleAfter is when the last check is too old to be believed.
+	// staleAfter is the age from which the last check is not believed any more.
 	staleAfter = 3 * checkEvery
 )
 
-// errUnchecked is what a Monitor says before its first check has ended.
+// errUnchecked is the error of a Monitor before its first check has ended.
 var errUnchecked = errors.New("object storage has not been checked yet")
 
-// Monitor looks at regular intervals whether the storage can be used, so that a probe
-// has its answer at once. It is a Runnable of a manager.
+// Monitor checks at regular intervals whether the storage can be used, so that a probe gets its
+// result at once. It is a Runnable of a manager.
 type Monitor struct {
 	check func(context.Context) error
 	clock clock.WithTicker
@@ -57,7 +57,7 @@ func (m *Monitor) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is false: each replica answers for itself.
+// NeedLeaderElection is false: each replica checks for itself.
 func (m *Monitor) NeedLeaderElection() bool { return false }
 
 func (m *Monitor) look(ctx context.Context) {
@@ -70,10 +70,10 @@ func (m *Monitor) look(ctx context.Context) {
 	m.mu.Lock()
 	before := m.err
 	m.err, m.at = err, m.clock.Now()
-	tell := m.changed
+	callbacks := m.changed
 	m.mu.Unlock()
 	if isOutage(err) != isOutage(before) {
-		for _, f := range tell {
+		for _, f := range callbacks {
 			f()
 		}
 	}
@@ -85,8 +85,8 @@ func (m *Monitor) look(ctx context.Context) {
 	}
 }
 
-// Outage says why the storage could not be used when it was last checked; nil where it could, or
-// was not checked yet.
+// Outage returns why the storage could not be used at the last check; nil if it could be used, or was
+// not checked yet.
 func (m *Monitor) Outage() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,7 @@ func (m *Monitor) Outage() error {
 	return m.err
 }
 
-// OnChange has f called whenever what Outage says has changed.
+// OnChange has f called whenever the result of Outage changes.
 func (m *Monitor) OnChange(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +105,7 @@ func (m *Monitor) OnChange(f func()) {
 
 func isOutage(err error) bool { return err != nil && !errors.Is(err, errUnchecked) }
 
-// Healthz says whether the storage could be used a moment ago. It is a healthz.Checker.
+// Healthz returns an error if the storage could not be used a moment ago. It is a healthz.Checker.
 func (m *Monitor) Healthz(*http.Request) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

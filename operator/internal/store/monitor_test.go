@@ -11,21 +11,21 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// TestMonitorTellsOutages once each, and soon enough for Scans to say so within 15 s.
-func TestMonitorTellsOutages(t *testing.T) {
+// TestMonitorReportsOutages once each, and soon enough for Scans to say so within 15 s.
+func TestMonitorReportsOutages(t *testing.T) {
 	const bound = 15 * time.Second
 	if checkEvery+checkTimeout >= bound {
 		t.Errorf("an outage is seen after %s at the latest, want less than %s", checkEvery+checkTimeout, bound)
 	}
 	away := errors.New("connection refused")
-	var answer error
-	told := 0
-	m := &Monitor{check: func(context.Context) error { return answer }, clock: clocktesting.NewFakeClock(time.Unix(0, 0)), err: errUnchecked}
-	m.OnChange(func() { told++ })
+	var result error
+	calls := 0
+	m := &Monitor{check: func(context.Context) error { return result }, clock: clocktesting.NewFakeClock(time.Unix(0, 0)), err: errUnchecked}
+	m.OnChange(func() { calls++ })
 	for i, step := range []struct {
 		reason string
-		answer error
-		told   int
+		result error
+		calls  int
 	}{
 		{"it was not known to be away", nil, 0},
 		{"it is away", away, 1},
@@ -33,10 +33,10 @@ func TestMonitorTellsOutages(t *testing.T) {
 		{"it is back", nil, 2},
 		{"that is known, too", nil, 2},
 	} {
-		answer = step.answer
+		result = step.result
 		m.look(t.Context())
-		if told != step.told || !errors.Is(m.Outage(), step.answer) {
-			t.Errorf("step %d, %s: told %d times, outage %v", i, step.reason, told, m.Outage())
+		if calls != step.calls || !errors.Is(m.Outage(), step.result) {
+			t.Errorf("step %d, %s: called %d times, outage %v", i, step.reason, calls, m.Outage())
 		}
 	}
 	if unchecked := NewMonitor(&Store{}, m.clock); unchecked.Outage() != nil {

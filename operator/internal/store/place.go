@@ -19,32 +19,32 @@ import (
 	"github.com/scanyard/scanyard/podkit/redact"
 )
 
-// Place is where the results of a Scan lie, if not where the operator's own settings say. It is
-// written on the Scan when the Scan is taken up and stays: settings may change, results do not
-// move. Whoever may edit the Scan can change it, so it is believed only as far as Tenants
-// allows; keys contain the Scan's UID in any place, so no place leads to results of another Scan.
+// Place is where the results of a Scan are stored, if not where the operator's own settings say. It is
+// written on the Scan at the start and stays: settings may change, results do not move. A client that
+// may edit the Scan can change its place, so the place is believed only as far as Tenants allows; keys
+// contain the Scan's UID in any place, so no place leads to results of another Scan.
 type Place struct {
-	// Bucket is "" for the operator's.
+	// Bucket is the name of the bucket; "" for the operator's bucket.
 	Bucket string `json:"bucket,omitempty"`
-	// Prefix stands in front of the keys.
+	// Prefix comes before the keys.
 	Prefix string `json:"prefix,omitempty"`
 	// CredentialsSecret is a Secret in the Scan's namespace; "" for the operator's credentials.
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 }
 
-// String is how a place is written on a Scan; "" for the operator's own.
+// String returns the text of a place that is written on a Scan; "" for the operator's own place.
 func (p Place) String() string {
 	if p == (Place{}) {
 		return ""
 	}
 	text, err := json.Marshal(p)
 	if err != nil {
-		return "" // three strings can always be written
+		return "" // three strings can always be encoded
 	}
 	return string(text)
 }
 
-// foldersOnly is what a prefix looks like; none of the folders may be . or ..
+// foldersOnly is the form of a prefix; no folder may be . or ..
 var foldersOnly = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
 
 // parsePlace reads a place from a Scan.
@@ -69,29 +69,29 @@ func parsePlace(text string) (Place, error) {
 	return p, nil
 }
 
-// Credentials are those of a bucket.
+// Credentials are the credentials of a bucket.
 type Credentials struct{ AccessKey, SecretKey string }
 
-// Tenants says what namespaces may use. Errors are for users: they name what is missing and the
-// remedy.
+// Tenants decides what namespaces may use. Its errors are for users: they name what is missing and
+// the remedy.
 type Tenants interface {
-	// Credentials reads those of a Secret.
+	// Credentials reads the credentials in a Secret.
 	Credentials(ctx context.Context, namespace, secret string) (Credentials, error)
-	// MayUse says whether results of a namespace may lie in a place that is not the operator's own;
-	// nil means they may. The bucket is "" where it is the operator's.
+	// MayUse decides whether results of a namespace may be stored in a place that is not the operator's
+	// own; nil means yes. The bucket is "" if it is the operator's.
 	MayUse(ctx context.Context, namespace string, p Place) error
 }
 
-// WithTenants lets Scans have their results in other places.
+// WithTenants lets Scans store their results in other places.
 func WithTenants(t Tenants) Option {
 	return func(s *Store) { s.tenants = t }
 }
 
-// ErrNoPlace says that what a Scan says about where its results lie means nothing. The operator does
-// not write such places, so nothing can lie there.
+// ErrNoPlace says that the place on a Scan cannot be read. The operator does not write such places, so
+// nothing can be stored there.
 var ErrNoPlace = errors.New("is not a place of results")
 
-// errNoTenants says that the operator knows no places but its own.
+// errNoTenants says that the operator knows no other place than its own.
 var errNoTenants = errors.New("this operator keeps results in its own bucket only")
 
 // place is a resolved Place.
@@ -100,7 +100,7 @@ type place struct {
 	bucket, prefix string
 }
 
-// resolve says where the results of a Scan lie, and with which client to reach them.
+// resolve returns where the results of a Scan are stored, and a client for that storage.
 func (s *Store) resolve(ctx context.Context, o Owner) (place, error) {
 	at := place{s.client, s.bucket, ""}
 	want, err := parsePlace(o.place)
@@ -152,7 +152,7 @@ type clients struct {
 	known map[Credentials]*minio.Client
 }
 
-// maxClients bounds what is kept; credentials that are rotated leave clients behind.
+// maxClients bounds the number of clients; rotated credentials leave clients behind.
 const maxClients = 1000
 
 func (c *clients) get(of Credentials, newClient func(*credentials.Credentials) (*minio.Client, error)) (*minio.Client, error) {
@@ -171,7 +171,7 @@ func (c *clients) get(of Credentials, newClient func(*credentials.Credentials) (
 	return made, err
 }
 
-// CheckPlace says whether a place of a namespace can be used, with words for its users.
+// CheckPlace returns an error for users if a place of a namespace cannot be used.
 func (s *Store) CheckPlace(ctx context.Context, namespace string, p Place) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

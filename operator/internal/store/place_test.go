@@ -46,7 +46,7 @@ func TestPlaces(t *testing.T) {
 	}{
 		"None":        {reason: "the operator's own", wantPath: "/own/scan-u/raw.xml", wantKey: "operator"},
 		"Prefix":      {reason: "in front of the keys", place: Place{Prefix: "a/b"}.String(), wantPath: "/own/a/b/scan-u/raw.xml", wantKey: "operator"},
-		"NotPrefix":   {reason: "also a prefix is asked for", place: Place{Prefix: "b"}.String(), wantErr: "use prefix b of bucket own: not yours"},
+		"NotPrefix":   {reason: "a prefix needs permission too", place: Place{Prefix: "b"}.String(), wantErr: "use prefix b of bucket own: not yours"},
 		"OwnByName":   {reason: "also in the operator's bucket by its name", place: Place{Bucket: "own", Prefix: "b"}.String(), wantErr: "use prefix b of bucket own: not yours"},
 		"SecretOnly":  {reason: "credentials do for the operator's bucket, too", place: Place{CredentialsSecret: "s3"}.String(), wantPath: "/own/scan-u/raw.xml", wantKey: "team"},
 		"Listed":      {reason: "a bucket that the cluster admin lists", place: Place{Bucket: "listed"}.String(), wantPath: "/listed/scan-u/raw.xml", wantKey: "operator"},
@@ -58,7 +58,7 @@ func TestPlaces(t *testing.T) {
 		"Up":          {reason: "a prefix does not leave the folder", place: `{"prefix":"a/../../b"}`, wantErr: "folder .."},
 		"Slash":       {reason: "keys have no leading slash", place: `{"prefix":"/a"}`, wantErr: "is not a prefix"},
 		"Unknown":     {reason: "a field that is not ours", place: `{"endpoint":"http://elsewhere"}`, wantErr: "unknown field"},
-		"NoJSON":      {reason: "a text of somebody's", place: "bucket", wantErr: "read where results lie"},
+		"NoJSON":      {reason: "a text of another client", place: "bucket", wantErr: "read where results lie"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestClientsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first.client != second.client || first.client == s.client {
-		t.Error("the client of a namespace's credentials is made anew")
+		t.Error("the client of a namespace's credentials is made again")
 	}
 }
 

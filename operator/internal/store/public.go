@@ -15,21 +15,21 @@ import (
 	"github.com/scanyard/scanyard/podkit/redact"
 )
 
-// parsePublic reads S3_PUBLIC_ENDPOINT. A path is refused: the store would have to serve buckets below it, and what is
-// signed would be another path than the one it sees.
+// parsePublic reads S3_PUBLIC_ENDPOINT. A path is refused: the store would have to serve buckets below the path, and would
+// see another path than the signed one.
 func parsePublic(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.User != nil:
-		return nil, fmt.Errorf("must be https://host or http://host, with a port if need be")
+		return nil, fmt.Errorf("must be https://host or http://host, with an optional port")
 	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
 		return nil, fmt.Errorf("must end behind the host or its port")
 	}
 	return u, nil
 }
 
-// PresignLink returns a URL for people to GET or HEAD a file of a Scan with: for the public endpoint, where one is set.
-// Pods take those of PresignDownload.
+// PresignLink returns a URL for people to GET or HEAD a file of a Scan: at the public endpoint, if one is set. Pods use the
+// URLs of PresignDownload.
 func (s *Store) PresignLink(ctx context.Context, method string, o Owner, filename string, expiry time.Duration) (string, error) {
 	if s.public == nil {
 		return s.presign(ctx, method, o, filename, expiry)
@@ -52,8 +52,8 @@ func (s *Store) PresignLink(ctx context.Context, method string, o Owner, filenam
 	return link, nil
 }
 
-// presignPublic signs for the public endpoint, which nobody in the cluster may be able to reach: region and credentials
-// are had from the other client.
+// presignPublic signs for the public endpoint, which may not be reachable from the cluster: region and credentials come
+// from the other client.
 func (s *Store) presignPublic(ctx context.Context, method string, at place, key string, expiry time.Duration) (string, error) {
 	region, err := at.client.GetBucketLocation(ctx, at.bucket)
 	if err != nil {
@@ -77,10 +77,10 @@ func (s *Store) presignPublic(ctx context.Context, method string, at place, key 
 	return u.String(), nil
 }
 
-// noTransport holds that signing makes no request.
+// noTransport makes sure that signing sends no request.
 type noTransport struct{}
 
-// RoundTrip refuses: there is nobody to ask.
+// RoundTrip refuses every request.
 func (noTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("signing for %s needs no request", r.URL.Host)
 }

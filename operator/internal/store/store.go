@@ -23,8 +23,8 @@ import (
 	"github.com/scanyard/scanyard/podkit/redact"
 )
 
-// DownloadExpiry is how long the links in the status of a Scan are good: the longest
-// that SigV4 allows.
+// DownloadExpiry is how long the links in the status of a Scan are valid: the longest time that SigV4
+// allows.
 const DownloadExpiry = 7 * 24 * time.Hour
 
 const (
@@ -33,17 +33,17 @@ const (
 	deleteBatch = 1000
 )
 
-// Error says that the storage could not be used. Trying again later may help.
+// Error says that the storage could not be used. A later retry may succeed.
 type Error struct {
-	// Doing is what was being done.
+	// Doing is the operation that failed.
 	Doing string
 	Err   error
 }
 
-// Error tells what was being done and why it failed, without credentials.
+// Error names the operation and the cause, without credentials.
 func (e *Error) Error() string { return e.Doing + ": " + e.Err.Error() }
 
-// Unwrap returns why it failed.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Store hands out presigned URLs and removes objects. It is safe for concurrent use.
@@ -57,7 +57,7 @@ type Store struct {
 	public *url.URL
 	lookup minio.BucketLookupType
 
-	// tenants and the rest are for results that lie elsewhere.
+	// tenants and the fields below are for results in other places.
 	tenants   Tenants
 	newClient func(*credentials.Credentials) (*minio.Client, error)
 	clients   clients
@@ -160,8 +160,8 @@ func (s *Store) presign(ctx context.Context, method string, o Owner, filename st
 	if err != nil {
 		return "", err
 	}
-	// Signing is local, but for the first call, which may ask for the bucket's region,
-	// and for credentials that are fetched.
+	// Signing is local, except for the first call, which may ask for the bucket's region, and for
+	// credentials that are fetched.
 	u, err := at.client.Presign(ctx, method, at.bucket, at.prefix+key, expiry, nil)
 	s.observe("presign", err)
 	if err != nil {
@@ -170,28 +170,27 @@ func (s *Store) presign(ctx context.Context, method string, o Owner, filename st
 	return u.String(), nil
 }
 
-// Exists says whether a file of a Scan is stored.
+// Exists reports whether a file of a Scan is stored.
 func (s *Store) Exists(ctx context.Context, o Owner, filename string) (bool, error) {
 	_, found, err := s.Modified(ctx, o, filename)
 	return found, err
 }
 
-// Modified says whether a file of a Scan is stored, and since when by the clock of the
-// storage.
+// Modified reports whether a file of a Scan is stored, and since when by the clock of the storage.
 func (s *Store) Modified(ctx context.Context, o Owner, filename string) (time.Time, bool, error) {
 	object, found, err := s.Stat(ctx, o, filename)
 	return object.LastModified, found, err
 }
 
-// Object is what storage says of a file.
+// Object is the metadata of a stored file.
 type Object struct {
-	// ETag tells one content of the file from another.
+	// ETag identifies the content of the file.
 	ETag         string
 	Size         int64
 	LastModified time.Time
 }
 
-// Stat says whether a file of a Scan is stored, and what storage says of it.
+// Stat reports whether a file of a Scan is stored, and returns its metadata.
 func (s *Store) Stat(ctx context.Context, o Owner, filename string) (Object, bool, error) {
 	key, err := s.layout.Key(o, filename)
 	if err != nil {
@@ -215,7 +214,7 @@ func (s *Store) Stat(ctx context.Context, o Owner, filename string) (Object, boo
 	return Object{ETag: info.ETag, Size: info.Size, LastModified: info.LastModified}, true, nil
 }
 
-// Read returns a file of a Scan that has at most limit bytes; false where there is none, or where it has more.
+// Read returns a file of a Scan that has at most limit bytes; false if there is none, or if it is larger.
 func (s *Store) Read(ctx context.Context, o Owner, filename string, limit int64) ([]byte, bool, error) {
 	key, err := s.layout.Key(o, filename)
 	if err != nil {
@@ -246,21 +245,20 @@ func readObject(ctx context.Context, at place, key string, limit int64) ([]byte,
 	}
 	text, err := io.ReadAll(io.LimitReader(object, limit+1))
 	if err != nil {
-		_ = object.Close() // why it could not be read says more
+		_ = object.Close() // the error of reading says more
 		return nil, err
 	}
 	return text, object.Close()
 }
 
-// OwnsFolder says whether everything below one prefix belongs to a Scan, see Layout.Prefix.
+// OwnsFolder reports whether everything below one prefix belongs to a Scan, see Layout.Prefix.
 func (s *Store) OwnsFolder(o Owner) bool {
 	_, ok := s.layout.Prefix(o)
 	return ok
 }
 
-// Remove removes everything that a Scan has stored: all below its prefix, or, where
-// the URL template gives it none, its raw result, findings and counts. What is not there is
-// no error.
+// Remove removes all stored objects of a Scan: everything below its prefix, or, if the URL template
+// gives it none, its raw result, findings and counts. Missing objects are not an error.
 func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -298,7 +296,7 @@ func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error
 	return nil
 }
 
-// removePrefix lists, with versions where the bucket keeps them, and removes.
+// removePrefix lists the objects, with their versions if the bucket keeps versions, and removes them.
 func (s *Store) removePrefix(ctx context.Context, at place, prefix string) error {
 	batch := make(chan minio.ObjectInfo, deleteBatch)
 	var listErr error
@@ -330,8 +328,8 @@ func (s *Store) removePrefix(ctx context.Context, at place, prefix string) error
 	return errors.Join(errs...)
 }
 
-// Check says whether the storage can be used: it answers, knows the bucket and takes
-// our credentials. Credentials that may not look at objects outside of scans are fine.
+// Check returns an error if the storage cannot be used: it must respond, know the bucket and accept our
+// credentials. Credentials that may not read objects outside of scans are fine.
 func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -343,7 +341,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// checkBucket looks at a bucket; setting is what names it.
+// checkBucket checks a bucket; setting is the name of the setting that names the bucket.
 func checkBucket(ctx context.Context, c *minio.Client, bucket, setting string) error {
 	exists, err := c.BucketExists(ctx, bucket)
 	if err == nil && !exists {
@@ -352,8 +350,8 @@ func checkBucket(ctx context.Context, c *minio.Client, bucket, setting string) e
 	if minio.ToErrorResponse(err).Code != minio.AccessDenied {
 		return err
 	}
-	// HEAD has no body: whether it is the keys that are wrong, or a right that we do not
-	// need, only a call with an answer tells.
+	// HEAD has no body: only a call that returns one shows whether the keys are wrong, or whether a right
+	// is missing that we do not need.
 	for object := range c.ListObjectsIter(ctx, bucket, minio.ListObjectsOptions{MaxKeys: 1}) {
 		if object.Err != nil && minio.ToErrorResponse(object.Err).Code != minio.AccessDenied {
 			return object.Err
