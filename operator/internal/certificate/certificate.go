@@ -20,34 +20,34 @@ import (
 
 const (
 	lifetime = 10 * 365 * 24 * time.Hour
-	// renewBefore is how long a certificate has to be good at start; pods of long scans
-	// trust the one that they were started with.
+	// renewBefore is how long a certificate must be valid at the start of a replica; pods of long scans
+	// trust the authority that they were started with.
 	renewBefore = 180 * 24 * time.Hour
 	caKey       = "ca.crt"
 )
 
-// Certificate is what a server serves with.
+// Certificate is a server's certificate and key, and their authority.
 type Certificate struct {
 	TLS tls.Certificate
 	// CA is the certificate to trust, PEM.
 	CA string
 }
 
-// Request says which certificate is wanted.
+// Request is the certificate that a caller needs.
 type Request struct {
-	// Secret keeps it.
+	// Secret is the Secret that keeps the certificate.
 	Secret client.ObjectKey
-	// Host is the DNS name or address that clients call the server by.
+	// Host is the DNS name or address by which clients call the server.
 	Host string
-	// Also are further names that the server is called by.
+	// Also are further names of the server.
 	Also []string
-	// Purpose completes "Certificate of the operator's ", for whoever finds the Secret.
+	// Purpose completes "Certificate of the operator's ", for people who find the Secret.
 	Purpose string
 }
 
-// Ensure returns the certificate in a Secret, which it makes where there is none, where it
-// is about to expire or where it is for another host. All replicas, and the pods that older
-// ones started, share it.
+// Ensure returns the certificate in a Secret. It makes a new one if there is none, if the certificate
+// expires soon or if it is for another host. All replicas, and the pods that older replicas started,
+// share the certificate.
 func Ensure(ctx context.Context, c client.Client, r Request, now time.Time) (*Certificate, error) {
 	for range 3 {
 		var secret corev1.Secret
@@ -88,8 +88,8 @@ func parse(s *corev1.Secret) (*Certificate, error) {
 
 func (r *Request) names() []string { return append([]string{r.Host}, r.Also...) }
 
-// stillTrusted are the authorities that replicas and pods of before may serve or trust for a while: as many as a few
-// rotations leave, not more.
+// stillTrusted are earlier authorities that replicas and pods may serve or trust for a while: as many as a few rotations
+// leave, not more.
 func stillTrusted(bundle []byte, now time.Time) []byte {
 	const most = 2
 	var kept []byte

@@ -40,7 +40,7 @@ func TestCertificateIsSharedAndRenewed(t *testing.T) {
 	}
 	first := ensure("scanyard.ns.svc", now)
 	if again := ensure("scanyard.ns.svc", now.Add(24*time.Hour)); again != first {
-		t.Error("a certificate that is good was made anew")
+		t.Error("a valid certificate was made again")
 	}
 	if other := ensure("other.ns.svc", now); other == first {
 		t.Error("a certificate for another host was kept")

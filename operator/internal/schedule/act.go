@@ -24,13 +24,13 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/schedule/plan"
 )
 
-// act does what was decided. Everything it does may be done twice.
+// act carries out a decision. All its actions are idempotent.
 func (r *Reconciler) act(ctx context.Context, o *plan.Observation, d *plan.Decision) error {
 	for _, c := range d.Replace {
 		if err := r.deleteChild(ctx, o, c); err != nil {
 			return err
 		}
-		r.tell(o, plan.Notice{Reason: executionv1.EventScanReplaced, Message: fmt.Sprintf(
+		r.report(o, plan.Event{Reason: executionv1.EventScanReplaced, Message: fmt.Sprintf(
 			"Scan %s has not ended and is deleted for the next run, since spec.concurrencyPolicy is Replace.", c.Name)})
 	}
 	if d.Start != nil {
@@ -43,10 +43,10 @@ func (r *Reconciler) act(ctx context.Context, o *plan.Observation, d *plan.Decis
 			return err
 		}
 	}
-	for _, n := range d.Notices {
-		r.tell(o, n)
+	for _, n := range d.Events {
+		r.report(o, n)
 	}
-	// Only now: what is deleted before its findings and its run are recorded is lost.
+	// Only now: the findings and the run of a Scan must be recorded before it is deleted.
 	for _, c := range d.Prune {
 		if err := r.deleteChild(ctx, o, c); err != nil {
 			return err
@@ -55,8 +55,8 @@ func (r *Reconciler) act(ctx context.Context, o *plan.Observation, d *plan.Decis
 	return nil
 }
 
-// tell tells the user by an Event.
-func (r *Reconciler) tell(o *plan.Observation, n plan.Notice) {
+// report sends an Event to the user.
+func (r *Reconciler) report(o *plan.Observation, n plan.Event) {
 	kind := corev1.EventTypeNormal
 	if n.Warning {
 		kind = corev1.EventTypeWarning
@@ -64,8 +64,8 @@ func (r *Reconciler) tell(o *plan.Observation, n plan.Notice) {
 	r.events.Eventf(o.Scheduled, nil, kind, n.Reason, "Schedule", "%s", n.Message)
 }
 
-// start creates the Scan of the run that is due. Where it exists already the run is
-// recorded as what it was; a refusal replaces the decision.
+// start creates the Scan of the run that is due. If the Scan exists already, its own run is recorded;
+// a refusal replaces the decision.
 func (r *Reconciler) start(ctx context.Context, o *plan.Observation, d *plan.Decision) error {
 	run := d.Start
 	for _, name := range run.Names {
@@ -91,7 +91,7 @@ func (r *Reconciler) start(ctx context.Context, o *plan.Observation, d *plan.Dec
 	return nil
 }
 
-// create creates the Scan of a run. It returns the Scan that has its name already.
+// create creates the Scan of a run. It returns the Scan that has the name already, if there is one.
 func (r *Reconciler) create(ctx context.Context, s *executionv1.Scan) (*executionv1.Scan, error) {
 	o, err := encodable(s)
 	if err != nil {
@@ -108,8 +108,8 @@ func (r *Reconciler) create(ctx context.Context, s *executionv1.Scan) (*executio
 	return existing, nil
 }
 
-// encodable returns a Scan in a form that reaches the API server as meant. An empty list
-// of tolerations, which clears those of the ScanType, is dropped by the Go type.
+// encodable returns a Scan in a form that reaches the API server unchanged. The Go type drops an empty
+// list of tolerations, which clears those of the ScanType.
 func encodable(s *executionv1.Scan) (client.Object, error) {
 	if s.Spec.Tolerations == nil || len(s.Spec.Tolerations) > 0 {
 		return s, nil
@@ -123,8 +123,8 @@ func encodable(s *executionv1.Scan) (client.Object, error) {
 	return u, unstructured.SetNestedSlice(u.Object, []any{}, "spec", "tolerations")
 }
 
-// refusal tells what the user has to hear of from failures of the API, which are tried
-// again.
+// refusal returns the message for the user about a rejection by the API server; other errors are
+// retried.
 func refusal(err error) (string, bool) {
 	if err == nil {
 		return "", false
@@ -141,7 +141,7 @@ func refusal(err error) (string, bool) {
 	}
 }
 
-// deleteChild deletes a Scan that is not needed any more. One that is gone is fine.
+// deleteChild deletes a Scan that is not needed any more. A Scan that is already gone is success.
 func (r *Reconciler) deleteChild(ctx context.Context, o *plan.Observation, c plan.Child) error {
 	s := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: o.Scheduled.Namespace, Name: c.Name}}
 	err := r.client.Delete(ctx, s, client.Preconditions{UID: &c.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -155,8 +155,8 @@ func (r *Reconciler) deleteChild(ctx context.Context, o *plan.Observation, c pla
 	return nil
 }
 
-// writeStatus writes the status if it differs from what was read. The resource version
-// makes sure that nothing newer is overwritten, such as a time that a client has set.
+// writeStatus writes the status if it differs from the one read. The resource version makes sure that
+// no newer value is overwritten, such as a time that a client has set.
 func (r *Reconciler) writeStatus(ctx context.Context, o *plan.Observation, want *executionv1.ScheduledScanStatus) error {
 	changed := o.Scheduled.DeepCopy()
 	changed.Status = *want
@@ -170,8 +170,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *plan.Observation, want 
 	return client.IgnoreNotFound(r.client.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// statusPatch is what differs between two objects, and findings.severities, which by the
-// contract are there after the first write.
+// statusPatch is the difference between two objects, and findings.severities, which the contract
+// requires after the first write.
 func statusPatch(before, after *executionv1.ScheduledScan) ([]byte, error) {
 	raw, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(after)
 	if err != nil {
@@ -193,6 +193,6 @@ func statusPatch(before, after *executionv1.ScheduledScan) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// conflictRetry is when an object that somebody else wrote at the same moment is looked
-// at again, should no watch bring it earlier.
+// conflictRetry is when an object that another client wrote at the same moment is reconciled again,
+// unless a watch starts a pass earlier.
 const conflictRetry = 100 * time.Millisecond

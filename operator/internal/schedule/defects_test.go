@@ -25,7 +25,7 @@ import (
 
 var resource = schema.GroupResource{Group: executionv1.SchemeGroupVersion.Group, Resource: "scheduledscans"}
 
-// conflicts lets the first status writes fail as if somebody else had written.
+// conflicts lets the first status writes fail as if another client had written.
 func conflicts(first int) func(string, int) error {
 	failed := 0
 	return func(call string, _ int) error {
@@ -66,9 +66,9 @@ func TestDefect11AConflictDoesNotStopACronSchedule(t *testing.T) {
 	w.Eventually(w.names).Should(HaveLen(2))
 }
 
-// TestDefect12AMissingScanTypeIsTold, the run is started nevertheless and tells in its
+// TestDefect12AMissingScanTypeIsReported: the run is started nevertheless and says in its
 // own words, and is made up for when the ScanType comes.
-func TestDefect12AMissingScanTypeIsTold(t *testing.T) {
+func TestDefect12AMissingScanTypeIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(w.scheduled("early", retrigger))
@@ -151,7 +151,7 @@ func TestDefect36ReplaceWaitsForTheDeletion(t *testing.T) {
 	w.Eventually(func() string { return w.events("r") }).Should(ContainSubstring("JobReplaced: Scan " + first[0].Name))
 }
 
-// TestDefect37PruningSkipsWhatIsGone: somebody else has deleted one, the others go.
+// TestDefect37PruningSkipsWhatIsGone: another client has deleted one, the operator deletes the others.
 func TestDefect37PruningSkipsWhatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -131,7 +131,7 @@ func TestDowntimeIsMadeUpForOnce(t *testing.T) {
 	w.Expect(w.names()).To(ContainElement(HavePrefix("often-")))
 }
 
-// TestScanTypeChangeStartsARun, once, and not where it is not asked for.
+// TestScanTypeChangeStartsARun: once, and only if the spec enables it.
 func TestScanTypeChangeStartsARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -192,7 +192,7 @@ func TestARefusedScanIsTold(t *testing.T) {
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonScheduled))
 }
 
-// TestANameThatIsTaken by a Scan of somebody else: the run gets another one.
+// TestANameThatIsTaken: a Scan of another client has the name of the run, so the run gets another one.
 func TestANameThatIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newQuietWorld(t)

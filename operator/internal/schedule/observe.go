@@ -22,7 +22,7 @@ import (
 // cacheLag is how far the cache of Scans may be behind at the most.
 const cacheLag = 30 * time.Second
 
-// observe reads what is decided about; nil where the ScheduledScan is gone.
+// observe reads what the decision needs; nil where the ScheduledScan is gone.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*plan.Observation, error) {
 	s := &executionv1.ScheduledScan{}
 	// This read waits until the cache has seen our own last write of the object.
@@ -53,8 +53,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*pl
 	return o, r.observeLatest(ctx, o)
 }
 
-// observeLatest reads the children once more where a run is due so soon after another
-// one that the cache may not show that yet, and it matters.
+// observeLatest reads the children once more where a run is due so soon after another one that the
+// cache may not show the other one yet, and where the difference matters.
 func (r *Reconciler) observeLatest(ctx context.Context, o *plan.Observation) error {
 	if !o.DependsOnChildren(cacheLag) {
 		return nil
@@ -83,8 +83,8 @@ func (r *Reconciler) observeChildren(ctx context.Context, o *plan.Observation, o
 	return nil
 }
 
-// observeFindings reads the findings of the newest Done Scan, once: the cache does not
-// keep those of Scans that have ended.
+// observeFindings reads the findings of the newest Done Scan, once: the cache does not keep the
+// findings of Scans that have ended.
 func (r *Reconciler) observeFindings(ctx context.Context, o *plan.Observation) error {
 	done, ok := o.NewestDone()
 	if !ok || o.Scheduled.Status.FindingsFrom == done.Name {
@@ -102,7 +102,7 @@ func (r *Reconciler) observeFindings(ctx context.Context, o *plan.Observation) e
 	return nil
 }
 
-// observeScanType reads what the Scans will run, of the family that they use.
+// observeScanType reads the ScanType that the Scans will run, of the family that they use.
 func (r *Reconciler) observeScanType(ctx context.Context, o *plan.Observation) error {
 	s := o.Scheduled
 	name := s.Spec.ScanSpec.ScanType
@@ -128,7 +128,7 @@ func (r *Reconciler) observeScanType(ctx context.Context, o *plan.Observation) e
 	return err
 }
 
-// observeMissing asks the catalog what to install.
+// observeMissing gets from the catalog the advice what to install.
 func (r *Reconciler) observeMissing(ctx context.Context, o *plan.Observation) error {
 	s := o.Scheduled
 	_, err := r.catalog.ScanType(ctx, &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace}, Spec: *s.Spec.ScanSpec})
@@ -142,8 +142,8 @@ func (r *Reconciler) observeMissing(ctx context.Context, o *plan.Observation) er
 	return fmt.Errorf("find %s: %w", plan.ScanTypeKind(s), err)
 }
 
-// digests remembers digests of ScanTypes: every ScheduledScan of a ScanType asks for the
-// same one in every pass.
+// digests caches digests of ScanTypes: every ScheduledScan of a ScanType needs the same digest in
+// every pass.
 type digests struct {
 	mu    sync.Mutex
 	known map[types.UID]versionDigest
@@ -151,7 +151,7 @@ type digests struct {
 
 type versionDigest struct{ version, digest string }
 
-// maxDigests bounds what is remembered.
+// maxDigests bounds the number of cached digests.
 const maxDigests = 10000
 
 func (d *digests) of(kind string, meta *metav1.ObjectMeta, spec *executionv1.ScanTypeSpec) (string, error) {
@@ -171,13 +171,13 @@ func (d *digests) of(kind string, meta *metav1.ObjectMeta, spec *executionv1.Sca
 	return digest, nil
 }
 
-// Check says what keeps a spec from ever starting a Scan, for whoever wants to know before it is stored; "" if nothing does.
+// Check returns why a spec can never start a Scan, for callers that need the reason before the spec is stored; "" if there is none.
 func Check(spec *executionv1.ScheduledScanSpec) string {
 	z := zones{local: time.UTC}
 	return plan.Check(spec, z.find)
 }
 
-// zones remembers the time zones that were loaded. There are some hundred.
+// zones caches the time zones that were loaded. There are some hundred.
 type zones struct {
 	local *time.Location
 	mu    sync.Mutex

@@ -19,24 +19,23 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
 )
 
-// Options are what a Reconciler is made of.
+// Options are the options of a Reconciler.
 type Options struct {
-	// Client reads from the cache and waits there for its own writes. Its rate should not
-	// be limited together with that of others: many runs come due at one time, and no more
-	// requests are under way than there are workers.
+	// Client reads from the cache and waits there for its own writes. It should have a rate limit of its
+	// own: many runs come due at the same time, and there are at most as many requests as workers.
 	Client client.Client
 	// Live reads from the API server.
 	Live   client.Reader
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
-	// Tenancy tells the bounds of the cluster's settings.
+	// Tenancy returns the bounds of the cluster's settings.
 	Tenancy *tenancy.Source
-	// Zone is that of schedules that name none.
+	// Zone is the time zone of schedules that name none.
 	Zone    *time.Location
 	Metrics *Metrics
 }
 
-// Reconciler starts Scans from ScheduledScans.
+// Reconciler creates Scans from ScheduledScans.
 type Reconciler struct {
 	client  client.Client
 	live    client.Reader
@@ -57,7 +56,7 @@ func NewReconciler(o Options) *Reconciler {
 	}
 }
 
-// Reconcile takes one look at a ScheduledScan and does what is next.
+// Reconcile observes a ScheduledScan once and takes the next step.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
 	if o == nil || err != nil {
@@ -70,11 +69,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err == nil:
 		return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// Nothing can be created any more, and the ScheduledScan is about to be deleted.
+		// No object can be created any more, and the ScheduledScan is about to be deleted.
 		return reconcile.Result{}, nil
 	case apierrors.IsConflict(err):
-		// Somebody else has written it; its new version comes by watch, and the queue
-		// brings us back in any case.
+		// Another client has written the object; its new version comes by watch, and RequeueAfter
+		// starts a pass in any case.
 		log.FromContext(ctx).V(1).Info("The ScheduledScan has changed meanwhile", "step", d.Step)
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	default:

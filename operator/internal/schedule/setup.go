@@ -32,17 +32,16 @@ const (
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Minute
-	// passTimeout bounds one pass, so that nothing that does not answer holds a worker.
+	// passTimeout bounds one pass, so that a server that does not respond cannot block a worker.
 	passTimeout = time.Minute
-	// courtesy is how long after a change of the spec it is looked at. Clients such as
-	// auto-discovery write the spec and then, with the version that this returned,
-	// status.lastScheduleTime: a write of ours in between would make theirs fail, and
-	// they do not try again.
+	// courtesy is how long after a change of the spec the object is reconciled. Clients such as
+	// auto-discovery write the spec and then, with the returned version, status.lastScheduleTime: a write
+	// of the operator in between would make the client's write fail, and such clients do not retry.
 	courtesy = time.Second
 )
 
-// CacheOptions say what is kept of ScheduledScans. Scans and ScanTypes are kept as the
-// life of a Scan needs them.
+// CacheOptions returns which parts of ScheduledScans the cache keeps. Scans and ScanTypes are kept as
+// the life of a Scan needs them.
 func CacheOptions() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&executionv1.ScheduledScan{}: {Transform: stripScheduled}}
 }
@@ -57,7 +56,7 @@ func stripScheduled(in any) (any, error) {
 	return s, nil
 }
 
-// lastApplied holds a second copy of the object, which nothing here reads.
+// lastApplied holds a second copy of the object, which the operator does not read.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // SetupWithManager registers the Reconciler, its indexes and its watches.
@@ -79,12 +78,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Complete(r)
 }
 
-// scheduledHandler brings a ScheduledScan that has changed.
+// scheduledHandler enqueues a ScheduledScan that has changed.
 type scheduledHandler struct {
 	handler.EnqueueRequestForObject
 }
 
-// Update waits a moment where the spec has changed.
+// Update waits for a moment if the spec has changed.
 func (h *scheduledHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	if e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
 		q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)}, courtesy)
@@ -109,10 +108,10 @@ func ownerOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: c.Name}}}
 }
 
-// childPredicate lets through that a Scan changes its state, is being deleted, or is gone.
+// childPredicate lets through changes of a Scan's state, and its deletion.
 func childPredicate() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false }, // it is our own doing, or was there before
+		CreateFunc: func(event.CreateEvent) bool { return false }, // this operator created the Scan, or the Scan existed before
 		DeleteFunc: func(event.DeleteEvent) bool { return true },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*executionv1.Scan)
@@ -124,7 +123,7 @@ func childPredicate() builder.Predicates {
 	})
 }
 
-// enqueueUsers brings the ScheduledScans whose Scans run a ScanType that has changed.
+// enqueueUsers enqueues the ScheduledScans whose Scans run a ScanType that has changed.
 func (r *Reconciler) enqueueUsers(kind string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		options := []client.ListOption{

@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newQuietWorld makes a namespace that nobody looks after.
+// newQuietWorld makes a namespace without a Reconciler.
 func newQuietWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, WithT: NewWithT(t), client: cluster.Client, clock: &shiftedClock{}, faults: &faults{}, calls: &callCounter{counts: map[string]int{}}}
@@ -167,7 +167,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 // faults let calls of the Reconciler fail.
 type faults struct {
 	mu sync.Mutex
-	// before and after are asked for every call with its number from 1; an error that
+	// before and after are called for every call with its number from 1; an error that
 	// they return is that of the call, without or with its effect.
 	before, after func(call string, n int) error
 	n             int

@@ -29,8 +29,8 @@ const (
 // believed is how long credentials are used before they are read again.
 const believed = time.Minute
 
-// Buckets says which buckets the Scans of a namespace may use, and with which credentials. It is
-// what store.WithTenants takes.
+// Buckets decides which buckets the Scans of a namespace may use, and with which credentials. It is
+// the argument of store.WithTenants.
 type Buckets struct {
 	source *Source
 	// live reads the one Secret that a setting names; the operator may not list Secrets.
@@ -51,8 +51,8 @@ func NewBuckets(source *Source, live client.Reader, c clock.PassiveClock) *Bucke
 	return &Buckets{source: source, live: live, clock: c, known: map[types.NamespacedName]credentialsAt{}}
 }
 
-// MayUse says whether results of a namespace may lie in a place. The annotation of a Scan that
-// names the place can be edited: only what the cluster's settings say at this moment counts.
+// MayUse decides whether results of a namespace may be stored in a place. A client can edit the
+// annotation of a Scan that names the place: only the present settings of the cluster count.
 func (b *Buckets) MayUse(ctx context.Context, namespace string, p store.Place) error {
 	e, err := b.source.Effective(ctx, namespace)
 	if err != nil {
@@ -61,8 +61,8 @@ func (b *Buckets) MayUse(ctx context.Context, namespace string, p store.Place) e
 	return mayUse(e, p)
 }
 
-// mayUse asks the cluster's settings and not those of the namespace: these change, and are deleted
-// before the last Scan of a namespace that goes, while results stay where they were written.
+// mayUse reads the cluster's settings and not those of the namespace: the latter change, and are deleted
+// before the last Scan of a deleted namespace, while results stay where they were written.
 func mayUse(e *settings.Effective, p store.Place) error {
 	if (p.Prefix != "" || p.CredentialsSecret != "") && !e.ChoosesPlace {
 		return errors.New(
@@ -76,7 +76,7 @@ func mayUse(e *settings.Effective, p store.Place) error {
 	return nil
 }
 
-// Credentials reads those of a Secret of a namespace.
+// Credentials reads the credentials in a Secret of a namespace.
 func (b *Buckets) Credentials(ctx context.Context, namespace, secret string) (store.Credentials, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: secret}
 	b.mu.Lock()
@@ -121,7 +121,7 @@ func (b *Buckets) read(ctx context.Context, key types.NamespacedName) (store.Cre
 	return c, nil
 }
 
-// PlaceOf is how a Scan is told where its results lie.
+// PlaceOf is the place of results that settings name.
 func PlaceOf(s settings.Storage) store.Place {
 	return store.Place{Bucket: s.Bucket, Prefix: s.Prefix, CredentialsSecret: s.CredentialsSecret}
 }

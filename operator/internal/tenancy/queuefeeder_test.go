@@ -72,8 +72,8 @@ func (w *world) feed(namespaces ...string) *fed {
 	return f
 }
 
-// Limits follow the settings: they are told once where there are none, when settings come,
-// change and go, and not when something changes that makes no difference.
+// Limits follow the settings: they are set once without settings, and when settings are created,
+// changed and deleted, but not after a change that makes no difference to them.
 func TestFeederFollowsSettings(t *testing.T) {
 	w := newWorld(t)
 	f := w.feed()

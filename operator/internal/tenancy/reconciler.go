@@ -27,12 +27,12 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// Places says whether a place for results can be used, with words for users where not.
+// Places checks whether a place for results can be used; its errors are for users.
 type Places interface {
 	CheckPlace(ctx context.Context, namespace string, p store.Place) error
 }
 
-// Options are what a Reconciler is made of.
+// Options are the options of a Reconciler.
 type Options struct {
 	// Client reads from the cache and waits there for its own writes.
 	Client client.Client
@@ -41,8 +41,8 @@ type Options struct {
 	Places Places
 }
 
-// Reconciler says on the settings of namespaces and of the cluster whether they are in force, and
-// keeps the last ones without a mistake in their status.
+// Reconciler writes on the settings of namespaces and of the cluster whether they are in force, and
+// keeps the last valid ones in their status.
 type Reconciler struct {
 	client client.Client
 	events events.EventRecorder
@@ -55,13 +55,13 @@ func NewReconciler(o Options) *Reconciler {
 	return &Reconciler{client: o.Client, events: o.Events, clock: o.Clock, places: o.Places}
 }
 
-// Storage is looked at again, since nothing tells when it can be used.
+// Storage is checked again after this time, since no watch shows when it can be used.
 const (
 	storageRetry = 15 * time.Second
 	storageCheck = 10 * time.Minute
 )
 
-// Reconcile looks at the settings of a namespace or, for a request without one, of the cluster.
+// Reconcile checks the settings of a namespace or, for a request without a namespace, of the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var result reconcile.Result
 	var err error
@@ -74,8 +74,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	case apierrors.IsForbidden(err):
-		// An operator for some namespaces may not write what belongs to the cluster. What is in
-		// force is computed from the spec; only a mistake in it can then not be told.
+		// An operator for some namespaces may not write objects of the cluster. The settings in force
+		// are computed from the spec; only a mistake in the spec cannot be reported then.
 		log.FromContext(ctx).Info("Settings cannot be given a status", "error", err.Error())
 		return reconcile.Result{}, nil
 	}
@@ -101,7 +101,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, key types.NamespacedN
 	if err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	r.tell(s, settings.Verdict(s), verdict)
+	r.report(s, settings.Verdict(s), verdict)
 	return nil
 }
 
@@ -140,21 +140,21 @@ func (r *Reconciler) reconcileNamespace(ctx context.Context, key types.Namespace
 	if err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{})); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.tell(s, settings.Verdict(s), verdict)
+	r.report(s, settings.Verdict(s), verdict)
 	return result, nil
 }
 
-// tell sends an Event when there is something new and wrong.
-func (r *Reconciler) tell(o client.Object, before string, now review.Review) {
-	const longest = 1000 // what an Event's note may be long
+// report sends an Event if the condition has a new reason and is not True.
+func (r *Reconciler) report(o client.Object, before string, now review.Review) {
+	const longest = 1000 // the longest note of an Event
 	if now.Reason == settingsv1alpha2.ReasonAccepted || now.Reason == before {
 		return
 	}
 	r.events.Eventf(o, nil, corev1.EventTypeWarning, now.Reason, "Review", "%s", text.CutRunes(now.Message, longest))
 }
 
-// known lists what targets of patches may refer to, in one namespace and, for "", in all; nil
-// where no patch asks.
+// known lists what targets of patches may refer to, in one namespace or, for "", in all; nil if there
+// is no patch.
 func (r *Reconciler) known(ctx context.Context, namespace string, patches []settingsv1alpha2.JobPatch) (*settings.Known, error) {
 	asks := slices.ContainsFunc(patches, func(p settingsv1alpha2.JobPatch) bool {
 		return p.Target != nil && len(p.Target.ScanTypes)+len(p.Target.Hooks) > 0

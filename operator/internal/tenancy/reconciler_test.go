@@ -346,7 +346,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 	w.Expect(err).To(MatchError(ContainSubstring(`unknown field "spec.limits.maxRuning"`)))
 }
 
-// TestSourceKeepsWhatItComputed: an answer that has been given is given again without a look at the
+// TestSourceKeepsWhatItComputed: a result is returned again without a look at the
 // objects, until one of them changes.
 func TestSourceKeepsWhatItComputed(t *testing.T) {
 	w := newWorld(t)

@@ -23,8 +23,8 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// CacheOptions say what is kept of the objects that settings are made of. Of a Namespace only
-// its labels are asked.
+// CacheOptions returns which parts of the objects of settings the cache keeps. Of a Namespace only the
+// labels are needed.
 func CacheOptions() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&settingsv1alpha2.ScanSetting{}:        {Transform: cache.TransformStripManagedFields()},
@@ -43,15 +43,15 @@ func stripNamespace(in any) (any, error) {
 	}}, nil
 }
 
-// SetupWithManager registers the Reconciler and its watches. What a Source reads is put into the
-// cache: Namespaces only where the operator works in all of them, since reading them is a right
-// in the whole cluster.
+// SetupWithManager registers the Reconciler and its watches. It puts into the cache what a Source reads:
+// Namespaces only if the operator works in all of them, since reading Namespaces is a right in the
+// whole cluster.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, namespaces []string) error {
 	read := []client.Object{&settingsv1alpha2.ScanSetting{}, &settingsv1alpha2.ClusterScanSetting{}}
 	if len(namespaces) == 0 {
 		read = append(read, &corev1.Namespace{})
 	}
-	// Not left to the watches: a replica that does not lead has none, and answers for uploads.
+	// Not left to the watches: a replica that does not lead has none, and serves requests of uploads.
 	for _, o := range read {
 		if _, err := mgr.GetCache().GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, nam
 		Named("settings").
 		For(&settingsv1alpha2.ScanSetting{}).
 		Watches(&settingsv1alpha2.ClusterScanSetting{}, handler.EnqueueRequestsFromMapFunc(r.allSettings)).
-		// Installing a ScanType or a hook may give a patch something to match.
+		// A newly installed ScanType or hook may match a patch.
 		Watches(&executionv1.ScanType{}, handler.EnqueueRequestsFromMapFunc(r.settingsThatPatch), comesOrGoes()).
 		Watches(&executionv1.ClusterScanType{}, handler.EnqueueRequestsFromMapFunc(r.settingsThatPatch), comesOrGoes()).
 		Watches(&executionv1.ScanCompletionHook{}, handler.EnqueueRequestsFromMapFunc(r.settingsThatPatch), comesOrGoes()).
@@ -70,17 +70,17 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, nam
 		Complete(r)
 }
 
-// comesOrGoes leaves out changes: only names are asked.
+// comesOrGoes ignores changes: only names are needed.
 func comesOrGoes() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 }
 
-// allSettings are those of the cluster and, under them, of all namespaces.
+// allSettings returns the settings of the cluster and of all namespaces.
 func (r *Reconciler) allSettings(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.requests(ctx, "", func([]settingsv1alpha2.JobPatch) bool { return true })
 }
 
-// settingsThatPatch are those whose patches name a ScanType or a hook of an object's namespace.
+// settingsThatPatch returns the settings whose patches name a ScanType or a hook of an object's namespace.
 func (r *Reconciler) settingsThatPatch(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.requests(ctx, o.GetNamespace(), func(patches []settingsv1alpha2.JobPatch) bool {
 		return slices.ContainsFunc(patches, func(p settingsv1alpha2.JobPatch) bool {

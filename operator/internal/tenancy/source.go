@@ -17,9 +17,9 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// Source tells what holds for the Scans of a namespace, from the cache: no answer waits for the
-// API server. What was computed is kept for as long as none of the objects it is made of has
-// changed. It is safe for concurrent use.
+// Source returns the settings in force for the Scans of a namespace, from the cache: no call waits for
+// the API server. A result is kept until one of its objects changes. A Source is safe for concurrent
+// use.
 type Source struct {
 	reader     client.Reader
 	defaults   settings.Defaults
@@ -31,22 +31,22 @@ type Source struct {
 	known      map[string]versioned[*settings.Effective]
 }
 
-// maxKnown bounds what is kept: namespaces that are gone must not pile up.
+// maxKnown bounds the kept results: those of deleted namespaces must not accumulate.
 const maxKnown = 20000
 
-// versioned is what was made of objects of some versions.
+// versioned is a result computed from objects of known versions.
 type versioned[T any] struct {
 	of    string
 	value T
 }
 
-// NewSource returns a Source that reads from a cache. Namespaces are the only ones that the
-// cache has; none means all.
+// NewSource returns a Source that reads from a cache. The cache holds only the given namespaces; an
+// empty list means all.
 func NewSource(cached client.Reader, defaults settings.Defaults, namespaces []string) *Source {
 	return &Source{reader: cached, defaults: defaults, namespaces: namespaces, known: map[string]versioned[*settings.Effective]{}}
 }
 
-// Effective returns what holds for the Scans of a namespace. It is shared: do not change it.
+// Effective returns the settings in force for the Scans of a namespace. The result is shared and must not be changed.
 func (s *Source) Effective(ctx context.Context, namespace string) (*settings.Effective, error) {
 	var cluster *settingsv1alpha2.ClusterScanSetting
 	c := &settingsv1alpha2.ClusterScanSetting{}
@@ -88,8 +88,8 @@ func (s *Source) Effective(ctx context.Context, namespace string) (*settings.Eff
 	return e, nil
 }
 
-// clusterInForce remembers what is in force for the cluster, since judging it takes a while. When
-// it changes, what was computed for the namespaces goes.
+// clusterInForce remembers the settings in force for the cluster, since their validation takes a while.
+// A change drops the results for the namespaces.
 func (s *Source) clusterInForce(cluster *settingsv1alpha2.ClusterScanSetting) *settingsv1alpha2.ClusterScanSettingSpec {
 	of := versionOf(cluster)
 	s.mu.Lock()
@@ -99,8 +99,8 @@ func (s *Source) clusterInForce(cluster *settingsv1alpha2.ClusterScanSetting) *s
 	}
 	spec := settings.ClusterInForce(cluster)
 	if spec == nil && cluster != nil && cluster.UID == s.clusterUID {
-		// A mistake in the bounds must not lift them where nobody has written the last good ones
-		// down: too short a time before, or an operator that may not.
+		// A mistake in the bounds must not lift the bounds where the last valid ones are not recorded:
+		// the time was too short, or the operator may not write them.
 		spec = s.cluster.value
 	}
 	s.cluster, s.clusterUID = versioned[*settingsv1alpha2.ClusterScanSettingSpec]{of, spec}, ""
@@ -111,7 +111,7 @@ func (s *Source) clusterInForce(cluster *settingsv1alpha2.ClusterScanSetting) *s
 	return spec
 }
 
-// own reads the settings of a namespace; nil where there are none.
+// own reads the settings of a namespace; nil if there are none.
 func (s *Source) own(ctx context.Context, namespace string) (own *settingsv1alpha2.ScanSetting, of string, err error) {
 	if namespace == "" || len(s.namespaces) > 0 && !slices.Contains(s.namespaces, namespace) {
 		return nil, "", nil
@@ -124,7 +124,7 @@ func (s *Source) own(ctx context.Context, namespace string) (own *settingsv1alph
 	return o, versionOf(o), nil
 }
 
-// labels reads those of a namespace where weights or sinks ask for them. An operator for some namespaces
+// labels reads the labels of a namespace if weights or sinks select by labels. An operator for some namespaces
 // may not read Namespaces.
 func (s *Source) labels(
 	ctx context.Context, cluster *settingsv1alpha2.ClusterScanSettingSpec, namespace string,
@@ -139,13 +139,13 @@ func (s *Source) labels(
 	return n.Labels, versionOf(n), nil
 }
 
-// asksLabels says whether something is selected by the labels of namespaces.
+// asksLabels reports whether settings select namespaces by labels.
 func asksLabels(cluster *settingsv1alpha2.ClusterScanSettingSpec) bool {
 	return cluster != nil && (slices.ContainsFunc(cluster.Weights, func(w settingsv1alpha2.Weight) bool { return w.NamespaceSelector != nil }) ||
 		slices.ContainsFunc(cluster.ResultForwarding.All(), func(s settingsv1alpha2.NamedClusterSink) bool { return s.NamespaceSelector != nil }))
 }
 
-// get reads without a copy: nobody changes what is read here.
+// get reads without a copy: no caller changes the result.
 func (s *Source) get(ctx context.Context, key types.NamespacedName, o client.Object) (bool, error) {
 	err := s.reader.Get(ctx, key, o, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
@@ -157,7 +157,7 @@ func (s *Source) get(ctx context.Context, key types.NamespacedName, o client.Obj
 	return true, nil
 }
 
-// versionOf tells two versions of an object, and two objects of one name, from each other.
+// versionOf identifies one version of one object.
 func versionOf[T interface {
 	comparable
 	client.Object

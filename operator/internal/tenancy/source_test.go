@@ -34,8 +34,8 @@ func clusterSetting(spec settingsv1alpha2.ClusterScanSettingSpec) *settingsv1alp
 	return &settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name, Generation: 1}, Spec: spec}
 }
 
-// TestSourceOfSomeNamespaces: what may not be read is not asked for, and a mistake lifts no bound
-// where nobody could write the last good ones down.
+// TestSourceOfSomeNamespaces: what may not be read is not read, and a mistake lifts no bound
+// where the last valid bounds could not be recorded.
 func TestSourceOfSomeNamespaces(t *testing.T) {
 	c := clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{
 		Limits:  &settingsv1alpha2.ClusterLimits{MaxRunningPerNamespace: new(int32(3))},

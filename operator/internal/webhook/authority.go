@@ -14,17 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Authority keeps the authority of the operator's certificate in a ValidatingWebhookConfiguration.
+// Authority writes the authority of the operator's certificate into a ValidatingWebhookConfiguration.
 type Authority struct {
 	// Client reads from a cache that holds the one configuration; see [CacheOptions].
 	Client client.Client
-	// Name of the configuration.
+	// Name is the name of the configuration.
 	Name string
 	// CA is the authority, PEM.
 	CA []byte
 }
 
-// CacheOptions are the configuration alone: the operator may not list others.
+// CacheOptions make the cache hold only the configuration: the operator may not list others.
 func CacheOptions(name string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&admissionregistrationv1.ValidatingWebhookConfiguration{}: {Field: fields.OneTermEqualSelector("metadata.name", name)},
@@ -37,7 +37,7 @@ func (a *Authority) SetupWithManager(mgr ctrl.Manager) error {
 		For(&admissionregistrationv1.ValidatingWebhookConfiguration{}).Complete(a)
 }
 
-// Reconcile writes the authority where another one stands, or none.
+// Reconcile writes the authority if the configuration has another one, or none.
 func (a *Authority) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var config admissionregistrationv1.ValidatingWebhookConfiguration
 	if err := a.Client.Get(ctx, req.NamespacedName, &config); err != nil {
@@ -50,7 +50,7 @@ func (a *Authority) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if same(before, &config) {
 		return ctrl.Result{}, nil
 	}
-	// A list is replaced as a whole by a merge patch; the precondition keeps what somebody else has just written.
+	// A merge patch replaces a list as a whole; the precondition keeps what another client has just written.
 	if err := a.Client.Patch(ctx, &config, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return ctrl.Result{}, fmt.Errorf("write the authority into ValidatingWebhookConfiguration %s: %w", req.Name, err)
 	}

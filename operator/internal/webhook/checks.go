@@ -23,8 +23,8 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// Checks are those of all kinds that are asked about. The reader has what settings are compared with: the settings of the
-// cluster, and which ScanTypes and hooks there are.
+// Checks returns the checks of all kinds. The reader has the objects that settings are compared with: the settings of the
+// cluster, and the installed ScanTypes and hooks.
 func Checks(reader client.Reader) map[schema.GroupKind]Check {
 	own := settingsChecks{reader}
 	return map[schema.GroupKind]Check{
@@ -36,7 +36,7 @@ func Checks(reader client.Reader) map[schema.GroupKind]Check {
 	}
 }
 
-// checkRule finds what the hook cascading-scans would refuse.
+// checkRule returns what the hook cascading-scans would refuse.
 func checkRule(_ context.Context, raw []byte) (field.ErrorList, error) {
 	value, err := finding.DecodeValue(raw, 0)
 	if err != nil {
@@ -53,7 +53,7 @@ func checkRule(_ context.Context, raw []byte) (field.ErrorList, error) {
 	return errs, nil
 }
 
-// checkScheduledScan finds what would keep a ScheduledScan from ever running.
+// checkScheduledScan returns why a ScheduledScan could never run.
 func checkScheduledScan(_ context.Context, raw []byte) (field.ErrorList, error) {
 	var s executionv1.ScheduledScan
 	if err := json.Unmarshal(raw, &s); err != nil {
@@ -72,7 +72,7 @@ func problems(sentences ...string) (errs field.ErrorList) {
 	return errs
 }
 
-// settingsChecks find what the controller of the settings would hold back.
+// settingsChecks return what the controller of the settings would refuse.
 type settingsChecks struct{ reader client.Reader }
 
 func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte) (field.ErrorList, error) {
@@ -100,7 +100,7 @@ func (c settingsChecks) checkCluster(ctx context.Context, raw []byte) (field.Err
 	return append(settings.ValidateClusterScanSetting(s), unmatched...), err
 }
 
-// unmatched are the patches for what is not installed, in one namespace and, for "", in all.
+// unmatched are the patches for targets that are not installed, in one namespace and, for "", in all.
 func (c settingsChecks) unmatched(ctx context.Context, namespace string, patches []settingsv1alpha2.JobPatch) (field.ErrorList, error) {
 	if len(patches) == 0 {
 		return nil, nil

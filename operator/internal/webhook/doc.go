@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook lets the API server ask the operator before it stores an object, for what no schema can say: whether
-// a CEL expression compiles, whether a cron expression has a date, whether settings stay within the cluster's.
+// Package webhook validates objects before the API server stores them, for rules that no schema can express: whether a
+// CEL expression compiles, whether a cron expression has a date, whether settings stay within the cluster's.
 //
 // What it decides:
 //
-//   - It only refuses what the operator, or a hook, would refuse later on; each check is the code that does so.
-//   - An object that is stored already can always be changed outside of its spec: a mistake from before must not keep
-//     finalizers or labels from being written.
-//   - While the operator is away nothing is refused (failurePolicy Ignore): mistakes are then told where they were told
-//     before there was admission, in conditions and by hooks that fail.
-//   - The authority of its certificate is written into the ValidatingWebhookConfiguration, whenever that changes.
+//   - It refuses only what the operator, or a hook, would refuse later; each check is the code that would refuse it.
+//   - A stored object can always be changed outside of its spec: an old mistake must not keep finalizers or labels from
+//     being written.
+//   - While the operator is away nothing is refused (failurePolicy Ignore): mistakes are then reported where they were
+//     reported before there was a webhook, in conditions and by hooks that fail.
+//   - The authority of the operator's certificate is written into the ValidatingWebhookConfiguration whenever it changes.
 package webhook

@@ -17,29 +17,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Path is where the API server asks.
+// Path is the path that the API server calls.
 const Path = "/validate"
 
-// Check returns what is wrong with an object, which it gets as JSON. An error is one of the asking, such as JSON that is
-// none of this kind.
+// Check returns what is wrong with an object, which it gets as JSON. An error means that the check itself failed, such as
+// for JSON that is not of this kind.
 type Check func(ctx context.Context, raw []byte) (field.ErrorList, error)
 
-// handler answers by kind.
+// handler validates by kind.
 type handler map[schema.GroupKind]Check
 
-// NewHandler returns what answers at [Path].
+// NewHandler returns the handler of [Path].
 func NewHandler(checks map[schema.GroupKind]Check) http.Handler {
 	return &admission.Webhook{Handler: handler(checks)}
 }
 
-// Handle answers one question. A kind without a check is let pass: the configuration may be newer than the operator.
+// Handle validates one object. A kind without a check is allowed: the configuration may be newer than the operator.
 func (h handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	check, ok := h[schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}]
 	if !ok || len(req.Object.Raw) == 0 {
 		return admission.Allowed("")
 	}
 	if req.Operation == admissionv1.Update {
-		// Before equal specs pass: a stale copy differs in its annotation only.
+		// Before the comparison of specs: a stale copy differs in its annotation only.
 		stale, err := staleCopy(req)
 		if err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
@@ -66,7 +66,7 @@ func (h handler) Handle(ctx context.Context, req admission.Request) admission.Re
 	}
 }
 
-// refusal says what is wrong in the form that the API server gives its own refusals.
+// refusal is the message in the form of the API server's own refusals.
 func refusal(req admission.Request, errs field.ErrorList) *metav1.Status {
 	messages := make([]string, 0, len(errs))
 	causes := make([]metav1.StatusCause, 0, len(errs))

@@ -14,8 +14,8 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// staleCopy finds an update of settings through v1alpha1 that would change what that version cannot say: its annotation
-// is another one than that of the stored object.
+// staleCopy detects an update of settings through v1alpha1 that would change what that version cannot express: the
+// annotation differs from the one of the stored object.
 func staleCopy(req admission.Request) (field.ErrorList, error) {
 	if req.Kind.Group != settingsv1alpha1.SchemeGroupVersion.Group || req.Kind.Version != settingsv1alpha1.SchemeGroupVersion.Version {
 		return nil, nil
@@ -38,19 +38,19 @@ func staleCopy(req admission.Request) (field.ErrorList, error) {
 	}}, nil
 }
 
-// keptIn is the annotation of an object.
+// keptIn returns the annotation of an object.
 func keptIn(raw []byte) (string, error) {
 	var o metav1.PartialObjectMetadata
 	err := json.Unmarshal(raw, &o)
 	return o.Annotations[settingsv1alpha2.AnnotationKept], err
 }
 
-// readScanSetting reads one of either version.
+// readScanSetting reads a ScanSetting of either version.
 func readScanSetting(raw []byte) (*settingsv1alpha2.ScanSetting, error) {
 	return read(raw, settingsv1alpha2.FromV1alpha1)
 }
 
-// readClusterScanSetting reads one of either version.
+// readClusterScanSetting reads a ClusterScanSetting of either version.
 func readClusterScanSetting(raw []byte) (*settingsv1alpha2.ClusterScanSetting, error) {
 	return read(raw, settingsv1alpha2.ClusterFromV1alpha1)
 }

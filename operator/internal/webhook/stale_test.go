@@ -61,12 +61,12 @@ func TestConversionStaleAnnotation(t *testing.T) {
 				review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
 				body, err := json.Marshal(review)
 				must(t, err)
-				answer := httptest.NewRecorder()
+				response := httptest.NewRecorder()
 				req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, webhook.Path, bytes.NewReader(body))
 				req.Header.Set("Content-Type", "application/json")
-				handler.ServeHTTP(answer, req)
+				handler.ServeHTTP(response, req)
 				var got admissionv1.AdmissionReview
-				must(t, json.Unmarshal(answer.Body.Bytes(), &got))
+				must(t, json.Unmarshal(response.Body.Bytes(), &got))
 				if got.Response.Allowed == tc.refused {
 					t.Fatalf("allowed: %t, %+v", got.Response.Allowed, got.Response.Result)
 				}

@@ -66,7 +66,7 @@ func chartConfiguration(t *testing.T, address string) *admissionregistrationv1.V
 	return nil
 }
 
-// serve installs the configuration, answers to the API server, and returns once that has been told whom to trust.
+// serve installs the configuration, serves the API server, and returns once the configuration has the authority.
 func serve(t *testing.T) (configuration string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -217,14 +217,14 @@ func TestWhatIsStoredCanBeChanged(t *testing.T) {
 	must(t, cluster.Client.Delete(t.Context(), stored))
 }
 
-// TestNothingIsRefusedWhileTheOperatorIsAway: a dead operator stops nobody's work.
+// TestNothingIsRefusedWhileTheOperatorIsAway: a dead operator stops no user's work.
 func TestNothingIsRefusedWhileTheOperatorIsAway(t *testing.T) {
 	_, stop := serve(t)
 	stop()
 	must(t, cluster.Client.Create(t.Context(), object(t, "default", rule(`{"expression": "1 + 1"}`)), client.DryRunAll))
 }
 
-// TestAuthorityIsWrittenAgain when somebody has replaced the configuration.
+// TestAuthorityIsWrittenAgain: another client has replaced the configuration.
 func TestAuthorityIsWrittenAgain(t *testing.T) {
 	name, _ := serve(t)
 	var config admissionregistrationv1.ValidatingWebhookConfiguration

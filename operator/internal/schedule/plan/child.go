@@ -17,18 +17,17 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// hashDigits of a hash tell names apart.
+// hashDigits is how many digits of a hash distinguish names.
 const hashDigits = 10
 
-// childName is the name of the Scan of a run: that of the ScheduledScan and the Unix
-// time for which it is planned, as in secureCodeBox. Long names are cut, with a hash of
-// the whole.
+// childName is the name of the Scan of a run: the name of the ScheduledScan and the Unix time for which
+// the run is planned, as in secureCodeBox. Long names are cut, and get a hash of the whole name.
 func childName(scheduled string, planned time.Time) string {
 	return fit(scheduled, "-"+strconv.FormatInt(planned.Unix(), 10))
 }
 
-// childNameOf is the name that is taken where the usual one belongs to something else,
-// such as a Scan of an earlier ScheduledScan of the same name.
+// childNameOf is the name to use where the usual one belongs to another object, such as a Scan of an
+// earlier ScheduledScan of the same name.
 func childNameOf(scheduled string, uid types.UID, planned time.Time) string {
 	return fit(scheduled, "-"+strconv.FormatInt(planned.Unix(), 10)+"-"+hash(string(uid)))
 }

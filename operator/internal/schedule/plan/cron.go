@@ -12,21 +12,20 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// maxClockChange is the largest change of clocks that is taken for daylight saving. A
-// larger one is a country that changes its zone: then nothing is made up for.
+// maxClockChange is the largest change of clocks that counts as daylight saving. A larger change is a
+// country that changes its zone: then no skipped run is made up for.
 const maxClockChange = 3 * time.Hour
 
 // cronTable is a cron expression in a zone.
 //
-// The library is only asked about zones of one fixed offset, in which every day has 24
-// hours; what happens where the offset changes is decided here. Where the hour of the
-// expression is *, runs go by elapsed time. Otherwise each time of the wall clock runs
-// once: one that is skipped runs at the moment of the change, one that comes twice runs
-// the first time.
+// The library is only used for zones of one fixed offset, in which every day has 24 hours; this package
+// decides what happens where the offset changes. If the hour of the expression is *, runs go by elapsed
+// time. Otherwise each time of the wall clock runs once: a skipped time runs at the moment of the
+// change, a repeated time runs the first time.
 type cronTable struct {
 	schedule cron.Schedule
 	zone     *time.Location
-	// everyHour holds where the hour is not restricted.
+	// everyHour is true if the hour is not restricted.
 	everyHour bool
 }
 
@@ -55,8 +54,7 @@ func parseCron(expression string, zone *time.Location) (*cronTable, error) {
 	return c, nil
 }
 
-// next returns the first time after t, or the zero time where there is none within
-// years.
+// next returns the first time after t, or the zero time if there is none within years.
 func (c *cronTable) next(t time.Time) time.Time {
 	s, ok := c.schedule.(*cron.SpecSchedule)
 	if !ok {
@@ -70,21 +68,21 @@ func (c *cronTable) next(t time.Time) time.Time {
 		if p.end.IsZero() || p.end.After(last) {
 			return time.Time{}
 		}
-		from = p.end.Add(-time.Second) // the moment of the change counts with what follows
+		from = p.end.Add(-time.Second) // the moment of the change belongs to the next period
 	}
 }
 
-// searchYears is how far into the future a date is looked for.
+// searchYears is how many years ahead a date is searched.
 const searchYears = 5
 
-// within returns the first time after t that lies in the period or, for one that its
-// end skips, at its end.
+// within returns the first time after t that lies in the period; a time that the end of the period
+// skips is moved to that end.
 func (c *cronTable) within(s *cron.SpecSchedule, p period, t time.Time) time.Time {
 	fixed := *s
 	fixed.Location = p.fixed
 	at := fixed.Next(t)
 	if repeats := p.start.Add(p.repeated); !c.everyHour && p.repeated > 0 && !at.IsZero() && at.Before(repeats) {
-		// The wall clock has shown this time before the change already.
+		// The wall clock has already shown this time before the change.
 		at = fixed.Next(repeats.Add(-time.Second))
 	}
 	switch {

@@ -13,28 +13,26 @@ import (
 )
 
 const (
-	// defaultHistory is how many Scans of each outcome are kept where nothing is said.
+	// defaultHistory is how many Scans of each outcome are kept if the spec does not say.
 	defaultHistory = 3
-	// longestWait bounds waiting for a time of the day, so that a clock that is set
-	// forward meanwhile delays nothing for longer.
+	// longestWait bounds the wait for a time of the day, so that a clock that is set forward during the
+	// wait causes no longer delay.
 	longestWait = 10 * time.Minute
-	// clockSlack is how far ahead our own record of the last run may be. Beyond it the
-	// clock was wrong when it was made.
+	// clockSlack is how far in the future the operator's own record of the last run may be. Beyond that
+	// the clock was wrong when the record was made.
 	clockSlack = 24 * time.Hour
-	// rejectedRetry is when a Scan that was refused is tried again: nothing tells when a
-	// quota has room.
+	// rejectedRetry is when a rejected Scan is retried: no watch reports that a quota has room.
 	rejectedRetry = time.Minute
-	// atOnce is the shortest wait that there is.
+	// atOnce is the shortest possible wait.
 	atOnce = time.Millisecond
 )
 
-// view is what was observed with what follows from it.
+// view is an Observation and the facts that follow from it.
 type view struct {
 	*Observation
 	history
 
-	// next is the run that is due or comes next, why what for. Without hasNext there is
-	// none.
+	// next is the run that is due or comes next, why is its trigger. Without hasNext there is no next run.
 	next    run
 	why     Trigger
 	hasNext bool
@@ -48,14 +46,14 @@ func newView(o *Observation) *view {
 	return v
 }
 
-// transition is a row of what can be done about a ScheduledScan.
+// transition is a row of the table.
 type transition struct {
 	name string
 	when func(*view) bool
 	then func(*view, *Decision)
 }
 
-// transitions are looked through in this order; the first row that applies is taken.
+// transitions are tried in this order; the first row that applies is taken.
 var transitions = []transition{
 	{"Deleted", isDeleted, nothing},
 	{"Invalid", isInvalid, showProblem},
@@ -70,7 +68,7 @@ var transitions = []transition{
 	{"Start", always, start},
 }
 
-// Decide says what to do about what was observed. It is a pure function.
+// Decide returns what to do about an Observation. It is a pure function.
 func Decide(o *Observation) Decision {
 	v := newView(o)
 	for _, s := range transitions {
@@ -98,16 +96,16 @@ func hasNext(v *view) bool { return v.hasNext }
 
 func isDue(v *view) bool { return !v.next.at.After(v.Now) }
 
-// isHeldByWindow holds where a run would start now, were it not for a window.
+// isHeldByWindow is true if only a window keeps a run from starting now.
 func isHeldByWindow(v *view) bool { return !isDue(v) && !v.next.due.After(v.Now) }
 
-// clockWasWrong holds where the operator itself has recorded a run of a far future.
+// clockWasWrong is true if the operator itself has recorded a run in the far future.
 func clockWasWrong(v *view) bool {
 	m, ok := parseMark(v.Scheduled.Status.ScanTypeHash)
-	return ok && !m.never && !v.asked && m.lastRun.Unix() == v.last.Unix() && v.last.Sub(v.Now) > clockSlack
+	return ok && !m.never && !v.requested && m.lastRun.Unix() == v.last.Unix() && v.last.Sub(v.Now) > clockSlack
 }
 
-// isStarted holds where the Scan of the next run exists and only the record lacks.
+// isStarted is true if the Scan of the next run exists and only the record of the run is missing.
 func isStarted(v *view) bool {
 	_, ok := v.startedChild()
 	return ok
@@ -125,13 +123,13 @@ func (v *view) startedChild() (Child, bool) {
 	return Child{}, false
 }
 
-// names are those that the Scan of the next run may have, the usual one first.
+// names are the possible names of the Scan of the next run, the usual one first.
 func (v *view) names() []string {
 	s := v.Scheduled
 	return []string{childName(s.Name, v.next.planned), childNameOf(s.Name, s.UID, v.next.planned)}
 }
 
-// policyIs holds where a policy has something to say about earlier Scans.
+// policyIs is true if a policy applies to earlier Scans.
 func policyIs(p executionv1.ConcurrencyPolicy) func(*view) bool {
 	return func(v *view) bool { return v.Scheduled.Spec.ConcurrencyPolicy == p && len(v.unfinished()) > 0 }
 }
@@ -223,11 +221,11 @@ func start(v *view, d *Decision) {
 	d.Start = newStart(v)
 }
 
-// startedStatus is the status after the next run was started at a time.
+// startedStatus is the status after the next run was started at a given time.
 func startedStatus(v *view, d *Decision, started time.Time) *status {
 	s := newStatus(v)
 	if v.why == ByScanType {
-		d.Notices = append(d.Notices, Notice{Reason: executionv1.EventRetriggered, Message: fmt.Sprintf(
+		d.Events = append(d.Events, Event{Reason: executionv1.EventRetriggered, Message: fmt.Sprintf(
 			"A run was started since %s %q has changed.", ScanTypeKind(v.Scheduled), v.Scheduled.Spec.ScanSpec.ScanType)})
 	}
 	last := later(started.Truncate(time.Second), v.next.planned)
@@ -242,7 +240,7 @@ func startedStatus(v *view, d *Decision, started time.Time) *status {
 		s.scheduledAt(next.at)
 		d.until(v, next.at)
 	} else {
-		d.RequeueAfter = atOnce // tells that there is none
+		d.RequeueAfter = atOnce // the next pass finds that there is none
 	}
 	s.inOrder(v, d)
 	return s
@@ -263,7 +261,7 @@ func scanList(children []Child) string {
 	return strings.Join(names, ", ") + "."
 }
 
-// ScanTypeKind is the kind that holds what the Scans run.
+// ScanTypeKind is the kind of the ScanType that the Scans run.
 func ScanTypeKind(s *executionv1.ScheduledScan) string {
 	if IsClusterWide(s) {
 		return "ClusterScanType"
@@ -271,7 +269,7 @@ func ScanTypeKind(s *executionv1.ScheduledScan) string {
 	return "ScanType"
 }
 
-// IsClusterWide says whether the Scans use what belongs to the cluster.
+// IsClusterWide reports whether the Scans use Cluster* kinds.
 func IsClusterWide(s *executionv1.ScheduledScan) bool {
 	mode := s.Spec.ScanSpec.ResourceMode
 	return mode != nil && *mode == executionv1.ClusterWide

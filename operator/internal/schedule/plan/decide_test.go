@@ -275,7 +275,7 @@ func TestDefect38HistoryLimits(t *testing.T) {
 	}
 }
 
-// TestScheduleFlood: what asks for more than the cluster's settings allow gets the bound, and is told so.
+// TestScheduleFlood: a spec beyond the bounds of the cluster's settings gets the bound, and its condition says so.
 func TestScheduleFlood(t *testing.T) {
 	limits := func(done, failed int32) specOption {
 		return func(s *executionv1.ScheduledScanSpec) {
@@ -331,8 +331,8 @@ func TestDefect41APendingRetriggerWritesNothing(t *testing.T) {
 			if diff := cmp.Diff(first.Status, second.Status); diff != "" {
 				t.Errorf("the status changes with every look:\n%s", diff)
 			}
-			if len(second.Notices) > 0 {
-				t.Errorf("Events come again: %v", second.Notices)
+			if len(second.Events) > 0 {
+				t.Errorf("Events come again: %v", second.Events)
 			}
 		})
 	}
@@ -379,7 +379,7 @@ func TestDefect42TheFirstRunCanBeAskedFor(t *testing.T) {
 	}
 }
 
-// TestDefect42AnOldClientThatDropsNewFields still asks for a run: what it keeps tells.
+// TestDefect42AnOldClientThatDropsNewFields still requests a run: the fields that it keeps show the request.
 func TestDefect42AnOldClientThatDropsNewFields(t *testing.T) {
 	o := show(spec(cronOf("@yearly"), every("")), ran(noon.Add(-time.Hour)), func(o *Observation) {
 		old := o.Scheduled.Status
@@ -407,8 +407,8 @@ func TestDefect43AForeignHashIsAdopted(t *testing.T) {
 	}
 }
 
-// TestNoticesComeOnce: a trouble is told when it comes, and not again.
-func TestNoticesComeOnce(t *testing.T) {
+// TestEventsComeOnce: a problem sends one Event.
+func TestEventsComeOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		scenes  []scene
 		reason  string
@@ -420,12 +420,12 @@ func TestNoticesComeOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := Decide(show(c.scenes...))
-			if len(first.Notices) != 1 || first.Notices[0].Reason != c.reason || first.Notices[0].Warning != c.warning {
-				t.Errorf("notices are %+v", first.Notices)
+			if len(first.Events) != 1 || first.Events[0].Reason != c.reason || first.Events[0].Warning != c.warning {
+				t.Errorf("Events are %+v", first.Events)
 			}
 			again := Decide(show(append(c.scenes, func(o *Observation) { o.Scheduled.Status = *first.Status })...))
-			if len(again.Notices) > 0 {
-				t.Errorf("again %+v", again.Notices)
+			if len(again.Events) > 0 {
+				t.Errorf("again %+v", again.Events)
 			}
 		})
 	}
@@ -543,7 +543,7 @@ func TestDefect43DigestsChangeWithTheScanTypeOnly(t *testing.T) {
 		return d
 	}
 	want := of(func(*metav1.ObjectMeta, *executionv1.ScanTypeSpec) {})
-	// Held for ever: another value would start every ScheduledScan with the flag anew.
+	// Held for ever: another value would start every ScheduledScan with the flag again.
 	if want != "6bbfbb51c262681e" {
 		t.Errorf("digest is %s", want)
 	}

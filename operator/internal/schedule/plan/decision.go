@@ -16,14 +16,14 @@ type Decision struct {
 	// Step is the name of the row that was taken, for logs and tests.
 	Step string
 
-	// Replace are unfinished Scans to delete, in favour of the run that is due.
+	// Replace are unfinished Scans to delete, in favor of the run that is due.
 	Replace []Child
 	// Start is the run to start; nil starts none.
 	Start *Start
 	// Status is what the status should be; nil leaves it.
 	Status *executionv1.ScheduledScanStatus
-	// Notices tell the user by Events.
-	Notices []Notice
+	// Events are sent to the user.
+	Events []Event
 	// Prune are ended Scans to delete once the status is written.
 	Prune []Child
 
@@ -31,21 +31,21 @@ type Decision struct {
 	RequeueAfter time.Duration
 }
 
-// Notice is an Event on the ScheduledScan.
-type Notice struct {
+// Event is an Event on the ScheduledScan.
+type Event struct {
 	Warning         bool
 	Reason, Message string
 }
 
 // Start is a run to start.
 type Start struct {
-	// Names are those that the Scan of the run may have, the usual one first.
+	// Names are the possible names of the Scan of the run, the usual one first.
 	Names []string
 	// Planned is the time for which the run is planned.
 	Planned time.Time
 	// Late is how long ago the run could have started.
 	Late time.Duration
-	// Trigger is what the run is started for.
+	// Trigger is why the run is started.
 	Trigger Trigger
 
 	view *view
@@ -55,19 +55,19 @@ func newStart(v *view) *Start {
 	return &Start{Names: v.names(), Planned: v.next.planned, Late: v.Now.Sub(v.next.at), Trigger: v.why, view: v}
 }
 
-// Scan is the Scan of the run, under one of the names.
+// Scan returns the Scan of the run, under one of the names.
 func (s *Start) Scan(name string) *executionv1.Scan {
 	return newChild(s.view.Scheduled, name, s.Planned)
 }
 
-// Exists is the Decision in place of one whose Scan was created before.
+// Exists replaces a Decision whose Scan was created before.
 func (s *Start) Exists(step string, created time.Time) Decision {
 	d := Decision{Step: step}
 	d.finish(s.view, startedStatus(s.view, &d, created))
 	return d
 }
 
-// Rejected is the Decision in place of one whose Scan the API server refuses.
+// Rejected replaces a Decision whose Scan the API server rejects.
 func (s *Start) Rejected(message string) Decision {
 	v, d := s.view, Decision{Step: "Rejected"}
 	status := newStatus(v)
@@ -86,8 +86,8 @@ func (d *Decision) finish(v *view, s *status) {
 		superfluous(v.Children, executionv1.ScanStateErrored, spec.FailedJobsHistoryLimit, v.Bounds.MaxHistory)...)
 }
 
-// superfluous are the Scans of an outcome beyond the newest ones, the oldest first: the
-// newest of those left is the one whose findings are shown.
+// superfluous are the Scans of an outcome beyond the newest ones, the oldest first: the status shows
+// the findings of the newest remaining Scan.
 func superfluous(children []Child, state executionv1.ScanState, limit *int32, most int32) []Child {
 	keep := defaultHistory
 	if limit != nil {
@@ -107,7 +107,7 @@ func superfluous(children []Child, state executionv1.ScanState, limit *int32, mo
 	return all
 }
 
-// until asks for a look at a time.
+// until requests a pass at a time.
 func (d *Decision) until(v *view, t time.Time) {
 	wait := min(max(t.Sub(v.Now), atOnce), longestWait)
 	if d.RequeueAfter == 0 || wait < d.RequeueAfter {
@@ -115,7 +115,7 @@ func (d *Decision) until(v *view, t time.Time) {
 	}
 }
 
-// awaitOthers waits for earlier Scans: watches tell, unless one is stuck or the run is
+// awaitOthers waits for earlier Scans: watches show their end, unless one is stuck or the run would be
 // too late by then.
 func (d *Decision) awaitOthers(v *view) {
 	for _, c := range v.unfinished() {

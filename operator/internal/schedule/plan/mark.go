@@ -28,14 +28,15 @@ const (
 	digestDigits = 16
 )
 
-// mark is what status.scanTypeHash says of the last run. A hash that another operator
+// mark is the content of status.scanTypeHash: it describes the last run. A hash that another operator
+// wrote is not a mark.
 // wrote is none.
 type mark struct {
-	// digest is that of the ScanType; "" where there was none.
+	// digest is the digest of the ScanType; "" if there was none.
 	digest string
-	// lastRun is what status.lastScheduleTime was set to.
+	// lastRun is the value to which status.lastScheduleTime was set.
 	lastRun time.Time
-	// never says that no run was started yet, and that there was no time in the status; lastRun is the creation then.
+	// never says that no run was started yet, and that the status had no time; lastRun is the creation then.
 	never bool
 }
 
@@ -70,9 +71,9 @@ func parseMark(text string) (mark, bool) {
 	return m, true
 }
 
-// DigestOf is a digest of what a ScanType makes its Scans do: its spec, and the labels
-// and annotations of the contract. It does not depend on how the types of Kubernetes
-// grow: fields that are absent, null or empty are all the same.
+// DigestOf returns a digest of everything in a ScanType that changes its Scans: its spec, and the labels
+// and annotations of the contract. New fields in the types of Kubernetes do not change the digest:
+// absent, null and empty fields are equal.
 func DigestOf(kind string, meta *metav1.ObjectMeta, spec *executionv1.ScanTypeSpec) (string, error) {
 	raw, err := json.Marshal(map[string]any{
 		"kind": kind, "name": meta.Name, "namespace": meta.Namespace, "spec": spec,
@@ -93,8 +94,8 @@ func DigestOf(kind string, meta *metav1.ObjectMeta, spec *executionv1.ScanTypeSp
 	return hex.EncodeToString(sum[:])[:digestDigits], nil
 }
 
-// withoutEmpty drops fields without a value from objects. Elements of lists stay: their
-// places count.
+// withoutEmpty drops fields without a value from objects. Elements of lists stay, because their
+// positions matter.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -126,7 +127,7 @@ func isEmpty(v any) bool {
 	}
 }
 
-// ofContract returns the entries whose key belongs to the wire contract.
+// ofContract returns the entries whose keys belong to the wire contract.
 func ofContract(m map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range m {

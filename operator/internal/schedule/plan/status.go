@@ -13,29 +13,29 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// status is a ScheduledScan's status in the making.
+// status is the new status of a ScheduledScan while it is computed.
 type status struct {
 	*executionv1.ScheduledScanStatus
 }
 
-// newStatus starts from what the status is. What other clients have removed comes back
-// here, and what other operators have written is adopted: that starts nothing.
+// newStatus starts from the present status. It restores what other clients have removed, and adopts
+// what other operators have written: neither starts a run.
 func newStatus(v *view) *status {
 	s := &status{v.Scheduled.Status.DeepCopy()}
 	s.ObservedGeneration = v.Scheduled.Generation
 	s.NextScheduleTime = nil
 	if c, ok := v.childNamed(s.FindingsFrom); ok && c.State != executionv1.ScanStateDone {
-		s.FindingsFrom = "" // it is run again: its findings are read anew when it is Done
+		s.FindingsFrom = "" // the Scan runs again: its findings are read again when it is Done
 	}
 	if done, ok := v.NewestDone(); ok && v.Findings != nil {
 		s.Findings, s.FindingsFrom = *v.Findings.DeepCopy(), done.Name
 	}
 	s.Findings.FindingSeverities = withoutZeros(s.Findings.FindingSeverities)
-	if !v.asked && v.last.IsZero() {
-		// A time that comes to stand beside this is a client's wish, also of one that knows no other field.
+	if !v.requested && v.last.IsZero() {
+		// A time that a client writes beside this is a request for a run, even of a client that knows no other field.
 		s.ScanTypeHash = mark{never: true, lastRun: v.Scheduled.CreationTimestamp.Time}.String()
 	}
-	if v.asked || v.last.IsZero() {
+	if v.requested || v.last.IsZero() {
 		return s
 	}
 	digest := v.Digest
@@ -46,7 +46,7 @@ func newStatus(v *view) *status {
 	return s
 }
 
-// recordRun says when the last run was started, with which ScanType.
+// recordRun records when the last run was started, and with which ScanType.
 func (s *status) recordRun(at time.Time, digest string) {
 	at = at.Truncate(time.Second)
 	if s.LastScheduleTime == nil || !s.LastScheduleTime.Time.Equal(at) {
@@ -71,7 +71,7 @@ func (s *status) suspended(v *view, d *Decision) {
 	s.ready(v, d, metav1.ConditionUnknown, problem{executionv1.ReasonSuspended, "No run is started while spec.suspend is true."})
 }
 
-// inOrder says that runs are started as planned, and what there is to say about it.
+// inOrder reports that runs are started as planned, with a message.
 func (s *status) inOrder(v *view, d *Decision) {
 	if v.Missing != "" {
 		s.ready(v, d, metav1.ConditionFalse, problem{executionv1.ReasonScanTypeNotFound, v.Missing})
@@ -87,13 +87,13 @@ func (s *status) inOrder(v *view, d *Decision) {
 	s.ready(v, d, metav1.ConditionTrue, problem{executionv1.ReasonScheduled, message})
 }
 
-// clamped says what of the spec is more than the cluster's settings allow, and what counts instead.
+// clamped says which fields of the spec exceed the cluster's settings, and which values apply instead.
 func (v *view) clamped() string {
 	var message strings.Builder
-	if asked := v.timetable.asked; asked > 0 {
+	if interval := v.timetable.tooShort; interval > 0 {
 		fmt.Fprintf(
 			&message, " Runs are planned at least %s apart, as schedules.minIntervalSeconds of the ClusterScanSetting says, and not %s.",
-			v.Bounds.MinInterval, asked,
+			v.Bounds.MinInterval, interval,
 		)
 	}
 	spec := &v.Scheduled.Spec
@@ -111,17 +111,16 @@ func (v *view) clamped() string {
 	return message.String()
 }
 
-// maxMessage is the most that the API server takes for a condition's message.
+// maxMessage is the longest message of a condition that the API server accepts.
 const maxMessage = 32768
 
-// ready sets the condition, and tells of a new reason by an Event where something waits
-// or is wrong.
+// ready sets the condition, and adds an Event for a new reason if a run waits or something is wrong.
 func (s *status) ready(v *view, d *Decision, value metav1.ConditionStatus, p problem) {
 	p.message = strings.ToValidUTF8(p.message[:min(len(p.message), maxMessage)], "")
 	before := meta.FindStatusCondition(s.Conditions, executionv1.ConditionReady)
 	isNew := before == nil || before.Reason != p.reason
 	if isNew && value != metav1.ConditionTrue && p.reason != executionv1.ReasonSuspended {
-		d.Notices = append(d.Notices, Notice{Warning: value == metav1.ConditionFalse, Reason: p.reason, Message: p.message})
+		d.Events = append(d.Events, Event{Warning: value == metav1.ConditionFalse, Reason: p.reason, Message: p.message})
 	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
 		Type: executionv1.ConditionReady, Status: value, Reason: p.reason, Message: p.message,

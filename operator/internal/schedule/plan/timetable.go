@@ -19,21 +19,21 @@ const (
 	// minInterval is the least time between two runs: names have seconds.
 	minInterval = time.Second
 	maxWindow   = 31 * 24 * time.Hour
-	// maxSteps bounds every search, so that no object can hold a worker up.
+	// maxSteps bounds every search, so that no object can block a worker.
 	maxSteps = 1000
-	// horizon is how far away the end of windows that follow each other is looked for.
+	// horizon is how far ahead the end of adjacent windows is searched.
 	horizon = 366 * 24 * time.Hour
 )
 
-// timetable says when the runs of a ScheduledScan are planned and when they may start.
+// timetable computes when the runs of a ScheduledScan are planned and when they may start.
 type timetable struct {
-	cron     *cronTable    // nil where interval counts
-	interval time.Duration // of those without cron
-	asked    time.Duration // what the spec asks for where that is less than the settings allow; else 0
+	cron     *cronTable    // nil if the spec has an interval
+	interval time.Duration // if there is no cron
+	tooShort time.Duration // the interval of the spec if it is less than the settings allow; else 0
 	jitter   time.Duration
 	deadline time.Duration // 0 is none
 	windows  []window
-	// seed makes the jitter of one object differ from that of others.
+	// seed makes the jitter of each object different.
 	seed string
 }
 
@@ -43,13 +43,13 @@ type window struct {
 	duration time.Duration
 }
 
-// run is a run that is to come.
+// run is a future run.
 type run struct {
-	// planned names it.
+	// planned is the planned time, and names the run.
 	planned time.Time
-	// due is when it should start: planned, and jitter.
+	// due is when the run should start: planned, plus jitter.
 	due time.Time
-	// at is when it may start: due, or the end of the windows that it lies in.
+	// at is when the run may start: due, or the end of the windows that due lies in.
 	at time.Time
 }
 
@@ -95,7 +95,7 @@ func newTimetable(spec *executionv1.ScheduledScanSpec, seed string, zones func(s
 	return t, nil
 }
 
-// Check says what keeps a spec from ever starting a Scan; "" if nothing does.
+// Check returns why a spec can never start a Scan; "" if there is no reason.
 func Check(spec *executionv1.ScheduledScanSpec, zones func(string) (*time.Location, error)) string {
 	if _, p := readSpec(spec, "", zones); p != nil {
 		return p.message
@@ -110,15 +110,15 @@ func readSpec(spec *executionv1.ScheduledScanSpec, seed string, zones func(strin
 	return newTimetable(spec, seed, zones)
 }
 
-// atLeast brings runs that are planned closer than the settings allow as far apart as they do. Cron expressions have
+// atLeast enforces the least interval of the settings on runs that are planned closer together. Cron expressions have
 // minutes; only @every can be closer.
 func (t *timetable) atLeast(least time.Duration) {
 	every, isEvery := t.every()
 	switch {
 	case t.cron == nil && t.interval < least:
-		t.asked, t.interval = t.interval, least
+		t.tooShort, t.interval = t.interval, least
 	case isEvery && every < least:
-		t.asked = every
+		t.tooShort = every
 		t.cron = &cronTable{schedule: cron.Every(least), zone: t.cron.zone}
 	}
 }
@@ -161,7 +161,7 @@ func invalidDuration(field, value, example string) *problem {
 		"%s %q must be a duration of numbers with units (h, m, s), such as %s; days are written in hours", field, value, example)}
 }
 
-// cronAdvice is for the mistakes that the parser's own words do not explain.
+// cronAdvice is for the mistakes that the parser's own message does not explain.
 func cronAdvice(expression string) string {
 	fields := strings.Fields(expression)
 	switch {
@@ -178,7 +178,7 @@ func cronAdvice(expression string) string {
 	}
 }
 
-// parseDuration reads a duration; "" is zero, and a negative one an error.
+// parseDuration reads a duration; "" is zero, and a negative one is an error.
 func parseDuration(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -193,14 +193,14 @@ func parseDuration(text string) (time.Duration, error) {
 // series are the planned times of one timetable.
 type series struct {
 	*timetable
-	// last is when the last run was started; zero where none was.
+	// last is when the last run was started; zero if there was none.
 	last time.Time
-	// created is when the ScheduledScan was.
+	// created is when the ScheduledScan was created.
 	created time.Time
 }
 
-// origin is the time after which the first planned time comes. The first run of an
-// interval is planned for the creation.
+// origin is the time after which the first planned time comes. The first run of an interval is planned
+// for the creation.
 func (s series) origin() time.Time {
 	switch {
 	case !s.last.IsZero():
@@ -212,8 +212,7 @@ func (s series) origin() time.Time {
 	}
 }
 
-// after returns the first planned time after t, which is not before origin; zero where
-// there is none.
+// after returns the first planned time after t, which is not before origin; zero if there is none.
 func (s series) after(t time.Time) time.Time {
 	if s.cron != nil {
 		return s.cron.next(t)
@@ -233,9 +232,9 @@ func ceilSecond(t time.Time) time.Time {
 	return t
 }
 
-// upcoming returns the run that is due, or else the next one. Of runs that were missed
-// it is the first, as secureCodeBox names it; starting it passes over the others. Runs
-// that are too late already are passed over. false means that no run can ever start.
+// upcoming returns the run that is due, or else the next one. Of several missed runs it returns the
+// first one, as secureCodeBox names it; starting that run skips the others. Runs that are already too
+// late are skipped. It returns false if no run can ever start.
 func (s series) upcoming(now time.Time) (run, bool) {
 	t := s.origin()
 	if s.deadline > 0 {
@@ -259,8 +258,8 @@ func (s series) upcoming(now time.Time) (run, bool) {
 	return run{}, false
 }
 
-// permit sets when a run may start. What is open now stays as it was when the run came
-// due, so that the answer does not change with every look.
+// permit sets when a run may start. A time that was open when the run came due stays open, so that the
+// result does not change from pass to pass.
 func (t *timetable) permit(r run, now time.Time) (run, bool) {
 	var ok bool
 	if r.at, ok = t.opens(r.due); !ok {
@@ -278,8 +277,8 @@ func (t *timetable) permit(r run, now time.Time) (run, bool) {
 	return r, true
 }
 
-// offset is how much later than planned a run is due: a number of whole seconds up to
-// jitter that looks random and is always the same.
+// offset is how much later than planned a run is due: a number of whole seconds up to jitter, which
+// lookbacks random and is always the same.
 func (t *timetable) offset(planned time.Time) time.Duration {
 	n := uint64(t.jitter / time.Second)
 	if n == 0 {
@@ -289,8 +288,8 @@ func (t *timetable) offset(planned time.Time) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(sum[:8])%(n+1)) * time.Second
 }
 
-// opens returns the first time from t on that lies in no window; false where windows
-// follow each other for as long as is looked.
+// opens returns the first time from t on that lies in no window; false if adjacent windows reach beyond
+// the horizon.
 func (t *timetable) opens(from time.Time) (time.Time, bool) {
 	at := from
 	for range maxSteps {
@@ -310,15 +309,15 @@ func (t *timetable) opens(from time.Time) (time.Time, bool) {
 	return at, false
 }
 
-// looks are how far back the beginning of a window is looked for. Near ones come first:
-// where windows overlap, a late beginning leads on further.
-var looks = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, maxWindow}
+// lookbacks are how far back the beginning of a window is searched. Near ones come first: where windows
+// overlap, a late beginning leads further.
+var lookbacks = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, maxWindow}
 
-// endAt returns the end of a window that t lies in.
+// endAt returns the end of a window in which t lies.
 func (w window) endAt(t time.Time) (time.Time, bool) {
-	for _, look := range looks {
+	for _, look := range lookbacks {
 		look = min(look, w.duration)
-		// The beginning itself is in the window and the end is not.
+		// The beginning is in the window and the end is not.
 		if s := w.cron.next(t.Add(-look)); !s.IsZero() && !s.After(t) {
 			return s.Add(w.duration), true
 		}

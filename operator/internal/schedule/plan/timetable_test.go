@@ -298,7 +298,7 @@ func live(r *rand.Rand, table *timetable) error {
 		}
 		s.last = later(now.Truncate(time.Second), next.planned)
 		if r.IntN(5) == 0 {
-			now = now.Add(time.Duration(r.Int64N(int64(5 * 24 * time.Hour)))) // nobody is there
+			now = now.Add(time.Duration(r.Int64N(int64(5 * 24 * time.Hour)))) // no operator runs
 		}
 	}
 	return nil
