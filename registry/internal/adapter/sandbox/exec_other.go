@@ -9,4 +9,6 @@ import "errors"
 func abi() int { return 0 }
 
 // Main refuses: workers run on Linux.
-func Main([]string, []string) error { return errors.New("adapter-exec: programs are confined on Linux only") }
+func Main([]string, []string) error {
+	return errors.New("adapter-exec: programs are confined on Linux only")
+}
