@@ -13,6 +13,7 @@ require (
 	github.com/google/cel-go v0.29.2
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/scanyard/scanyard/tests/testcluster v0.0.0
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/net v0.60.0

@@ -149,7 +149,7 @@ func compileTags(environment *cel.Env, field string, f registryv1alpha1.TagFilte
 		}
 	}
 	if f.MaxAge != "" {
-		if t.maxAge, err = parseDuration(f.MaxAge); err != nil {
+		if t.maxAge, err = ParseDuration(f.MaxAge); err != nil {
 			return nil, &Error{Code: DurationInvalid, Field: field + ".maxAge", Message: err.Error()}
 		}
 	}
@@ -164,8 +164,8 @@ var (
 	}
 )
 
-// parseDuration reads numbers with units, such as 1w2d.
-func parseDuration(text string) (time.Duration, error) {
+// ParseDuration reads numbers with units, such as 1w2d.
+func ParseDuration(text string) (time.Duration, error) {
 	if !durationPattern.MatchString(text) {
 		return 0, fmt.Errorf("%q is no duration: write numbers with the units ms, s, m, h, d or w, such as 14d", text)
 	}
