@@ -104,6 +104,8 @@ type request struct {
 	limit      int64
 	// manifest: the request is a GET that counts for the registry's allowance.
 	manifest bool
+	// stream: a good answer is not read but handed on.
+	stream bool
 }
 
 func (c *Client) at(path string) *url.URL {
@@ -187,7 +189,7 @@ func (c *Client) authorized(ctx context.Context, r request) (answer, error) {
 		if err := c.letIn(ctx, r.manifest); err != nil {
 			return answer{}, err
 		}
-		e := exchange{method: r.method, url: r.url, header: r.header.Clone(), limit: r.limit}
+		e := exchange{method: r.method, url: r.url, header: r.header.Clone(), limit: r.limit, stream: r.stream}
 		if e.header == nil {
 			e.header = http.Header{}
 		}

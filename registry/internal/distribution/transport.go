@@ -103,6 +103,8 @@ type exchange struct {
 	body   string
 	// limit is how much of a good answer is read.
 	limit int64
+	// stream: a good answer is not read but handed on.
+	stream bool
 }
 
 // answer is the end of the redirects.
@@ -112,6 +114,9 @@ type answer struct {
 	body   []byte
 	// away: a redirect led to another host.
 	away bool
+	// stream is the body where it was asked for as a stream. It is closed by who gets it.
+	stream io.ReadCloser
+	bytes  int64
 }
 
 // do follows redirects. Authorization and body go to the first host only.
@@ -146,7 +151,12 @@ func isRedirect(status int) bool {
 
 func (t *transports) hop(ctx context.Context, e exchange, at *url.URL) (answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	streamed := false
+	defer func() {
+		if !streamed {
+			cancel(nil)
+		}
+	}()
 	home := at.Scheme == e.url.Scheme && strings.EqualFold(at.Host, e.url.Host)
 	if !home {
 		ctx = egress.Hop(ctx, e.url.Hostname())
@@ -169,8 +179,13 @@ func (t *transports) hop(ctx context.Context, e exchange, at *url.URL) (answer, 
 		t.observe(e.method, 0)
 		return answer{}, err
 	}
-	defer response.Body.Close()
 	t.observe(e.method, response.StatusCode)
+	if streamed = e.stream && response.StatusCode == http.StatusOK; streamed {
+		a := answer{status: response.StatusCode, header: response.Header, away: !home, bytes: response.ContentLength}
+		a.stream = t.paced(ctx, response.Body, cancel)
+		return a, nil
+	}
+	defer response.Body.Close()
 	limit := e.limit
 	if response.StatusCode >= http.StatusMultipleChoices {
 		limit = maxErrorBody
@@ -187,25 +202,68 @@ func (t *transports) hop(ctx context.Context, e exchange, at *url.URL) (answer, 
 
 // read takes a body up to a limit, and gives the request up where the body comes too slowly.
 func (t *transports) read(body io.Reader, limit int64, giveUp context.CancelCauseFunc) ([]byte, error) {
-	var total atomic.Int64
+	guard := t.guard(giveUp)
+	defer guard.timer.Stop()
+	var buffer bytes.Buffer
+	_, err := io.Copy(&buffer, io.TeeReader(io.LimitReader(body, limit), counter{&guard.total}))
+	return buffer.Bytes(), err
+}
+
+// guard gives a request up where its body comes too slowly.
+type guard struct {
+	total atomic.Int64
+	timer *time.Timer
+}
+
+func (t *transports) guard(giveUp context.CancelCauseFunc) *guard {
+	g := &guard{}
 	seen := int64(0)
-	var timer *time.Timer
 	started := make(chan struct{})
-	timer = time.AfterFunc(t.pace.Window, func() {
+	g.timer = time.AfterFunc(t.pace.Window, func() {
 		<-started
-		now := total.Load()
+		now := g.total.Load()
 		if now-seen < t.pace.MinBytes {
 			giveUp(errTrickle)
 			return
 		}
 		seen = now
-		timer.Reset(t.pace.Window)
+		g.timer.Reset(t.pace.Window)
 	})
 	close(started)
-	defer timer.Stop()
-	var buffer bytes.Buffer
-	_, err := io.Copy(&buffer, io.TeeReader(io.LimitReader(body, limit), counter{&total}))
-	return buffer.Bytes(), err
+	return g
+}
+
+// stream is the body of an answer that is read by somebody else.
+type stream struct {
+	body  io.ReadCloser
+	guard *guard
+	cause func() error
+	end   context.CancelCauseFunc
+}
+
+func (t *transports) paced(ctx context.Context, body io.ReadCloser, end context.CancelCauseFunc) io.ReadCloser {
+	return &stream{body: body, guard: t.guard(end), cause: func() error { return context.Cause(ctx) }, end: end}
+}
+
+// Read takes what has come, and counts.
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.body.Read(p)
+	s.guard.total.Add(int64(n))
+	if err != nil && !errors.Is(err, io.EOF) {
+		if cause := s.cause(); cause != nil {
+			err = cause
+		}
+		err = classify(err)
+	}
+	return n, err
+}
+
+// Close ends the request.
+func (s *stream) Close() error {
+	s.guard.timer.Stop()
+	err := s.body.Close()
+	s.end(nil)
+	return err
 }
 
 // counter counts what goes by.

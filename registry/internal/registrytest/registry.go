@@ -183,6 +183,14 @@ func (r *Registry) Manifest(repository, reference, contentType string, body []by
 	return Digest(body)
 }
 
+// Blob stores a blob, and gives its digest.
+func (r *Registry) Blob(repository string, content []byte) string {
+	r.t.Helper()
+	digest := Digest(content)
+	r.put(http.MethodPost, "/v2/"+repository+"/blobs/uploads/?digest="+digest, "application/octet-stream", content)
+	return digest
+}
+
 // Remove takes a tag away.
 func (r *Registry) Remove(repository, tag string) {
 	r.t.Helper()
@@ -214,8 +222,7 @@ func (r *Registry) Push(repository, tag string, image Image) string {
 		config["created"] = image.Created.UTC().Format(time.RFC3339)
 	}
 	content := r.marshal(config)
-	digest := Digest(content)
-	r.put(http.MethodPost, "/v2/"+repository+"/blobs/uploads/?digest="+digest, "application/octet-stream", content)
+	digest := r.Blob(repository, content)
 	return r.Manifest(repository, tag, TypeManifest, r.marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": TypeManifest,
 		"config": map[string]any{"mediaType": typeConfig, "digest": digest, "size": len(content)},
