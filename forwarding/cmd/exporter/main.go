@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/scanyard/scanyard/forwarding/internal/exporter"
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks"
+	"github.com/scanyard/scanyard/forwarding/internal/version"
 )
 
 func main() { os.Exit(run()) }
@@ -32,17 +32,9 @@ func run() int {
 	}()
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	err := exporter.New(exporter.Options{Out: os.Stdout, Err: os.Stderr, Version: version(), Now: time.Now, Hangup: hangup}).ExecuteContext(ctx)
+	err := exporter.New(exporter.Options{Out: os.Stdout, Err: os.Stderr, Version: version.Text(), Now: time.Now, Hangup: hangup}).ExecuteContext(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 	}
 	return exporter.ExitCode(err)
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/scanyard/scanyard/forwarding/internal/forwarder"
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks"
+	"github.com/scanyard/scanyard/forwarding/internal/version"
 )
 
 func main() { os.Exit(run()) }
@@ -20,17 +20,9 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	err := forwarder.New(forwarder.Options{Out: os.Stdout, Err: os.Stderr, Version: version(), Getenv: os.Getenv}).ExecuteContext(ctx)
+	err := forwarder.New(forwarder.Options{Out: os.Stdout, Err: os.Stderr, Version: version.Text(), Getenv: os.Getenv}).ExecuteContext(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 	}
 	return forwarder.ExitCode(err)
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/store"
+	"github.com/scanyard/scanyard/forwarding/internal/version"
 )
 
 // Exit codes beside 0 and 1.
@@ -61,7 +61,7 @@ func ExitCode(err error) int {
 func New(out, logs io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use: "receiver", Short: "Take forwarded records, store each once, and say what of each stream is there",
-		Version: version(), SilenceErrors: true, SilenceUsage: true,
+		Version: version.Text(), SilenceErrors: true, SilenceUsage: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return wrongf("command %q is not known: use run, streams, records or verify", args[0])
@@ -85,15 +85,6 @@ func New(out, logs io.Writer) *cobra.Command {
 		}
 	}
 	return root
-}
-
-// version is that of the module, or of the working tree.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "devel"
-	}
-	return info.Main.Version
 }
 
 // offline is a command that looks at a store that no receiver uses.

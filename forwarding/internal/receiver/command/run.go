@@ -22,6 +22,7 @@ import (
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/store"
 	"github.com/scanyard/scanyard/forwarding/internal/size"
 	"github.com/scanyard/scanyard/forwarding/internal/trust"
+	"github.com/scanyard/scanyard/forwarding/internal/version"
 )
 
 // runFlags are the flags of run.
@@ -110,7 +111,7 @@ func (f *runFlags) checkPlain() error {
 // run serves until ctx ends.
 func (f *runFlags) run(ctx context.Context, out io.Writer, log *slog.Logger) (err error) {
 	door := &receiver.Door{Log: log}
-	options := receiver.Options{Version: version(), MaxConnectionAge: f.maxConnectionAge, Log: log, Limits: &forwardingv1.Limits{
+	options := receiver.Options{Version: version.Text(), MaxConnectionAge: f.maxConnectionAge, Log: log, Limits: &forwardingv1.Limits{
 		MaxRecordBytes: uint64(f.maxRecord), MaxMessageBytes: max(forwardingv1.DefaultMaxMessageBytes, uint64(f.maxRecord)+messageBeyondRecord),
 	}}
 	ctx, stop := context.WithCancel(ctx)
