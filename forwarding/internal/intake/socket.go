@@ -110,7 +110,13 @@ func Listen(ctx context.Context, path string, access Access, options Options) (*
 
 // Serve takes connections until ctx ends, then says goodbye on each, and returns when all is acknowledged.
 func (s *Socket) Serve(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { _ = s.listener.Close() }) // unlinks the socket
+	// Connections end after the socket is unlinked, so that who is told goodbye does not find this one again.
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	stop := context.AfterFunc(ctx, func() {
+		_ = s.listener.Close() // unlinks the socket
+		end()
+	})
 	defer stop()
 	defer s.all.Wait()
 	for {
@@ -124,7 +130,7 @@ func (s *Socket) Serve(ctx context.Context) error {
 			}
 			return err
 		}
-		s.all.Go(func() { s.serve(ctx, conn) })
+		s.all.Go(func() { s.serve(serving, conn) })
 	}
 }
 
