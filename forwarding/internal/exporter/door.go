@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/scanyard/scanyard/forwarding/internal/queue"
 )
 
 const (
@@ -33,8 +35,11 @@ type sample struct {
 func (f *filling) watch(ctx context.Context, p *program) {
 	ticker := time.NewTicker(fillingStep)
 	defer ticker.Stop()
+	warned := warnings{}
 	for {
-		f.add(sample{p.o.Now(), p.queue.Usage().Bytes})
+		now, u := p.o.Now(), p.queue.Usage()
+		f.add(sample{now, u.Bytes})
+		p.warnOfQuotas(warned, now, u)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -65,6 +70,37 @@ func (f *filling) secondsToFull(now sample, free int64) float64 {
 		return math.Inf(1)
 	}
 	return float64(max(free, 0)) / (float64(grown) / seconds)
+}
+
+// warnEvery is how often the log tells of a quota that is nearly used up.
+const warnEvery = time.Minute
+
+// warnings remember when the log told of a quota.
+type warnings map[string]time.Time
+
+// due tells whether the log is to say that more than 90 % of a quota are used.
+func (w warnings) due(now time.Time, quota string, used, limit int64) bool {
+	if used <= limit/10*9 {
+		delete(w, quota)
+		return false
+	}
+	if last, told := w[quota]; told && now.Sub(last) < warnEvery {
+		return false
+	}
+	w[quota] = now
+	return true
+}
+
+// warnOfQuotas tells of quotas that are nearly used up, of the queue and of each tenant.
+func (p *program) warnOfQuotas(w warnings, now time.Time, u queue.Usage) {
+	if limit := int64(p.s.queueMax); w.due(now, "", u.Bytes, limit) {
+		p.log.Warn("more than 90 % of the queue are used", "bytes", u.Bytes, "limit", limit)
+	}
+	for name, t := range u.Tenants {
+		if limit := int64(p.s.tenantMax); w.due(now, "tenant "+name, t.Bytes, limit) {
+			p.log.Warn("more than 90 % of a tenant's quota are used", "tenant", name, "bytes", t.Bytes, "limit", limit)
+		}
+	}
 }
 
 // queueView is what /v1/queue shows.
