@@ -4,6 +4,7 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +16,9 @@ import (
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
 	"github.com/scanyard/scanyard/forwarding/internal/trust"
 )
+
+// streamsEnd is what streams have to end; what is not acknowledged by then is sent again.
+const streamsEnd = 2 * time.Second
 
 // maxConnectionAge ends connections, so that senders show their certificates again.
 const maxConnectionAge = 30 * time.Minute
@@ -123,17 +127,26 @@ func (p *program) serveGRPC(ctx context.Context) error {
 		return err
 	}
 	keeper := &intake.Keeper{Options: p.intakeOptions(), Callers: callers, ClusterID: p.s.clusterID}
+	if err := keeper.Remember(); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	options := receiver.Options{Keeper: keeper, Identify: keeper.Identify, Version: p.o.Version, MaxConnectionAge: maxConnectionAge, Log: p.log}
 	if tls != nil {
 		options.Credentials = tls.Credentials()
 	}
-	server := receiver.New(options).Server()
+	service := receiver.New(options)
+	server := service.Server()
 	p.takers.Go(func() {
-		stop := context.AfterFunc(ctx, server.Stop) // streams have no end of their own; what was not acknowledged is sent again
-		defer stop()
 		if err := server.Serve(listener); err != nil {
 			p.failed <- fmt.Errorf("gRPC: %w", err)
 		}
+	})
+	p.takers.Go(func() {
+		<-ctx.Done()
+		service.Drain() // what came in is acknowledged, then the streams end
+		cut := time.AfterFunc(streamsEnd, server.Stop)
+		defer cut.Stop()
+		server.GracefulStop()
 	})
 	return nil
 }

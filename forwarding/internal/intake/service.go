@@ -23,6 +23,8 @@ type Keeper struct {
 	Callers Callers
 	// ClusterID is that of streams whose sender names none.
 	ClusterID string
+
+	repeated repeated
 }
 
 // Identify tells who calls, and that a caller writes to streams of its own tenant only.
@@ -54,31 +56,48 @@ func (k *Keeper) Identify(ctx context.Context) (receiver.Caller, error) {
 	}, nil
 }
 
-// Start takes a batch as a whole, or tells that there is no room for it.
+// Start takes a batch as a whole, or tells that there is no room for it. Records that are here already are not taken again.
 func (k *Keeper) Start(_ context.Context, batch store.Batch) (store.Pending, error) {
 	if len(batch.Records) == 0 {
 		return store.Finished(store.Outcome{}), nil
 	}
-	tenant := batch.Stream.GetTenant()
-	s := &queue.Submission{Session: sessionOf(batch.Authority, batch.Stream)}
 	stream, err := proto.Marshal(batch.Stream)
 	if err != nil {
 		return store.Pending{}, err
 	}
-	now := k.Options.Now()
+	messages := make([][]byte, 0, len(batch.Records))
 	for _, record := range batch.Records {
 		message, err := proto.Marshal(record)
 		if err != nil {
-			k.release(s)
 			return store.Pending{}, fmt.Errorf("encode record %s: %w", record.GetEventId(), err)
 		}
-		r := &queue.Record{ID: record.GetEventId(), Time: now, Stream: stream, Message: message}
+		messages = append(messages, message)
+	}
+	return k.submit(batch, stream, messages)
+}
+
+func (k *Keeper) submit(batch store.Batch, stream []byte, messages [][]byte) (store.Pending, error) {
+	k.repeated.Lock()
+	defer k.repeated.Unlock()
+	k.repeated.init()
+	tenant, now := batch.Stream.GetTenant(), k.Options.Now()
+	s := &queue.Submission{Session: sessionOf(batch.Authority, batch.Stream)}
+	var marks []mark
+	for i, record := range batch.Records {
+		s.Through = max(s.Through, record.GetSequence())
+		m := k.repeated.mark(s.Session, record)
+		if k.repeated.known[m] {
+			continue
+		}
+		r := &queue.Record{ID: record.GetEventId(), Time: now, Stream: stream, Message: messages[i]}
 		if err := k.Options.Queue.Reserve(tenant, r.Size()); err != nil {
 			k.release(s)
 			return store.Pending{}, fmt.Errorf("%w: %w", store.ErrFull, err)
 		}
-		s.Entries = append(s.Entries, queue.Entry{Tenant: tenant, Record: r})
-		s.Through = max(s.Through, record.GetSequence())
+		s.Entries, marks = append(s.Entries, queue.Entry{Tenant: tenant, Record: r}), append(marks, m)
+	}
+	for _, m := range marks {
+		k.repeated.add(m)
 	}
 	pending, finish := store.Handed()
 	s.Done = func(err error) {
@@ -88,7 +107,7 @@ func (k *Keeper) Start(_ context.Context, batch store.Batch) (store.Pending, err
 		if err == nil {
 			k.Options.Observe.Enqueued("grpc", tenant, len(s.Entries))
 		}
-		finish(store.Outcome{Stored: uint64(len(s.Entries))}, err)
+		finish(store.Outcome{Stored: uint64(len(s.Entries)), Duplicates: uint64(len(messages) - len(s.Entries))}, err)
 	}
 	k.Options.Queue.Submit(s)
 	return pending, nil

@@ -30,8 +30,9 @@ import (
 
 // remote is ForwardingService over a queue in memory.
 type remote struct {
-	q   *queue.Queue
-	far *receivertest.Receiver
+	q      *queue.Queue
+	keeper *intake.Keeper
+	far    *receivertest.Receiver
 }
 
 func startRemote(t *testing.T, change func(*queue.Options, *intake.Keeper, *receiver.Options)) *remote {
@@ -51,7 +52,7 @@ func startRemote(t *testing.T, change func(*queue.Options, *intake.Keeper, *rece
 		t.Fatal(err)
 	}
 	keeper.Options.Queue = q
-	r := &remote{q: q}
+	r := &remote{q: q, keeper: keeper}
 	t.Cleanup(func() {
 		if err := q.Close(); err != nil {
 			t.Error(err)
@@ -85,7 +86,7 @@ func (r *remote) send(t *testing.T, batch *forwardingv1.Batch, token string) (*f
 
 func TestServicePutsRecordsIntoTheQueue(t *testing.T) {
 	r := startRemote(t, nil)
-	for _, batch := range []*forwardingv1.Batch{decisions("", 1, 3), decisions("default", 4, 2), decisions("", 2, 1)} {
+	for _, batch := range []*forwardingv1.Batch{decisions("", 1, 3), decisions("default", 4, 2), decisions("", 7, 1)} {
 		if ack, err := r.send(t, batch, ""); err != nil || ack.GetThrough() != 1 || ack.GetStored() != uint64(len(batch.GetRecords())) {
 			t.Fatalf("%v, %v", ack, err)
 		}
@@ -104,12 +105,92 @@ func TestServicePutsRecordsIntoTheQueue(t *testing.T) {
 	}
 	state, err := r.far.Client(t).GetStream(t.Context(), &forwardingv1.GetStreamRequest{Stream: decisions("", 1, 0).GetStream()})
 	got := state.GetState()
-	if err != nil || got.GetCompleteness() != forwardingv1.Completeness_COMPLETENESS_OPEN || got.GetHighestSequence() != 5 || got.GetRecords() != 6 {
+	if err != nil || got.GetCompleteness() != forwardingv1.Completeness_COMPLETENESS_OPEN || got.GetHighestSequence() != 7 || got.GetRecords() != 6 {
 		t.Errorf("%v, %v", got, err)
 	}
 	negotiated, err := r.far.Client(t).Negotiate(t.Context(), &forwardingv1.NegotiateRequest{})
 	if err != nil || negotiated.GetStores() {
 		t.Errorf("an exporter is no store: %v, %v", negotiated, err)
+	}
+}
+
+// stored gives the ids of a tenant's records.
+func (r *remote) stored(t *testing.T, tenant string) (ids []string) {
+	t.Helper()
+	reader, err := r.q.Reader(tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := reader.Next(0, 1000, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range records {
+		ids = append(ids, record.ID)
+	}
+	return ids
+}
+
+func TestServiceTakesARepeatedRecordOnce(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	r := startRemote(t, func(o *queue.Options, _ *intake.Keeper, _ *receiver.Options) { o.FS = fs })
+	other := decisions("", 2, 1) // a sender that does not keep the rules: another record has the number of one that is here
+	other.GetRecords()[0].GetDecision().Message, other.GetRecords()[0].EventId = "other", "other"
+	other.GetRecords()[0].Digest = forwardingv1.Digest(other.GetRecords()[0])
+	for i, step := range []struct {
+		batch              *forwardingv1.Batch
+		stored, duplicates uint64
+	}{
+		{decisions("", 1, 3), 3, 0},
+		{decisions("", 2, 4), 2, 2}, // the stream broke before the ack
+		{decisions("", 1, 5), 0, 5},
+		{decisions("", 9, 1), 1, 0},
+		{decisions("", 6, 3), 3, 0}, // what a sender had set aside comes later
+		{other, 1, 0},
+	} {
+		if ack, err := r.send(t, step.batch, ""); err != nil || ack.GetStored() != step.stored || ack.GetDuplicates() != step.duplicates {
+			t.Errorf("step %d: %v, %v", i, ack, err)
+		}
+	}
+	want := "d1 d2 d3 d4 d5 d9 d6 d7 d8 other"
+	if got := strings.Join(r.stored(t, "default"), " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	image := fs.CrashClone(vfs.CrashCloneCfg{}) // the exporter dies, and another one takes its queue
+	again := startRemote(t, func(o *queue.Options, _ *intake.Keeper, _ *receiver.Options) { o.FS = image })
+	if err := again.keeper.Remember(); err != nil {
+		t.Fatal(err)
+	}
+	if ack, err := again.send(t, decisions("", 4, 8), ""); err != nil || ack.GetStored() != 2 || ack.GetDuplicates() != 6 {
+		t.Errorf("after the restart: %v, %v", ack, err)
+	}
+}
+
+func TestServiceEndsStreamsThatAreAcknowledged(t *testing.T) {
+	r := startRemote(t, nil)
+	stream, err := r.far.Client(t).Forward(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := &forwardingv1.ForwardRequest{Message: &forwardingv1.ForwardRequest_Hello{Hello: &forwardingv1.Hello{ApiVersion: forwardingv1.Version}}}
+	if err := stream.Send(hello); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&forwardingv1.ForwardRequest{Message: &forwardingv1.ForwardRequest_Batch{Batch: decisions("", 1, 3)}}); err != nil {
+		t.Fatal(err)
+	}
+	acked := uint64(0)
+	for acked == 0 { // the welcome comes first
+		answer, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		acked = answer.GetAck().GetThrough()
+	}
+	r.far.Service.Drain()
+	r.far.Server.GracefulStop() // waits for all streams
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the receiver is stopping") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -90,6 +90,40 @@ func (r *Reader) fill(after uint64) (err error) {
 	return nil
 }
 
+// Tail gives the last records of a tenant that are here, the newest frame first, until they have this many bytes.
+func (q *Queue) Tail(tenant string, bytes int64, each func(*Record)) (err error) {
+	q.mu.Lock()
+	t := q.tenants[tenant]
+	q.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	c, err := newCodec(q.keys)
+	if err != nil {
+		return err
+	}
+	it, err := q.db.NewIter(&pebble.IterOptions{LowerBound: key(prefixFrame, t.id), UpperBound: key(prefixFrame, t.id+1)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.Last(); ok && bytes > 0; ok = it.Prev() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		records, err := c.decode(it.Key(), value)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			bytes -= r.Size()
+			each(r)
+		}
+	}
+	return it.Error()
+}
+
 // Arrived gives a channel that is closed when records come in.
 func (q *Queue) Arrived() <-chan struct{} {
 	q.mu.Lock()

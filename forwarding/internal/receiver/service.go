@@ -44,14 +44,18 @@ const fullPause = 5 * time.Second
 type Service struct {
 	forwardingv1.UnimplementedForwardingServiceServer
 
-	options Options
+	options  Options
+	draining chan struct{}
 }
 
 // New makes the service.
 func New(options Options) *Service {
 	options.Limits = options.Limits.WithDefaults()
-	return &Service{options: options}
+	return &Service{options: options, draining: make(chan struct{})}
 }
+
+// Drain ends each stream when what it has brought so far is acknowledged. It is called once, before the server is stopped.
+func (s *Service) Drain() { close(s.draining) }
 
 // Server makes the gRPC server that has the service.
 func (s *Service) Server() *grpc.Server {

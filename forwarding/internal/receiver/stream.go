@@ -129,7 +129,11 @@ func (r *reader) batch(ctx context.Context, request *forwardingv1.ForwardRequest
 
 // acknowledge tells what is on disk, in the order of the batches. What several commits finished at the same time is told in one ack.
 func (r *reader) acknowledge(ctx context.Context) error {
-	for t := range r.taken {
+	for {
+		t, ok := r.wait()
+		if !ok {
+			break
+		}
 		ack := &forwardingv1.Ack{}
 		err := r.finish(ctx, t, ack)
 		if err == nil {
@@ -146,9 +150,25 @@ func (r *reader) acknowledge(ctx context.Context) error {
 	select {
 	case err := <-r.failed:
 		return r.refuse(err)
+	case <-r.service.draining:
+		return r.refuse(store.ErrClosed)
 	default:
 		return nil
 	}
+}
+
+// wait gives the next batch; false: there is none, or none is waited for any more.
+func (r *reader) wait() (t taken, ok bool) {
+	select {
+	case t, ok = <-r.taken:
+		return t, ok
+	default:
+	}
+	select {
+	case t, ok = <-r.taken:
+	case <-r.service.draining:
+	}
+	return t, ok
 }
 
 // more adds batches that are on disk already.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
@@ -141,7 +140,7 @@ func (f *runFlags) run(ctx context.Context, out io.Writer, log *slog.Logger) (er
 		defer func() { err = errors.Join(err, opened.Close()) }()
 		options.Keeper, door.Store, door.Counters = opened, opened, opened.Counters
 	}
-	return f.serve(ctx, out, log, receiver.New(options).Server(), door)
+	return f.serve(ctx, out, log, receiver.New(options), door)
 }
 
 func openTokens(ctx context.Context, flag, path string, log *slog.Logger) (*receiver.Tokens, error) {
@@ -159,7 +158,8 @@ func openTokens(ctx context.Context, flag, path string, log *slog.Logger) (*rece
 // stopTime is how long calls may take to end when the program is asked to.
 const stopTime = 5 * time.Second
 
-func (f *runFlags) serve(ctx context.Context, out io.Writer, log *slog.Logger, server *grpc.Server, door *receiver.Door) error {
+func (f *runFlags) serve(ctx context.Context, out io.Writer, log *slog.Logger, service *receiver.Service, door *receiver.Door) error {
+	server := service.Server()
 	var listen net.ListenConfig
 	records, err := listen.Listen(ctx, "tcp", f.listen)
 	if err != nil {
@@ -183,6 +183,7 @@ func (f *runFlags) serve(ctx context.Context, out io.Writer, log *slog.Logger, s
 		case <-ctx.Done():
 		}
 	}
+	service.Drain()
 	timer := time.AfterFunc(stopTime, server.Stop)
 	server.GracefulStop()
 	timer.Stop()

@@ -35,6 +35,7 @@ type Receiver struct {
 	Address string
 	Store   *store.Store
 	Server  *grpc.Server
+	Service *receiver.Service
 }
 
 // Start starts a receiver, which ends with the test.
@@ -67,7 +68,8 @@ func Start(t testing.TB, options Options) *Receiver {
 		options.Listener = listener
 	}
 	r.Address = options.Listener.Addr().String()
-	r.Server = receiver.New(options.Receiver).Server()
+	r.Service = receiver.New(options.Receiver)
+	r.Server = r.Service.Server()
 	served := make(chan error, 1)
 	go func() { served <- r.Server.Serve(options.Listener) }()
 	t.Cleanup(func() {
