@@ -34,6 +34,8 @@ type Config struct {
 	ClusterID, Version string
 	// Dial replaces the dialer, where a sink may not dial every address; nil: any.
 	Dial DialControl
+	// Expires is told when the certificates of a handshake end: "client" is ours, "server" the far end's. Nil: nobody asks.
+	Expires func(which string, notAfter time.Time)
 }
 
 // DialControl is called with each address after its name is resolved and before it is dialled; an error forbids it.

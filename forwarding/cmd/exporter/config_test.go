@@ -3,14 +3,20 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/scanyard/scanyard/forwarding/internal/trust/trusttest"
 )
 
 func (r *program) metrics(t *testing.T) string {
@@ -72,5 +78,29 @@ func TestConfigIsReadAgain(t *testing.T) {
 	r.waitFor(t, "the other sink has all", func(v queueView) bool { return v.Sinks[0].Pending == 0 && other.lost(100) == 0 })
 	if !strings.Contains(r.metrics(t), "scanyard_exporter_config_valid 1") {
 		t.Error("the file is mended")
+	}
+}
+
+// TestCertificateEnds asks when the certificate of a far end does.
+func TestCertificateEnds(t *testing.T) {
+	authority := trusttest.NewAuthority(t, "authority")
+	ends := time.Now().Add(50 * time.Hour)
+	pair := authority.Issue(t, "127.0.0.1", ends)
+	own, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	far.TLS = &tls.Config{Certificates: []tls.Certificate{own}}
+	far.StartTLS()
+	t.Cleanup(far.Close)
+	p := newPlace(t, "")
+	r := p.start(t, "--sink", "hub="+far.URL+",ca="+trusttest.Write(t, t.TempDir(), "ca", authority.PEM))
+	send(t, p, 1)
+	r.waitFor(t, "all is delivered", isEmpty)
+	_, after, found := strings.Cut(r.metrics(t), `scanyard_forwarding_certificate_expiry_seconds{sink="hub",which="server"} `)
+	value, _, _ := strings.Cut(after, "\n")
+	if left, err := strconv.ParseFloat(value, 64); !found || err != nil || left <= 0 || left > (50*time.Hour).Seconds() {
+		t.Errorf("%q, %v", value, err)
 	}
 }

@@ -28,14 +28,18 @@ type metrics struct {
 
 	mu      sync.Mutex
 	tenants map[string]bool
+	expiry  map[certificate]time.Time
 }
+
+// certificate is one that a sink shows or is shown.
+type certificate struct{ sink, which string }
 
 func newMetrics(p *program) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &metrics{
-		p: p, registry: prometheus.NewRegistry(), tenants: map[string]bool{},
+		p: p, registry: prometheus.NewRegistry(), tenants: map[string]bool{}, expiry: map[certificate]time.Time{},
 		records:  counter("scanyard_forwarding_records_total", "Records by what became of them: delivered, duplicate, rejected.", "sink", "tenant", "outcome"),
 		attempts: counter("scanyard_forwarding_attempts_total", "Calls of a sink by class: ok, or the class of the error.", "sink", "class"),
 		enqueued: counter("scanyard_exporter_enqueued_total", "Records that are on disk.", "intake", "tenant"),
@@ -88,6 +92,28 @@ func (m *metrics) Committed(records int, took time.Duration) {
 	if records > 0 {
 		m.commits.Observe(float64(records))
 	}
+}
+
+// expires gives who notes when the certificates of a sink end.
+func (m *metrics) expires(sink string) func(which string, notAfter time.Time) {
+	return func(which string, notAfter time.Time) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.expiry[certificate{sink, which}] = notAfter
+	}
+}
+
+// certificates gives when those of a sink end.
+func (m *metrics) certificates(sink string) map[string]time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[string]time.Time{}
+	for c, notAfter := range m.expiry {
+		if c.sink == sink {
+			found[c.which] = notAfter
+		}
+	}
+	return found
 }
 
 // Enqueued counts records that are on disk.
@@ -167,6 +193,11 @@ func (m *metrics) collectSinks(gauge func(name, help string, v float64, labels .
 		gauge("scanyard_exporter_queue_bytes", "Bytes that wait.", float64(b.Bytes), "sink", b.Sink, "tenant", tenant)
 		gauge("scanyard_exporter_queue_oldest_seconds", "Age of the oldest record that waits.", age, "sink", b.Sink, "tenant", tenant)
 		gauge("scanyard_forwarding_dead_letters", "Records that the sink refused.", float64(b.DeadLetters), "sink", b.Sink, "tenant", tenant)
+	}
+	for _, name := range m.p.sinks.names() {
+		for which, notAfter := range m.certificates(name) {
+			gauge("scanyard_forwarding_certificate_expiry_seconds", "Time until a certificate ends.", notAfter.Sub(now).Seconds(), "sink", name, "which", which)
+		}
 	}
 	for name, v := range healthy {
 		gauge("scanyard_forwarding_sink_healthy", "1 where the sink takes records.", v, "sink", name)

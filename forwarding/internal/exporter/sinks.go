@@ -42,7 +42,7 @@ func (s *sinkSet) open(targets []sinkurl.Sink) ([]*servedSink, error) {
 			continue
 		}
 		config := target.Config
-		config.ClusterID, config.Version = s.p.s.clusterID, s.p.o.Version
+		config.ClusterID, config.Version, config.Expires = s.p.s.clusterID, s.p.o.Version, s.p.metrics.expires(target.Config.Name)
 		opened, err := sink.Open(config)
 		if err != nil {
 			return nil, errors.Join(&usageError{err}, closeUnserved(all))

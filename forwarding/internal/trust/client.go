@@ -33,7 +33,9 @@ type Config struct {
 	NextProtos []string
 	// Dial forbids addresses; nil: none.
 	Dial sink.DialControl
-	Now  func() time.Time
+	// Expires is told when the certificates of a handshake end; nil: nobody asks.
+	Expires func(which string, notAfter time.Time)
+	Now     func() time.Time
 }
 
 // Client makes the connections of one sink and keeps why the last one failed.
@@ -57,7 +59,12 @@ const (
 )
 
 // New makes a Client.
-func New(config Config) *Client { return &Client{config: config} }
+func New(config Config) *Client {
+	if config.Expires == nil {
+		config.Expires = func(string, time.Time) {}
+	}
+	return &Client{config: config}
+}
 
 // Material gives the secrets, which are read again every 10 seconds and after a refusal, not more than once a second.
 func (c *Client) Material(ctx context.Context) (sink.Material, error) {
@@ -188,7 +195,11 @@ func (c *Client) handshake(ctx context.Context, raw net.Conn, host string, proto
 	}
 	config.NextProtos = protocols
 	conn := tls.Client(raw, config)
-	if err := conn.HandshakeContext(ctx); err != nil {
+	err = conn.HandshakeContext(ctx)
+	if shown := shownBy(conn, err); shown != nil {
+		c.config.Expires("server", shown.NotAfter)
+	}
+	if err != nil {
 		e := c.explain(err, config.GetClientCertificate != nil)
 		c.remember(e)
 		return nil, errors.Join(e, raw.Close())
@@ -199,6 +210,18 @@ func (c *Client) handshake(ctx context.Context, raw net.Conn, host string, proto
 		c.remember(nil)
 	}
 	return w, nil
+}
+
+// shownBy gives the certificate of the far end, also of one whose certificate was refused by us.
+func shownBy(conn *tls.Conn, err error) *x509.Certificate {
+	shown := conn.ConnectionState().PeerCertificates
+	if refused, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		shown = refused.UnverifiedCertificates
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	return shown[0]
 }
 
 // explain gives the reason of a failed handshake.
@@ -237,6 +260,7 @@ func (c *Client) tlsConfig(ctx context.Context, host string) (*tls.Config, error
 	if err != nil {
 		return nil, auth(sink.SecretMissing, "client certificate and key do not belong together: %v", err)
 	}
+	c.config.Expires("client", pair.Leaf.NotAfter)
 	if now := c.config.Now(); now.After(pair.Leaf.NotAfter) {
 		return nil, auth(sink.ClientCertificateExpired, "our certificate has expired at %s: renew it", pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}

@@ -71,7 +71,8 @@ func Open(config sink.Config) (sink.Sink, error) {
 	s := &Sink{config: config, compression: compression, negotiated: compression != auto, opening: make(chan struct{}, 1)}
 	s.now = time.Now //nolint:forbidigo // pauses and certificates go by the clock of the machine
 	s.trust = trust.New(trust.Config{
-		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: plain, Dial: config.Dial, Now: s.now,
+		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: plain, Dial: config.Dial, Expires: config.Expires,
+		Now: s.now,
 	})
 	s.conn, err = s.trust.Conn(host, "scanyard-forwarding/"+config.Version, config.Timeout)
 	if err != nil {

@@ -65,7 +65,8 @@ func Open(config sink.Config) (sink.Sink, error) {
 	}
 	s := &httpSink{config: config, format: format, now: time.Now} //nolint:forbidigo // a sink is opened by its configuration alone
 	s.trust = trust.New(trust.Config{
-		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: config.URL.Scheme == "http", Dial: config.Dial, Now: s.now,
+		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: config.URL.Scheme == "http", Dial: config.Dial,
+		Expires: config.Expires, Now: s.now,
 	})
 	s.client = s.trust.HTTP()
 	return s, nil

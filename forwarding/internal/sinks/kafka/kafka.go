@@ -64,7 +64,7 @@ func Open(config sink.Config) (sink.Sink, error) {
 		s.timeout = defaultTimeout
 	}
 	dialer := trust.New(trust.Config{
-		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: config.Insecure, Dial: config.Dial,
+		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: config.Insecure, Dial: config.Dial, Expires: config.Expires,
 		Now: time.Now, //nolint:forbidigo // certificates are judged now
 	})
 	options := []kgo.Opt{

@@ -57,7 +57,8 @@ func Open(config sink.Config) (sink.Sink, error) {
 	}
 	s.now = time.Now //nolint:forbidigo // certificates are judged now
 	s.trust = trust.New(trust.Config{
-		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: config.Insecure, Dial: config.Dial, Now: s.now,
+		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: config.Insecure, Dial: config.Dial, Expires: config.Expires,
+		Now: s.now,
 	})
 	compression := strings.ToLower(config.Options["compression"])
 	switch compression {

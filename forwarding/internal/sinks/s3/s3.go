@@ -82,7 +82,8 @@ func Open(config sink.Config) (sink.Sink, error) {
 	}
 	secure := endpoint.Scheme == "https"
 	s.trust = trust.New(trust.Config{
-		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: !secure, Dial: config.Dial, Now: s.now,
+		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: !secure, Dial: config.Dial,
+		Expires: config.Expires, Now: s.now,
 	})
 	s.http = s.trust.HTTP()
 	client, err := minio.New(endpoint.Host, &minio.Options{

@@ -6,8 +6,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,8 +119,11 @@ func (m Matrix) try(t *testing.T, s setup, authority *Authority, right sink.Mate
 	if s.client != nil {
 		s.client(&given)
 	}
+	var ends certificates
+	given.Expires = ends.note
 	to := m.Open(t, address, given)
 	e := m.delivered(t, to)
+	ends.check(t, s, material)
 	if s.want == "" {
 		if e != nil || taken() == 0 {
 			t.Errorf("got %v with %d taken", e, taken())
@@ -141,6 +146,42 @@ func (m Matrix) try(t *testing.T, s setup, authority *Authority, right sink.Mate
 	for e := m.delivered(t, to); e != nil; e = m.delivered(t, to) {
 		if e.Class != sink.Auth {
 			t.Fatal(e)
+		}
+	}
+}
+
+// certificates note when those of handshakes end.
+type certificates struct{ server, client atomic.Pointer[time.Time] }
+
+func (c *certificates) note(which string, notAfter time.Time) {
+	if which == "server" {
+		c.server.Store(&notAfter)
+		return
+	}
+	c.client.Store(&notAfter)
+}
+
+// check asks whether the end of each certificate that was shown is known, also of one that was refused.
+func (c *certificates) check(t *testing.T, s setup, material sink.Material) {
+	t.Helper()
+	for which, pair := range map[string]struct {
+		shown *time.Time
+		pem   []byte
+	}{"server": {c.server.Load(), s.server.Certificate}, "client": {c.client.Load(), material.Certificate}} {
+		block, _ := pem.Decode(pair.pem)
+		if block == nil {
+			if pair.shown != nil {
+				t.Errorf("there is no certificate of the %s, and it ends at %s", which, pair.shown)
+			}
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unseen := s.want == sink.SecretMissing || which == "server" && s.want == sink.ClientCertificateExpired // nothing was dialled
+		if !unseen && (pair.shown == nil || !pair.shown.Equal(certificate.NotAfter)) {
+			t.Errorf("the certificate of the %s ends at %v, want %s", which, pair.shown, certificate.NotAfter)
 		}
 	}
 }
