@@ -260,7 +260,7 @@ func (s *session) receive() {
 func (s *session) acknowledge(ack *forwardingv1.Ack) {
 	for _, rejection := range ack.GetRejections() {
 		if d := s.waiting[rejection.GetBatch()]; d != nil {
-			reason := strings.TrimPrefix(rejection.GetReason().String(), "REJECTION_REASON_")
+			reason := strings.TrimPrefix(rejection.GetReason().String(), reasonPrefix)
 			d.rejected = append(d.rejected, sink.Rejection{EventID: rejection.GetEventId(), Reason: camel(reason), Message: answer.Words(rejection.GetMessage())})
 		}
 	}
@@ -311,6 +311,9 @@ func (s *session) end(reason *sink.Error) {
 func (s *Sink) explain(err error, greeting bool) *sink.Error {
 	return answer.Call(err, s.trust, greeting)
 }
+
+// reasonPrefix begins the names of reasons in the protocol.
+const reasonPrefix = "REJECTION_REASON_"
 
 // camel makes TooLarge of TOO_LARGE.
 func camel(name string) string {

@@ -198,6 +198,12 @@ func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 	if err != nil && s.again(ctx, err) {
 		outcome, err = s.deliver(ctx, batch)
 	}
+	if changed := changedOnTheWay(batch, &outcome); err == nil && len(changed.Records) > 0 {
+		var later sink.Outcome
+		later, err = s.deliver(ctx, changed)
+		outcome.Rejected = append(outcome.Rejected, later.Rejected...)
+		outcome.Streams, outcome.Duplicates = append(outcome.Streams, later.Streams...), outcome.Duplicates+later.Duplicates
+	}
 	if err != nil && sink.AsError(err).Class == answer.Done {
 		outcome, err = sink.Outcome{Duplicates: len(batch.Records)}, nil
 	}
@@ -207,6 +213,33 @@ func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 		s.mutex.Unlock()
 	}
 	return outcome, err
+}
+
+// changedOnTheWay takes from an outcome the records whose digest the receiver found wrong: they are sent once more, since bytes may have
+// been changed on the way. What is refused then is told.
+func changedOnTheWay(batch sink.Batch, outcome *sink.Outcome) sink.Batch {
+	mismatch := camel(strings.TrimPrefix(forwardingv1.RejectionReason_REJECTION_REASON_DIGEST_MISMATCH.String(), reasonPrefix))
+	changed := map[string]bool{}
+	outcome.Rejected = slices.DeleteFunc(outcome.Rejected, func(r sink.Rejection) bool {
+		changed[r.EventID] = changed[r.EventID] || r.Reason == mismatch
+		return r.Reason == mismatch
+	})
+	again := sink.Batch{Stream: batch.Stream}
+	for _, record := range batch.Records {
+		if changed[record.EventID] {
+			again.Records = append(again.Records, record)
+		}
+	}
+	return again
+}
+
+// foreign tells whether the receiver refuses a record that it was not sent.
+func foreign(batch sink.Batch, rejected []sink.Rejection) bool {
+	known := map[string]bool{}
+	for _, record := range batch.Records {
+		known[record.EventID] = true
+	}
+	return slices.ContainsFunc(rejected, func(r sink.Rejection) bool { return !known[r.EventID] })
 }
 
 // again tells whether a second try costs nothing: the secrets are others now, or a connection that worked was replaced, as receivers do with age.
@@ -239,6 +272,11 @@ func (s *Sink) deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 		outcome.Rejected = append(outcome.Rejected, d.rejected...)
 		outcome.Streams = append(outcome.Streams, d.streams...)
 		outcome.Duplicates += d.duplicates
+	}
+	if foreign(batch, outcome.Rejected) {
+		return sink.Outcome{}, &sink.Error{
+			Class: sink.Transport, Reason: sink.Disconnected, Message: "the receiver refuses a record that it was not sent: bytes were changed on the way",
+		}
 	}
 	return outcome, nil
 }

@@ -40,6 +40,7 @@ const (
 // Sink produces into one topic.
 type Sink struct {
 	client  *kgo.Client
+	refusal *refusal
 	topic   string
 	format  string
 	proves  bool
@@ -67,10 +68,11 @@ func Open(config sink.Config) (sink.Sink, error) {
 		Secrets: config.Secrets, ServerName: config.ServerName, TLS12: config.TLS12, Insecure: config.Insecure, Dial: config.Dial, Expires: config.Expires,
 		Now: time.Now, //nolint:forbidigo // certificates are judged now
 	})
+	s.refusal = &refusal{dialer: dialer, waiting: map[*context.CancelCauseFunc]struct{}{}}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(brokers(config)...), kgo.DefaultProduceTopic(topic), kgo.Dialer(dialer.Dial), kgo.ClientID("scanyard-forwarding"),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(linger), kgo.RecordDeliveryTimeout(s.timeout), kgo.UnknownTopicRetries(0),
-		kgo.MetadataMinAge(time.Second), kgo.RetryTimeout(s.timeout),
+		kgo.MetadataMinAge(time.Second), kgo.RetryTimeout(s.timeout), kgo.WithHooks(s.refusal),
 	}
 	mechanism, err := saslOf(config, dialer)
 	if err != nil {
@@ -114,14 +116,16 @@ func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 			Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(record.EventID)}, {Key: "content-type", Value: []byte(contentType)}},
 		})
 	}
-	results := s.client.ProduceSync(ctx, messages...)
+	waiting, ended := s.refusal.wait(ctx)
+	defer ended()
+	results := s.client.ProduceSync(waiting, messages...)
 	var failure *sink.Error
 	for _, result := range results {
 		if result.Err == nil {
 			continue
 		}
 		// What is no fault of records says more than what is.
-		if f := s.classify(ctx, result.Err); failure == nil || failure.Class == sink.Refused {
+		if f := s.classify(waiting, result.Err); failure == nil || failure.Class == sink.Refused {
 			failure = f
 		}
 	}
@@ -153,9 +157,11 @@ func (s *Sink) Probe(ctx context.Context) error {
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = new(s.topic)
 	request.Topics = append(request.Topics, topic)
-	response, err := request.RequestWith(ctx, s.client)
+	waiting, ended := s.refusal.wait(ctx)
+	defer ended()
+	response, err := request.RequestWith(waiting, s.client)
 	if err != nil {
-		return classify(err)
+		return s.refusal.explain(waiting, err)
 	}
 	for _, t := range response.Topics {
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
@@ -176,9 +182,11 @@ func (s *Sink) Proof(ctx context.Context, _ *forwardingv1.StreamId) (sink.Verdic
 	resource := kmsg.NewDescribeConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeTopic, s.topic, []string{"min.insync.replicas"}
 	request.Resources = append(request.Resources, resource)
-	response, err := request.RequestWith(ctx, s.client)
+	waiting, ended := s.refusal.wait(ctx)
+	defer ended()
+	response, err := request.RequestWith(waiting, s.client)
 	if err != nil {
-		return sink.Verdict{}, classify(err)
+		return sink.Verdict{}, s.refusal.explain(waiting, err)
 	}
 	for _, r := range response.Resources {
 		for _, c := range r.Configs {
@@ -203,7 +211,7 @@ func (s *Sink) Close() error {
 // classify asks the broker where an error only says that the time was over.
 func (s *Sink) classify(ctx context.Context, err error) *sink.Error {
 	if !errors.Is(err, kgo.ErrRecordTimeout) && !errors.Is(err, kgo.ErrRecordRetries) && !errors.Is(err, context.DeadlineExceeded) {
-		return classify(err)
+		return s.refusal.explain(ctx, err)
 	}
 	if probing := s.Probe(context.WithoutCancel(ctx)); probing != nil {
 		return sink.AsError(probing)

@@ -3,6 +3,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -149,6 +150,22 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// refuse answers each partition of a request with an error.
+func refuse(asked *kmsg.ProduceRequest, with *kerr.Error) kmsg.Response {
+	response := asked.ResponseKind().(*kmsg.ProduceResponse)
+	for _, topic := range asked.Topics {
+		answer := kmsg.NewProduceResponseTopic()
+		answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
+		for _, partition := range topic.Partitions {
+			p := kmsg.NewProduceResponseTopicPartition()
+			p.Partition, p.ErrorCode = partition.Partition, with.Code
+			answer.Partitions = append(answer.Partitions, p)
+		}
+		response.Topics = append(response.Topics, answer)
+	}
+	return response
+}
+
 // TestBrokerRefuses lets a broker refuse what it is given.
 func TestBrokerRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -159,19 +176,7 @@ func TestBrokerRefuses(t *testing.T) {
 			c := newCluster(t)
 			c.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
 				c.KeepControl()
-				asked := request.(*kmsg.ProduceRequest)
-				response := asked.ResponseKind().(*kmsg.ProduceResponse)
-				for _, topic := range asked.Topics {
-					answer := kmsg.NewProduceResponseTopic()
-					answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
-					for _, partition := range topic.Partitions {
-						p := kmsg.NewProduceResponseTopicPartition()
-						p.Partition, p.ErrorCode = partition.Partition, tt.answer.Code
-						answer.Partitions = append(answer.Partitions, p)
-					}
-					response.Topics = append(response.Topics, answer)
-				}
-				return response, nil, true
+				return refuse(request.(*kmsg.ProduceRequest), tt.answer), nil, true
 			})
 			_, err := open(t, c.ListenAddrs()[0], "results", nil).Deliver(t.Context(), batch(3))
 			if sink.AsError(err).Class != tt.class {
@@ -240,5 +245,88 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if got := fmt.Sprint(brokers(sink.Config{URL: &url.URL{Host: "a"}, Options: map[string]string{"brokers": "b:1+[::1]"}})); got != "[a:9092 b:1 [::1]:9092]" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// patience is longer than any of these tests may take: a sink that is told why does not wait for its timeout.
+const patience = 10 * time.Minute
+
+// TestRefusalIsToldAtOnce has secrets that a broker does not accept. The one of the tests would hang up without a word.
+func TestRefusalIsToldAtOnce(t *testing.T) {
+	c := newCluster(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "user", "right"))
+	c.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		response := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		response.ErrorCode = kerr.SaslAuthenticationFailed.Code
+		return response, nil, true
+	})
+	wrong := open(t, c.ListenAddrs()[0], "results", func(config *sink.Config) {
+		config.Options["mechanism"] = "SCRAM-SHA-256"
+		config.Secrets, config.Timeout = secrets{Username: "user", Password: "wrong"}, patience
+	})
+	if _, err := wrong.Deliver(t.Context(), batch(1)); sink.AsError(err).Class != sink.Auth {
+		t.Errorf("got %v", err)
+	}
+	if got := c.PartitionInfo("results", 0).HighWatermark; got != 0 {
+		t.Errorf("%d records came through", got)
+	}
+}
+
+// content is what a producer has sent, without its compression.
+func content(t *testing.T, sent []byte) []byte {
+	t.Helper()
+	var b kmsg.RecordBatch
+	if err := b.ReadFrom(sent); err != nil {
+		t.Error(err)
+	}
+	const codecBits = 7
+	plain, err := kgo.DefaultDecompressor().Decompress(b.Records, kgo.CompressionCodecType(b.Attributes&codecBits))
+	if err != nil {
+		t.Error(err)
+	}
+	return plain
+}
+
+// TestFaultPartial lets a broker refuse one record of many, which it does by refusing what it came with: cut in halves, only that one is left.
+func TestFaultPartial(t *testing.T) {
+	c := newCluster(t)
+	all := batch(8)
+	poison := all.Records[5].EventID
+	c.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		asked := request.(*kmsg.ProduceRequest)
+		for _, topic := range asked.Topics {
+			for _, partition := range topic.Partitions {
+				if bytes.Contains(content(t, partition.Records), []byte(poison)) {
+					return refuse(asked, kerr.InvalidRecord), nil, true
+				}
+			}
+		}
+		return nil, nil, false
+	})
+	s := open(t, c.ListenAddrs()[0], "results", nil)
+	var refused []string
+	var deliver func(records []sink.Record)
+	deliver = func(records []sink.Record) {
+		_, err := s.Deliver(t.Context(), sink.Batch{Stream: all.Stream, Records: records})
+		switch {
+		case err == nil:
+		case sink.AsError(err).Class != sink.Refused:
+			t.Fatal(err)
+		case len(records) == 1:
+			refused = append(refused, records[0].EventID)
+		default:
+			deliver(records[:len(records)/2])
+			deliver(records[len(records)/2:])
+		}
+	}
+	deliver(all.Records)
+	if len(refused) != 1 || refused[0] != poison {
+		t.Errorf("refused: %v", refused)
+	}
+	for _, message := range consume(t, c, 7) {
+		if string(message.Headers[0].Value) == poison {
+			t.Error("the refused record is in the topic")
+		}
 	}
 }
