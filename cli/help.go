@@ -10,8 +10,8 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 )
 
-// usageTemplate is cobra's, without the global flags on every page: the command options
-// lists them, as in kubectl.
+// usageTemplate is cobra's, without the global flags on every page: the command options lists them, as
+// in kubectl.
 const usageTemplate = `Usage:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} [command]{{end}}{{if gt (len .Aliases) 0}}
@@ -34,7 +34,7 @@ Further commands:{{range $cmds}}{{if (and (eq .GroupID "") (or .IsAvailableComma
 Flags:
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{end}}{{if .HasAvailableSubCommands}}
 
-"{{.CommandPath}} [command] --help" tells more about a command.{{end}}
+"{{.CommandPath}} [command] --help" shows more about a command.{{end}}
 
 "{{.Root.DisplayName}} options" lists the flags that every command takes.
 `
@@ -59,7 +59,7 @@ func finish(s *session.Session, cmd *cobra.Command) {
 	cmd.Example = strings.ReplaceAll(cmd.Example, program, s.Program)
 	cmd.DisableAutoGenTag = true
 	if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 {
-		cmd.ValidArgsFunction = cobra.NoFileCompletions // arguments are no files
+		cmd.ValidArgsFunction = cobra.NoFileCompletions // arguments are not files
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -84,10 +84,10 @@ type wrongUsageError struct {
 	err     error
 }
 
-// Error says what is wrong and where it is told how it is right.
+// Error says what is wrong and which help shows the right usage.
 func (e *wrongUsageError) Error() string {
 	return e.err.Error() + "\nSee: " + e.command + " --help"
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *wrongUsageError) Unwrap() error { return e.err }

@@ -34,8 +34,8 @@ func NewCommand(s *session.Session) *cobra.Command {
 	}
 	root := &cobra.Command{
 		Use:   "scanyard",
-		Short: "Start, watch, read and judge security scans",
-		Long: `Start, watch, read and judge security scans on Kubernetes.
+		Short: "Start, watch and evaluate security scans",
+		Long: `Start, watch and evaluate security scans on Kubernetes.
 
 It talks to the API server only, with your kubeconfig and your rights; results are
 downloaded through links that the operator hands out.
@@ -75,7 +75,7 @@ func newPlugin(s *session.Session) *cobra.Command {
 	return asRoot(s, root)
 }
 
-// asRoot gives a command what the root has.
+// asRoot gives a command the parts of a root command.
 func asRoot(s *session.Session, root *cobra.Command) *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: s.Program}
@@ -88,20 +88,20 @@ func asRoot(s *session.Session, root *cobra.Command) *cobra.Command {
 	s.BindFlags(root.PersistentFlags())
 	root.AddCommand(newOptionsCommand())
 	root.SetUsageTemplate(usageTemplate)
-	// Fails only for a flag that does not exist.
+	// It fails only for a flag that does not exist.
 	_ = root.RegisterFlagCompletionFunc("namespace", complete.Namespaces(s))
 	finish(s, root)
 	return root
 }
 
-// End prints what is left to say about an error and returns the exit code.
+// End prints the message of an error, if there is one, and returns the exit code.
 func End(s *session.Session, err error) int {
 	code, err := session.Code(err)
 	if err != nil {
 		fmt.Fprintln(s.ErrOut, s.ErrorWord(), s.Explain(err))
 	}
 	if err := s.Flush(); err != nil && code == session.CodeDone {
-		return session.CodeErrored // the stream is gone, there is nowhere to say so
+		return session.CodeErrored // the stream is gone, so no message can be printed
 	}
 	return code
 }

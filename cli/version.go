@@ -16,7 +16,7 @@ func newVersionCommand(s *session.Session) *cobra.Command {
 	var clientOnly bool
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the versions of this program and of the cluster",
-		Long:              `Print the version of this program and of the Kubernetes that it talks to. The operator's version is told by doctor.`,
+		Long:              `Print the version of this program and of the Kubernetes that it talks to. The command doctor shows the operator's version.`,
 		Example:           `  {{program}} version --client`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -28,8 +28,8 @@ import (
 	"github.com/scanyard/scanyard/cli/view"
 )
 
-// namespaced are the kinds that are read of a namespace. Secrets and ConfigMaps are not
-// among them, and are never to be.
+// namespaced are the kinds that are read in a namespace. Secrets and ConfigMaps are not among them, and
+// must never be.
 var namespaced = []schema.GroupVersionKind{
 	executionv1.SchemeGroupVersion.WithKind("Scan"), executionv1.SchemeGroupVersion.WithKind("ScheduledScan"),
 	executionv1.SchemeGroupVersion.WithKind("ScanType"), executionv1.SchemeGroupVersion.WithKind("ParseDefinition"),
@@ -43,14 +43,14 @@ var namespaced = []schema.GroupVersionKind{
 	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
 }
 
-// ofCluster are the kinds that are read of the whole cluster.
+// ofCluster are the kinds that are read in the whole cluster.
 var ofCluster = []schema.GroupVersionKind{
 	executionv1.SchemeGroupVersion.WithKind("ClusterScanType"), executionv1.SchemeGroupVersion.WithKind("ClusterParseDefinition"),
 	executionv1.SchemeGroupVersion.WithKind("ClusterScanCompletionHook"), cascadingv1.SchemeGroupVersion.WithKind("ClusterCascadingRule"),
 	settingsv1alpha2.SchemeGroupVersion.WithKind("ClusterScanSetting"),
 }
 
-// ofOperator are the kinds that are read of the operator's namespace.
+// ofOperator are the kinds that are read in the operator's namespace.
 var ofOperator = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "Deployment"}, {Version: "v1", Kind: "Pod"}, {Version: "v1", Kind: "Event"}, {Version: "v1", Kind: "Service"},
 }
@@ -106,7 +106,7 @@ func (c *collector) file(name string, body []byte) error {
 	return nil
 }
 
-// note writes into the bundle what the bundle lacks.
+// note adds to the bundle what could not be read.
 func (c *collector) note(format string, args ...any) {
 	fmt.Fprintf(&c.notes, format+"\n", args...)
 }
@@ -145,7 +145,7 @@ func (c *collector) kinds(ctx context.Context, folder, namespace string, kinds [
 	return nil
 }
 
-// logs reads the end of the logs of pods, but for those of scanners.
+// logs reads the end of the logs of pods, except those of scanners.
 func (c *collector) logs(ctx context.Context, namespace string, which client.ListOption) error {
 	var pods corev1.PodList
 	err := c.client.List(ctx, &pods, client.InNamespace(namespace), which, client.Limit(c.most))
@@ -167,8 +167,8 @@ func (c *collector) logs(ctx context.Context, namespace string, which client.Lis
 	return nil
 }
 
-// printable are the containers of a pod whose logs tell nothing of what was found: those
-// of a scanner's pod but for the lurker are left out.
+// printable are the containers of a pod whose logs contain no findings: of a scanner's pod only the
+// lurker.
 func printable(p *corev1.Pod) []string {
 	var out []string
 	scanner := false
@@ -208,7 +208,7 @@ func (c *collector) log(ctx context.Context, p *corev1.Pod, container string) er
 	return c.file(fmt.Sprintf("namespaces/%s/logs/%s/%s.log", p.Namespace, p.Name, container), body.Bytes())
 }
 
-// summary is what the command says at the end.
+// summary is the last message of the command.
 func (c *collector) summary(path string, size int64) string {
 	return fmt.Sprintf("%s: %s, %d KiB", path, view.Plural(int64(c.files), "file"), (size+1023)/1024)
 }

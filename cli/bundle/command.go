@@ -28,7 +28,7 @@ func NewSupportBundleCommand(s *session.Session) *cobra.Command {
 	b := &bundleOptions{session: s}
 	cmd := &cobra.Command{
 		Use:   "support-bundle",
-		Short: "Pack what somebody who helps needs to see, without secrets",
+		Short: "Pack what a helper needs to see, without secrets",
 		Long: `Pack the scans, their types, hooks and rules, Jobs, pods, Events and the ends of logs of
 the namespace into a file, together with the operator's Deployment and log where you may
 see them.
@@ -37,7 +37,7 @@ Secrets, ConfigMaps and results are never read. Values of environment variables,
 headers and of annotations of others, queries and users of URLs, and what looks like a
 password, a token or a key, by its name or by its form, are replaced by REDACTED; logs of
 scanners are left out, since they print what they find. Look through the file all the same
-before you give it away: it tells names of targets, and a secret may look like any word.`,
+before you give it away: it contains names of targets, and a secret may look like any word.`,
 		Example: `  {{program}} support-bundle -n team-blue
   {{program}} support-bundle --scan nmap -O nmap.tar.gz`,
 		Args:              cobra.NoArgs,
@@ -69,7 +69,7 @@ func (b *bundleOptions) run(ctx context.Context) (err error) {
 		return err
 	}
 	server := "unknown"
-	if v, err := c.pods.Discovery().ServerVersion(); err == nil { // it is one of many things in the bundle
+	if v, err := c.pods.Discovery().ServerVersion(); err == nil { // a bundle without the version is still of use
 		server = v.GitVersion
 	}
 	versions := fmt.Sprintf("scanyard %s (%s, %s/%s)\nkubernetes %s\n", s.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, server)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundle packs what a helper needs to see of an installation, and
-// nothing that is secret. What goes in is chosen by kind: Secrets and ConfigMaps are never
-// read, nor are results. What is read is redacted before it is written:
+// Package bundle packs the objects and logs that a helper needs to see of an installation, without
+// secrets. Objects are chosen by kind: Secrets, ConfigMaps and results are never read. All text is
+// redacted before it is written:
 //
 //	values of environment variables      all of them; their names and sources stay
 //	URLs                                 their query, where presigned URLs keep the
@@ -12,5 +12,5 @@
 //	logs                                 the same, in every line
 //	annotations with whole objects       left out, as are managedFields
 //
-// Logs of scanners are left out, since they print what they find.
+// Logs of scanners are left out, since they contain findings.
 package bundle

@@ -16,19 +16,19 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 const redacted = redact.DocumentMark
 
 var (
-	// openFields have names that sound like one and tell none.
+	// openFields have names that sound like secrets, and values that are not secret.
 	openFields = []string{
 		"serviceAccountToken", "automountServiceAccountToken", "secretKeyRef", "secretName", "secretRef", "secrets", "imagePullSecrets", "secret",
 		"tokenExpirationSeconds", "sessionAffinity", "sessionAffinityConfig", "nodePublishSecretRef", "authors",
 	}
-	// short flags by which tools take passwords and headers.
+	// Short flags by which tools take passwords and headers.
 	shortSecretFlags = []string{"-p", "-u", "-H", "-P", "--header", "--user", "--proxy-user"}
 )
 
 // Text redacts a text, which may be a line of a log.
 func Text(s string) string { return redact.Document(s) }
 
-// Arguments redacts a command line: also the value behind a flag that takes a secret.
+// Arguments redacts a command line, including the value behind a flag that takes a secret.
 func Arguments(args []any) []any {
 	out := make([]any, len(args))
 	hide := false
@@ -48,7 +48,7 @@ func Arguments(args []any) []any {
 	return out
 }
 
-// isNumber says whether an argument is a plain list of numbers, such as the ports of -p.
+// isNumber reports whether an argument is a plain list of numbers, such as the ports of -p.
 func isNumber(args []any, i int) bool {
 	if i >= len(args) {
 		return false
@@ -89,7 +89,7 @@ func fields(m map[string]any) map[string]any {
 		case isSecretText(key, v):
 			out[key] = redacted
 		case key == "patch", key == "data", key == "stringData", key == "binaryData":
-			out[key] = redacted // texts that may hold whole objects
+			out[key] = redacted // its value may hold a whole object
 		default:
 			out[key] = Value(v)
 		}
@@ -97,19 +97,19 @@ func fields(m map[string]any) map[string]any {
 	return out
 }
 
-// isSecretText says whether a field holds a secret, by its name.
+// isSecretText reports whether a field holds a secret, by its name.
 func isSecretText(key string, v any) bool {
 	_, isText := v.(string)
 	return isText && redact.IsName(key) && !slices.Contains(openFields, key)
 }
 
 // openAnnotations are those whose values are shown: ours, secureCodeBox's, and those of Kubernetes, Helm and Kueue that
-// tell how objects are handled. Of others, which may hold anything, only the names are.
+// say how objects are handled. Other annotations may hold any text, so only their names are shown.
 var openAnnotations = []string{
 	"scanyard.io/", "securecodebox.io/", "kueue.x-k8s.io/", "meta.helm.sh/", "helm.sh/", "deployment.kubernetes.io/", "batch.kubernetes.io/", "kubernetes.io/",
 }
 
-// annotations redacts the values of annotations that are not known.
+// annotations redacts the values of unknown annotations.
 func annotations(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {

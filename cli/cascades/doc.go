@@ -7,6 +7,6 @@
 //
 //   - A parent is the Scan that the annotation cascading.securecodebox.io/parent-scan names, if it is the one that owns
 //     the child. A Scan whose parent is gone, or was replaced by another of its name, is a root with a remark.
-//   - Annotations are text that anybody may write: Scans that name each other in a circle are shown once, at the root.
+//   - Annotations are text that any client may write: Scans that name each other in a circle are shown once, at the root.
 //   - What would start is planned with the code that the hook cascading-scans runs (findings/cascade/explain).
 package cascades

@@ -28,13 +28,13 @@ import (
 	"github.com/scanyard/scanyard/findings/cascade/explain"
 )
 
-// NewCascadeCommand is "scanyard cascade" with its subcommand explain. By itself it shows the tree, as scbctl does.
+// NewCascadeCommand makes the command cascade with its subcommand explain. Without a subcommand it shows the tree, as in scbctl.
 func NewCascadeCommand(s *session.Session) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "cascade [SCAN]",
 		Short: "Show cascades, or explain what findings would start",
-		Long: `Show which Scan was started by which, as "tree" does; scbctl calls it so. "cascade explain" tells which
+		Long: `Show which Scan was started by which, as "tree" does; scbctl calls it so. "cascade explain" shows which
 Scans the findings of a Scan would start.`,
 		Example: `  {{program}} cascade
   {{program}} cascade explain --scan nmap-network`,
@@ -58,9 +58,9 @@ func newExplainCommand(s *session.Session) *cobra.Command {
 	o := &explainOptions{session: s}
 	cmd := &cobra.Command{
 		Use:   "explain --scan SCAN [--findings FILE] [--rules FILE]",
-		Short: "Tell which Scans findings would start, and why rules start none",
-		Long: `Tell which Scans the findings of a Scan would start, and for each cascading rule that starts none, why.
-Nothing is started. The answer is made by the code that the hook cascading-scans runs.
+		Short: "Show which Scans findings would start, and why rules start none",
+		Long: `Show which Scans the findings of a Scan would start, and for each cascading rule that starts none, why.
+Nothing is started. The plan is made by the code of the hook cascading-scans.
 
 --scan is the name of a Scan in the cluster, or a file. What is not given as a file is taken from the
 cluster: the findings of the Scan, the rules that its resourceMode uses, the ParseDefinition of its
@@ -69,7 +69,7 @@ no cluster is needed.
 
 Files may be YAML or JSON. Rules may be several documents or a list, as kubectl get -o yaml prints it.
 
-Exit codes: 0 told, 1 errored, or told and the hook would fail.`,
+Exit codes: 0 shown, 1 errored, or shown and the hook would fail.`,
 		Example: `  # What has this Scan started, or why has it not?
   {{program}} cascade explain --scan nmap-network
 
@@ -95,7 +95,7 @@ Exit codes: 0 told, 1 errored, or told and the hook would fail.`,
 	return cmd
 }
 
-// modeOf is how control characters are written in a format.
+// modeOf returns how control characters are written in a format.
 func modeOf(format string) termsafe.Mode {
 	if format == "json" {
 		return termsafe.Escape
@@ -214,7 +214,7 @@ func rulesFor(ctx context.Context, c client.Client, s *executionv1.Scan) ([]find
 	}
 }
 
-// definitionFor gets the ParseDefinition of a Scan's results; nil if there is none any more.
+// definitionFor gets the ParseDefinition of a Scan's results; nil if it was deleted.
 func definitionFor(ctx context.Context, c client.Client, s *executionv1.Scan) (finding.Object, error) {
 	if s.Status.RawResultType == "" {
 		return nil, nil
@@ -230,7 +230,7 @@ func definitionFor(ctx context.Context, c client.Client, s *executionv1.Scan) (f
 	return definition, err
 }
 
-// fetch gets an object as the API server has it, with what our types do not know.
+// fetch gets an object as the API server has it, including fields that our types do not have.
 func fetch(ctx context.Context, c client.Client, kind, namespace, name string) (finding.Object, error) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind(kind))

@@ -12,18 +12,18 @@ import (
 // annotationParent names the Scan whose findings have started a Scan. The hook cascading-scans writes it.
 const annotationParent = "cascading.securecodebox.io/parent-scan"
 
-// Remarks of Scans that stand at the root although they name a parent.
+// Remarks about Scans at the root that name a parent.
 const (
 	remarkGone     = "its parent is gone"
 	remarkReplaced = "its parent is gone, another Scan has its name"
 	remarkCircle   = "it names itself as a parent, by others or by itself"
 )
 
-// Node is a Scan with those that it has started.
+// Node is a Scan with the Scans that it has started.
 type Node struct {
 	Scan     *executionv1.Scan
 	Children []*Node
-	// Remark explains the place of the Scan in the tree, where that is not plain.
+	// Remark explains an unusual place of the Scan in the tree.
 	Remark string
 }
 
@@ -56,7 +56,7 @@ func older(a, b *Node) int {
 	return cmp.Or(a.Scan.CreationTimestamp.Compare(b.Scan.CreationTimestamp.Time), cmp.Compare(a.Scan.Name, b.Scan.Name))
 }
 
-// parentOf finds the parent, or says why there is none although one is named.
+// parentOf returns the parent, or a remark where the named parent is not there.
 func parentOf(s *executionv1.Scan, byName map[string]*Node) (*Node, string) {
 	name := s.Annotations[annotationParent]
 	if name == "" {
@@ -74,7 +74,7 @@ func parentOf(s *executionv1.Scan, byName map[string]*Node) (*Node, string) {
 	return parent, ""
 }
 
-// openCircles takes the parent from the oldest Scan of each circle, so that the others hang below it. It looks at each
+// openCircles takes the parent from the oldest Scan of each circle, so that the other Scans hang below it. It visits each
 // Scan once.
 func openCircles(nodes []*Node, parents map[*Node]*Node) {
 	const onPath, done = 1, 2

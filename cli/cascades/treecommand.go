@@ -77,7 +77,7 @@ func runTree(ctx context.Context, s *session.Session, format string, args []stri
 	if len(args) > 0 {
 		root := Find(forest, args[0])
 		if root == nil {
-			_, err := s.Scan(ctx, c, namespace, args[0]) // says what there is instead
+			_, err := s.Scan(ctx, c, namespace, args[0]) // the error names similar Scans
 			return errors.Join(err, fmt.Errorf("the Scan %s has just been created, try again", args[0]))
 		}
 		forest = []*Node{root}

@@ -54,7 +54,7 @@ func write(folder string) error {
 	return doc.GenManTree(root, &doc.GenManHeader{Title: "SCANYARD", Section: "1", Source: "Scanyard", Manual: "Scanyard", Date: &date}, man)
 }
 
-// commands is the command line as a user sees it, without what depends on this machine.
+// commands returns the command line as a user sees it, without defaults that depend on this machine.
 func commands() (*cobra.Command, error) {
 	s, err := session.New(session.Options{
 		Streams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard},
@@ -77,7 +77,7 @@ How to install and use it: [the command line](../cli.md). Flags that every comma
 
 `
 
-// section writes a command and those below it.
+// section writes a command and its subcommands.
 func section(out io.Writer, c *cobra.Command) {
 	if !c.IsAvailableCommand() && c.HasParent() || c.Name() == "help" {
 		return
@@ -88,7 +88,7 @@ func section(out io.Writer, c *cobra.Command) {
 		text = c.Short
 	}
 	if c.HasParent() && c.Parent().Name() == "completion" {
-		text = "How to load it into the shell is told by `" + c.CommandPath() + " --help`."
+		text = "To load it into the shell, see `" + c.CommandPath() + " --help`."
 	}
 	fmt.Fprintf(out, "%s\n\n", paragraphs(text))
 	if c.Runnable() {
@@ -107,7 +107,7 @@ func section(out io.Writer, c *cobra.Command) {
 	if c.HasParent() && flags.HasAvailableFlags() {
 		fmt.Fprintf(out, "```\n%s```\n\n", flags.FlagUsages())
 	}
-	// The command options comes last: its flags are those of all.
+	// The command options comes last: its flags are those of all commands.
 	var last *cobra.Command
 	for _, child := range c.Commands() {
 		if child.Name() == "options" {
@@ -121,8 +121,8 @@ func section(out io.Writer, c *cobra.Command) {
 	}
 }
 
-// paragraphs keeps tables that are made of spaces as they are, and escapes what Markdown
-// would take for markup.
+// paragraphs keeps tables made of spaces unchanged, and escapes characters that Markdown would take for
+// markup.
 func paragraphs(text string) string {
 	var out []string
 	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {

@@ -13,7 +13,7 @@ import (
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
-// Bucket is where the results of a test's Scans lie. It makes links as the operator does.
+// Bucket stores the results of a test's Scans. It makes links as the operator does.
 type Bucket struct {
 	client *minio.Client
 	name   string

@@ -41,9 +41,9 @@ type World struct {
 	Kubeconfig string
 	// Program is how the user calls the command line; "" is scanyard.
 	Program string
-	// Live has stderr taken for a terminal.
+	// Live makes the session treat stderr as a terminal.
 	Live bool
-	// Color has stdout taken for a terminal with colours.
+	// Color makes the session treat stdout as a terminal with colors.
 	Color bool
 	// Now is the user's clock.
 	Now func() time.Time
@@ -152,7 +152,7 @@ func (w *World) Link(s *executionv1.Scan, expiry time.Duration) {
 	s.Status.ScannerLogDownloadLink = w.presign(http.MethodGet, s, executionv1.ScannerLogFile, expiry)
 }
 
-// lasting is the context of what an operator of the test writes: it may still write its answer
+// lasting is the context for writes of the operator of a test: an operator may still write its answer
 // when the test has ended, and the clean-up waits for that.
 func (w *World) lasting() context.Context { return context.WithoutCancel(w.T.Context()) }
 
@@ -215,9 +215,9 @@ func (w *World) AwaitLaterSecond(scan string) {
 	}
 }
 
-// Operator plays the part of the operator that answers the annotation scanyard.io/rerun, until the test ends. answer
-// changes the status of a Scan for a wish; the wish is noted as acted upon.
-func (w *World) Operator(answer func(s *executionv1.Scan, wish string)) {
+// Operator plays the operator for the annotation scanyard.io/rerun, until the test ends. respond changes the status of a
+// Scan for a request; the request is then recorded as handled.
+func (w *World) Operator(respond func(s *executionv1.Scan, wish string)) {
 	w.T.Helper()
 	c, err := client.NewWithWatch(w.Cluster.Config, client.Options{Scheme: w.Cluster.Scheme})
 	if err != nil {
@@ -239,10 +239,10 @@ func (w *World) Operator(answer func(s *executionv1.Scan, wish string)) {
 			if wish == "" || wish == s.Status.LastRerun {
 				continue
 			}
-			answer(s, wish)
+			respond(s, wish)
 			s.Status.LastRerun = wish
 			if err := w.Client.Status().Update(w.lasting(), s); err != nil && !apierrors.IsConflict(err) {
-				w.T.Errorf("answer %s: %v", wish, err)
+				w.T.Errorf("respond to %s: %v", wish, err)
 			}
 		}
 	}()

@@ -22,7 +22,7 @@ import (
 // asCommand makes a test binary the command line.
 const asCommand = "SCANYARD_TEST_COMMAND"
 
-// IsCommand says that a test binary was started as the command line; its TestMain then ends with the code of Command.
+// IsCommand reports that a test binary was started as the command line; its TestMain then ends with the code of Command.
 func IsCommand() bool { return os.Getenv(asCommand) != "" }
 
 // Command runs the command line on the arguments of the process, and reports at the end its peak memory.
@@ -58,12 +58,12 @@ func (w *World) Process(t testing.TB, out *os.File, args ...string) (mib float64
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"--kubeconfig", w.Kubeconfig}, args...)...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
 	cmd.Stdout = out
-	var told strings.Builder
-	cmd.Stderr = &told
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	err := cmd.Run()
-	found := highWater.FindStringSubmatch(told.String())
+	found := highWater.FindStringSubmatch(stderr.String())
 	if err != nil || found == nil {
-		t.Fatalf("%v: %v: %s", args, err, told.String())
+		t.Fatalf("%v: %v: %s", args, err, stderr.String())
 	}
 	kib, err := strconv.ParseFloat(found[1], 64)
 	if err != nil {

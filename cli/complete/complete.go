@@ -19,7 +19,7 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 )
 
-// Func is what cobra calls for the values of an argument or flag.
+// Func is the function that cobra calls for the values of an argument or flag.
 type Func = func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective)
 
 // patience is how long a shell waits for the cluster.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package complete completes arguments with what is in the cluster: scan types, Scans,
-// ScheduledScans, namespaces. Where the cluster cannot be asked, it completes nothing.
+// Package complete completes arguments with names from the cluster: scan types, Scans, ScheduledScans,
+// namespaces. Where the cluster does not respond, it completes nothing.
 package complete

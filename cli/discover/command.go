@@ -45,13 +45,13 @@ func NewDiscoverCommand(s *session.Session) *cobra.Command {
 	d := &discoverOptions{session: s}
 	cmd := &cobra.Command{
 		Use:   "discover --dry-run",
-		Short: "Tell what auto-discovery would scan, and why not",
+		Short: "Show what auto-discovery would scan, and why not",
 		Long: `Look at Services, containers, Ingresses and Gateway routes as auto-discovery would, and
-tell for each which ScheduledScan it would have, and where it would have none, why not.
+show for each its ScheduledScan, or why it would have none.
 Nothing is written: that is done by auto-discovery itself, which runs in the cluster.
 
 The configuration is that of a file, or of the ConfigMap of the installed chart. In a
-file every mistake is told with its line and field.`,
+file every mistake is shown with its line and field.`,
 		Example: `  # What would be scanned in the namespace, with a configuration that is not installed yet
   {{program}} discover --dry-run --config auto-discovery.yaml
 
@@ -62,19 +62,19 @@ file every mistake is told with its line and field.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&d.dryRun, "dry-run", false, "only tell; must be given, since nothing else is done here")
+	flags.BoolVar(&d.dryRun, "dry-run", false, "only show; must be given, since the command does nothing else")
 	flags.BoolVarP(&d.all, "all-namespaces", "A", false, "look at all namespaces")
 	flags.StringVar(&d.file, "config", "", "configuration of auto-discovery; - is stdin")
 	flags.StringVar(&d.configMap, "configmap", usualConfigMap, "NAMESPACE/NAME of the ConfigMap with the configuration, where there is no --config")
 	flags.StringVarP(&d.format, "output", "o", "table", "print as table, json, yaml")
-	// Fails only for a flag that does not exist.
+	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func (d *discoverOptions) run(ctx context.Context) error {
 	if !d.dryRun {
-		return errors.New("give --dry-run: this command only tells; auto-discovery itself runs in the cluster, see charts/auto-discovery-kubernetes")
+		return errors.New("give --dry-run: this command only shows; auto-discovery itself runs in the cluster, see charts/auto-discovery-kubernetes")
 	}
 	if err := kubernetes.AddToScheme(d.session.Scheme()); err != nil {
 		return fmt.Errorf("make scheme: %w", err)
@@ -101,7 +101,7 @@ func (d *discoverOptions) run(ctx context.Context) error {
 	return d.print(report)
 }
 
-// maxConfig is more than a ConfigMap holds.
+// maxConfig is larger than a ConfigMap can be.
 const maxConfig = 2 << 20
 
 // configuration reads the file, or the ConfigMap.

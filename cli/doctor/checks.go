@@ -21,7 +21,7 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 )
 
-// wantedKinds are all that this program works with.
+// wantedKinds are all kinds that this program works with.
 var wantedKinds = []kindsOf{
 	{executionv1.SchemeGroupVersion, []string{
 		"Scan", "ScheduledScan", "ScanType", "ClusterScanType", "ParseDefinition", "ClusterParseDefinition", "ScanCompletionHook", "ClusterScanCompletionHook",
@@ -30,17 +30,17 @@ var wantedKinds = []kindsOf{
 	{settingsv1alpha2.SchemeGroupVersion, []string{"ScanSetting", "ClusterScanSetting"}, false},
 }
 
-// checkServer asks for the version, which shows that the API server is there.
-func checkServer(c kubernetes.Interface, s *session.Session) Verdict {
+// checkServer asks for the version, which shows that the API server responds.
+func checkServer(c kubernetes.Interface, s *session.Session) Result {
 	v, err := c.Discovery().ServerVersion()
 	if err != nil {
-		return Verdict{"API server", Fail, s.Explain(err).Error(), "check the kubeconfig: kubectl cluster-info"}
+		return Result{"API server", Fail, s.Explain(err).Error(), "check the kubeconfig: kubectl cluster-info"}
 	}
-	return Verdict{"API server", OK, "Kubernetes " + v.GitVersion, ""}
+	return Result{"API server", OK, "Kubernetes " + v.GitVersion, ""}
 }
 
-// checkKinds asks which of our kinds are served.
-func checkKinds(c kubernetes.Interface) Verdict {
+// checkKinds checks which of our kinds are served.
+func checkKinds(c kubernetes.Interface) Result {
 	served := map[schema.GroupVersion][]string{}
 	for _, w := range wantedKinds {
 		list, err := c.Discovery().ServerResourcesForGroupVersion(w.version.String())
@@ -48,27 +48,27 @@ func checkKinds(c kubernetes.Interface) Verdict {
 			continue
 		}
 		if err != nil {
-			return Verdict{"kinds", Fail, err.Error(), "a cluster admin looks at: kubectl get crds"}
+			return Result{"kinds", Fail, err.Error(), "a cluster admin looks at: kubectl get crds"}
 		}
 		for i := range list.APIResources {
 			served[w.version] = append(served[w.version], list.APIResources[i].Kind)
 		}
 	}
-	return judgeKinds(wantedKinds, served)
+	return resultOfKinds(wantedKinds, served)
 }
 
-// operatorLabel is on the pods of operators, as secureCodeBox has it.
+// operatorLabel is on the pods of operators, as in secureCodeBox.
 var operatorLabel = client.MatchingLabels{"control-plane": "securecodebox-controller-manager"}
 
-// checkOperator finds the operator's Deployment, which most users may not see.
-func checkOperator(ctx context.Context, c client.Client, namespace string) Verdict {
+// checkOperator looks for the operator's Deployment, which most users may not see.
+func checkOperator(ctx context.Context, c client.Client, namespace string) Result {
 	var list appsv1.DeploymentList
 	err := c.List(ctx, &list, client.InNamespace(namespace))
 	if apierrors.IsForbidden(err) {
-		return Verdict{"operator", Skip, "you may not see its Deployment; the test scan shows whether it works", ""}
+		return Result{"operator", Skip, "you may not see its Deployment; the test scan shows whether it works", ""}
 	}
 	if err != nil {
-		return Verdict{"operator", Fail, err.Error(), ""}
+		return Result{"operator", Fail, err.Error(), ""}
 	}
 	var operators []appsv1.Deployment
 	for i := range list.Items {
@@ -76,7 +76,7 @@ func checkOperator(ctx context.Context, c client.Client, namespace string) Verdi
 			operators = append(operators, list.Items[i])
 		}
 	}
-	return judgeOperator(operators)
+	return resultOfOperator(operators)
 }
 
 const (
@@ -109,7 +109,7 @@ var teamRights = []right{
 }
 
 // checkRights asks the API server what the user may do.
-func checkRights(ctx context.Context, c kubernetes.Interface, namespace string) Verdict {
+func checkRights(ctx context.Context, c kubernetes.Interface, namespace string) Result {
 	rights := append([]right{}, teamRights...)
 	for i := range rights {
 		r := &rights[i]
@@ -122,44 +122,44 @@ func checkRights(ctx context.Context, c kubernetes.Interface, namespace string) 
 		}}
 		answer, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
-			return Verdict{"rights", Skip, fmt.Sprintf("the API server does not tell: %v", err), ""}
+			return Result{"rights", Skip, fmt.Sprintf("the API server does not say: %v", err), ""}
 		}
 		r.allowed = answer.Status.Allowed
 	}
-	return judgeRights(namespace, rights)
+	return resultOfRights(namespace, rights)
 }
 
-// checkPodSecurity asks which namespaces have a level of the Pod Security Standards, and what the chart's
-// policy holds to where they have none. Most users see neither.
-func checkPodSecurity(ctx context.Context, c kubernetes.Interface, namespace string) Verdict {
-	const why = "the API server does not tell: "
+// checkPodSecurity checks which namespaces have a level of the Pod Security Standards, and how the chart's policy
+// restricts Scans where they have none. Most users may see neither.
+func checkPodSecurity(ctx context.Context, c kubernetes.Interface, namespace string) Result {
+	const why = "the API server does not say: "
 	var namespaces []corev1.Namespace
 	all, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		one, err := c.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		if apierrors.IsForbidden(err) {
-			return Verdict{checkLevels, Skip, "you may not see the labels of namespace " + namespace, ""}
+			return Result{checkLevels, Skip, "you may not see the labels of namespace " + namespace, ""}
 		}
 		if err != nil {
-			return Verdict{checkLevels, Skip, why + err.Error(), ""}
+			return Result{checkLevels, Skip, why + err.Error(), ""}
 		}
 		namespaces = []corev1.Namespace{*one}
 	case err != nil:
-		return Verdict{checkLevels, Skip, why + err.Error(), ""}
+		return Result{checkLevels, Skip, why + err.Error(), ""}
 	default:
 		namespaces = all.Items
 	}
 	policies, err := c.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=scanyard"})
 	if err != nil {
-		// A server that is too old does not have the kind; a user without the right gets no verdict.
-		return judgeLevels(namespaces, policyUnknown)
+		// A server that is too old does not have the kind; a user without the right gets no result.
+		return resultOfLevels(namespaces, policyUnknown)
 	}
-	return judgeLevels(namespaces, policyOf(policies.Items))
+	return resultOfLevels(namespaces, policyOf(policies.Items))
 }
 
 // checkTypes lists the scan types of the namespace and of the cluster.
-func checkTypes(ctx context.Context, c client.Client, namespace string) (v Verdict, local, cluster []string) {
+func checkTypes(ctx context.Context, c client.Client, namespace string) (v Result, local, cluster []string) {
 	var types executionv1.ScanTypeList
 	var clusterTypes executionv1.ClusterScanTypeList
 	for _, l := range []struct {
@@ -168,9 +168,9 @@ func checkTypes(ctx context.Context, c client.Client, namespace string) (v Verdi
 	}{{&types, &local}, {&clusterTypes, &cluster}} {
 		err := c.List(ctx, l.list, client.InNamespace(namespace))
 		if err != nil && !apierrors.IsForbidden(err) {
-			return Verdict{"scan types", Fail, err.Error(), ""}, nil, nil
+			return Result{"scan types", Fail, err.Error(), ""}, nil, nil
 		}
 		*l.into = session.Names(l.list)
 	}
-	return judgeTypes(namespace, local, cluster), local, cluster
+	return resultOfTypes(namespace, local, cluster), local, cluster
 }

@@ -28,8 +28,7 @@ type checkup struct {
 	failed, warned int
 }
 
-// testType is the type that is scanned with where none is named: its chart is there to
-// try an installation out.
+// testType is the default type of the test scan: its chart is there to try an installation out.
 const testType = "test-scan"
 
 // NewDoctorCommand makes the command doctor.
@@ -79,8 +78,8 @@ func parametersOnly(cmd *cobra.Command, args []string) error {
 
 var gradePaint = map[Grade]session.Paint{OK: session.Good, Warn: session.Warn, Fail: session.Bad, Skip: session.Quiet}
 
-// report prints a verdict as soon as it is known.
-func (d *checkup) report(v Verdict) {
+// report prints a result as soon as it is known.
+func (d *checkup) report(v Result) {
 	switch v.Grade {
 	case Fail:
 		d.failed++
@@ -144,7 +143,7 @@ func (d *checkup) scan(ctx context.Context, c client.WithWatch, namespace string
 		case slices.Contains(cluster, name):
 			d.clusterWide = true
 		default:
-			d.report(Verdict{
+			d.report(Result{
 				"test scan", Skip, "the type test-scan is not installed",
 				fmt.Sprintf("install it: helm install test-scan charts/test-scan --namespace %s; or name another type with --type", namespace),
 			})
@@ -155,7 +154,7 @@ func (d *checkup) scan(ctx context.Context, c client.WithWatch, namespace string
 	return t.run(ctx)
 }
 
-// end sums up, and gives the exit code.
+// end sums up, and returns the error with the exit code.
 func (d *checkup) end() error {
 	switch {
 	case d.failed > 0:

@@ -20,7 +20,7 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 )
 
-// probe is the test scan.
+// probe runs the test scan.
 type probe struct {
 	*checkup
 	client     client.WithWatch
@@ -30,7 +30,7 @@ type probe struct {
 }
 
 const (
-	// probeTTL is after what time the operator deletes a test scan that was left behind.
+	// probeTTL is the time after which the operator deletes a test scan that was left behind.
 	probeTTL = time.Hour
 	// cleanUpTimeout bounds the deletion at the end.
 	cleanUpTimeout = time.Minute
@@ -47,13 +47,13 @@ func (t *probe) run(ctx context.Context) error {
 		scan.Spec.ResourceMode = ptr.To(executionv1.ClusterWide)
 	}
 	if err := t.client.Create(ctx, scan); err != nil {
-		t.report(Verdict{"test scan", Fail, t.session.Explain(fmt.Errorf("create scan: %w", err)).Error(), ""})
+		t.report(Result{"test scan", Fail, t.session.Explain(fmt.Errorf("create scan: %w", err)).Error(), ""})
 		return nil
 	}
 	fmt.Fprintf(t.session.Out, "      %-19s %s of type %s runs\n", "", scan.Name, t.scanType)
 	final, timedOut, err := t.wait(ctx, scan)
 	if err == nil {
-		for _, v := range judgeScan(final, timedOut) {
+		for _, v := range resultsOfScan(final, timedOut) {
 			t.report(v)
 		}
 		if final.Status.State == executionv1.ScanStateDone {
@@ -79,7 +79,7 @@ func (t *probe) wait(ctx context.Context, scan *executionv1.Scan) (final *execut
 	err = follow.Of[*executionv1.Scan](t.client, &executionv1.ScanList{}, client.InNamespace(t.namespace), client.MatchingFields{"metadata.name": scan.Name}).
 		Run(bounded, func(now *executionv1.Scan, there bool) (bool, error) {
 			if !there {
-				return true, fmt.Errorf("the test scan %s was deleted by somebody", scan.Name)
+				return true, fmt.Errorf("another client has deleted the test scan %s", scan.Name)
 			}
 			final = now
 			return now.Settled(), nil
@@ -91,8 +91,8 @@ func (t *probe) wait(ctx context.Context, scan *executionv1.Scan) (final *execut
 }
 
 // download reads the findings as a user does.
-func (t *probe) download(ctx context.Context, scan *executionv1.Scan) Verdict {
-	v := Verdict{Check: "download", Grade: OK}
+func (t *probe) download(ctx context.Context, scan *executionv1.Scan) Result {
+	v := Result{Check: "download", Grade: OK}
 	r, err := results.New(t.session, t.client, t.results)
 	if err == nil {
 		var n int64
@@ -115,20 +115,20 @@ func (t *probe) count(ctx context.Context, r *results.Reader, scan *executionv1.
 	return io.Copy(io.Discard, body)
 }
 
-// remove deletes the test scan, also after Ctrl-C, and sees that it goes with what it has stored.
-func (t *probe) remove(ctx context.Context, scan *executionv1.Scan) Verdict {
+// remove deletes the test scan, also after Ctrl-C, and checks that its stored results go with it.
+func (t *probe) remove(ctx context.Context, scan *executionv1.Scan) Result {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
-	v := Verdict{Check: "clean-up", Grade: OK, Says: "the test scan and what it had stored are removed"}
+	v := Result{Check: "clean-up", Grade: OK, Says: "the test scan and what it had stored are removed"}
 	err := t.client.Delete(ctx, scan, client.Preconditions{UID: &scan.UID})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return Verdict{"clean-up", Warn, t.session.Explain(err).Error(), fmt.Sprintf("the scan %s goes by itself an hour after its end", scan.Name)}
+		return Result{"clean-up", Warn, t.session.Explain(err).Error(), fmt.Sprintf("the scan %s goes by itself an hour after its end", scan.Name)}
 	}
 	err = follow.Of[*executionv1.Scan](t.client, &executionv1.ScanList{}, client.InNamespace(t.namespace), client.MatchingFields{"metadata.name": scan.Name}).
 		Run(ctx, func(_ *executionv1.Scan, there bool) (bool, error) { return !there, nil },
 			func(all []*executionv1.Scan) (bool, error) { return len(all) == 0, nil })
 	if err != nil {
-		return Verdict{"clean-up", Warn, "the test scan is still being deleted: " + err.Error(), "look at its Events: " + t.session.Suggest("describe", scan.Name)}
+		return Result{"clean-up", Warn, "the test scan is still being deleted: " + err.Error(), "look at its Events: " + t.session.Suggest("describe", scan.Name)}
 	}
 	return v
 }

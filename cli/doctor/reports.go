@@ -15,7 +15,7 @@ import (
 
 const (
 	checkOfReports = "reports"
-	// reportsService is the APIService that is there if the reports API server is installed.
+	// reportsService is the APIService that exists if the reports API server is installed.
 	reportsService = "v1alpha1.reports.scanyard.io"
 	// automanaged has kube-apiserver set an APIService back to its CRD.
 	automanaged = "kube-aggregator.kubernetes.io/automanaged"
@@ -32,8 +32,8 @@ type seenService struct {
 	why                         string
 }
 
-// checkReports looks at who answers for the groups of reports. It says nothing where the server is not installed.
-func checkReports(ctx context.Context, c client.Client) (v Verdict, installed bool) {
+// checkReports checks which server serves the groups of reports. It returns false if the reports API server is not installed.
+func checkReports(ctx context.Context, c client.Client) (v Result, installed bool) {
 	var seen []seenService
 	for _, name := range append([]string{reportsService}, reportGroups...) {
 		service := &unstructured.Unstructured{}
@@ -44,12 +44,12 @@ func checkReports(ctx context.Context, c client.Client) (v Verdict, installed bo
 			seen = append(seen, serviceOf(service))
 		case apierrors.IsNotFound(err) && name != reportsService:
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err), meta.IsNoMatchError(err):
-			return Verdict{}, false
+			return Result{}, false
 		default:
-			return Verdict{checkOfReports, Skip, fmt.Sprintf("the API server does not tell: %v", err), ""}, true
+			return Result{checkOfReports, Skip, fmt.Sprintf("the API server does not say: %v", err), ""}, true
 		}
 	}
-	return judgeReports(seen), true
+	return resultOfReports(seen), true
 }
 
 func serviceOf(u *unstructured.Unstructured) seenService {
@@ -66,19 +66,19 @@ func serviceOf(u *unstructured.Unstructured) seenService {
 	return s
 }
 
-// judgeReports says which group is not with the server, and why.
-func judgeReports(seen []seenService) Verdict {
+// resultOfReports names the groups that the reports API server does not serve, and why.
+func resultOfReports(seen []seenService) Result {
 	local := ""
 	for _, s := range seen {
 		switch {
 		case s.labelled && (s.remote || s.managed):
-			return Verdict{
+			return Result{
 				checkOfReports, Warn, fmt.Sprintf("APIService %s was applied over the one of a CRD; its label %s has kube-apiserver undo that", s.name, automanaged),
 				"apply it without the label in the same write, as \"scanyard reports migrate\" and the chart reports do",
 			}
 		case s.remote && !s.available:
-			return Verdict{
-				checkOfReports, Fail, fmt.Sprintf("the server of APIService %s does not answer: %s", s.name, s.why),
+			return Result{
+				checkOfReports, Fail, fmt.Sprintf("the server of APIService %s does not respond: %s", s.name, s.why),
 				"a cluster admin looks at: kubectl describe apiservice " + s.name,
 			}
 		case !s.remote && local == "":
@@ -86,7 +86,7 @@ func judgeReports(seen []seenService) Verdict {
 		}
 	}
 	if local != "" {
-		return Verdict{checkOfReports, OK, fmt.Sprintf("the reports API server answers; %s is with its CRDs, \"scanyard reports migrate\" moves it", local), ""}
+		return Result{checkOfReports, OK, fmt.Sprintf("the reports API server responds; %s is with its CRDs, \"scanyard reports migrate\" moves it", local), ""}
 	}
-	return Verdict{checkOfReports, OK, "the reports API server answers", ""}
+	return Result{checkOfReports, OK, "the reports API server responds", ""}
 }

@@ -22,12 +22,12 @@ func TestReports(t *testing.T) {
 		grade    Grade
 		says     string
 	}{
-		"Alone":       {[]string{own}, OK, "the reports API server answers"},
-		"Moved":       {[]string{own, group("{}", managed, remote, "True")}, OK, "the reports API server answers"},
+		"Alone":       {[]string{own}, OK, "the reports API server responds"},
+		"Moved":       {[]string{own, group("{}", managed, remote, "True")}, OK, "the reports API server responds"},
 		"WithCRDs":    {[]string{own, group(label, "{}", "{}", "True")}, OK, `v1alpha2.wgpolicyk8s.io is with its CRDs, "scanyard reports migrate" moves it`},
 		"AppliedOver": {[]string{own, group(label, "{}", remote, "True")}, Warn, "has kube-apiserver undo that"},
 		"Undone":      {[]string{own, group(label, managed, "{}", "True")}, Warn, "was applied over the one of a CRD"},
-		"Away":        {[]string{own, group("{}", managed, remote, "False")}, Fail, "does not answer: no endpoints"},
+		"Away":        {[]string{own, group("{}", managed, remote, "False")}, Fail, "does not respond: no endpoints"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var seen []seenService
@@ -38,7 +38,7 @@ func TestReports(t *testing.T) {
 				}
 				seen = append(seen, serviceOf(u))
 			}
-			v := judgeReports(seen)
+			v := resultOfReports(seen)
 			if v.Grade != c.grade || !strings.Contains(v.Says, c.says) || (v.Remedy == "") != (c.grade == OK) {
 				t.Errorf("got %+v, want %s %q", v, c.grade, c.says)
 			}

@@ -68,7 +68,7 @@ With --new, or --against, findings are compared by their fingerprint with those 
 the last good one of the same ScheduledScan, or else of the same target. The table
 gets a column STATE, JSON a member "comparison".
 
-A scan that has reached nothing, such as one of a host that does not answer, has no findings either: it is
+A scan that has reached nothing, such as one of a host that does not respond, has no findings either: it is
 said on stderr, and in the formats sarif, junit, markdown and html.
 
 Exit codes: 0 printed, 1 errored, 2 printed, and there are findings of --fail-on or worse, 4 printed, and
@@ -133,7 +133,7 @@ func (o *findingsOptions) run(cmd *cobra.Command, name string) (err error) {
 	return o.print(ctx, in)
 }
 
-// connect finds the Scan, and what is needed to read its results.
+// connect finds the Scan, and makes the clients that read its results.
 func (o *findingsOptions) connect(ctx context.Context, name string) (scan *executionv1.Scan, err error) {
 	o.client, o.reader, scan, err = connect(ctx, o.session, o.reading, name)
 	return scan, err
@@ -152,7 +152,7 @@ func connect(ctx context.Context, s *session.Session, reading results.Options, n
 	return c, reader, scan, err
 }
 
-// facts are what reports say of a Scan.
+// facts are what reports say about a Scan.
 func facts(s *executionv1.Scan) report.Scan {
 	return report.Scan{
 		Name: s.Name, Namespace: s.Namespace, Type: s.Spec.ScanType, Parameters: s.Spec.Parameters,
@@ -176,11 +176,11 @@ func instant(at *metav1.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// print writes the findings, and judges them.
+// print writes the findings, and returns the error with the exit code.
 func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
 	var counts [report.Severities]int
 	counted := func(ctx context.Context, do func(*report.Entry) error) error {
-		counts = [report.Severities]int{} // anew, since a source may be read again
+		counts = [report.Severities]int{} // reset, since a source may be read again
 		return in.Each(ctx, func(e *report.Entry) error {
 			counts[e.Severity]++
 			return do(e)
@@ -221,11 +221,11 @@ func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
 	if err != nil {
 		return o.session.Explain(err)
 	}
-	return o.judge(counts, said)
+	return o.conclude(counts, said)
 }
 
-// judge says what was printed, and fails on what is bad enough.
-func (o *findingsOptions) judge(counts [report.Severities]int, said string) error {
+// conclude prints the summary, and returns the error of --fail-on.
+func (o *findingsOptions) conclude(counts [report.Severities]int, said string) error {
 	total := 0
 	for _, n := range counts {
 		total += n
@@ -263,7 +263,7 @@ func failUnreached(scan *executionv1.Scan, allowed bool) error {
 	return session.Exit(session.CodeUnreached, fmt.Errorf("--fail-on: %s (--allow-unreached lets it pass)", unreached))
 }
 
-// failOn ends with exit code 2 if there is something as severe as that.
+// failOn ends with exit code 2 if there are findings of that severity or above.
 func failOn(text, noun string, counts [report.Severities]int) error {
 	least, err := severityFlag("fail-on", text)
 	if err != nil {

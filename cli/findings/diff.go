@@ -37,14 +37,14 @@ func NewDiffCommand(s *session.Session) *cobra.Command {
 	o := &diffOptions{session: s}
 	cmd := &cobra.Command{
 		Use:   "diff OLD-SCAN NEW-SCAN",
-		Short: "Tell what is new and what is fixed between two Scans",
-		Long: `Tell which findings of the second Scan the first one does not have (new), which findings of the first
+		Short: "Show what is new and what is fixed between two Scans",
+		Long: `Show which findings of the second Scan the first one does not have (new), which findings of the first
 one are gone (fixed) and, with --all, which both have (known).
 
 Findings are the same if their fingerprints are, or, where a parser gives none, what they say. Each
 finding of the second Scan is new or known; fixed findings are printed as the first Scan had them.
 
-If one of the Scans has reached nothing, the comparison says little; it is told on stderr.
+If one of the Scans has reached nothing, the comparison says little; a warning on stderr says so.
 
 Exit codes: 0 compared, 1 errored, 2 compared, and there are new findings of --fail-on or worse, 4 compared,
 and with --fail-on: the scanner of the second Scan reached nothing. Filters apply before --fail-on looks.`,
@@ -134,7 +134,7 @@ type diff struct {
 	news [report.Severities]int
 }
 
-// each calls a function with the findings of the second Scan, and then with those of the first that are gone.
+// each calls a function with the findings of the second Scan, and then with the findings of the first one that are gone.
 func (d *diff) each(ctx context.Context, do func(*report.Entry) error) (err error) {
 	if d.marks == nil {
 		if d.marks, err = marksOf(ctx, d.before); err != nil {
@@ -165,10 +165,10 @@ func (d *diff) each(ctx context.Context, do func(*report.Entry) error) (err erro
 	return nil
 }
 
-// gone says of findings of the first Scan whether they are fixed. It is a report.Comparison.
+// gone decides for findings of the first Scan whether they are fixed. It is a report.Comparison.
 type gone struct{ marks *compare.Set }
 
-// State is fixed or known.
+// State returns fixed or known.
 func (g *gone) State(element []byte) (compare.State, error) {
 	mark, err := compare.MarkOf(element)
 	switch {
@@ -267,7 +267,7 @@ func (d *diff) printMarkdown(ctx context.Context, out io.Writer, before, after *
 	return err
 }
 
-// states in the order in which people want to know of them.
+// states are in the order of their importance to users.
 var states = []compare.State{compare.New, compare.Fixed, compare.Known}
 
 func markdownTable(l *lister, state compare.State, t *table) error {

@@ -8,11 +8,11 @@
 //
 // What it decides:
 //
-//   - A million findings need no more memory than a thousand: a table keeps as many rows as --limit says, and what is
-//     printed in order of severity without a limit is read once for each severity.
-//   - What findings say is text from a hostile world. Tables, CSV and Markdown never carry control characters; what goes
-//     to a terminal carries none in any format.
-//   - Filters take effect before everything else: counts, --fail-on and reports speak of what is left.
-//   - What is new is what the previous run did not have: of the same ScheduledScan, or else of the same target, as
-//     the operator tells its hooks.
+//   - A million findings need no more memory than a thousand: a table keeps as many rows as --limit says, and output in
+//     order of severity without a limit reads the findings once for each severity.
+//   - Findings contain text from hostile systems. Tables, CSV and Markdown never carry control characters; output to a
+//     terminal carries none in any format.
+//   - Filters apply before everything else: counts, --fail-on and reports see only the remaining findings.
+//   - A finding is new if the previous run did not have it: the run of the same ScheduledScan, or else of the same target,
+//     that the operator hands to its hooks.
 package findings

@@ -14,7 +14,7 @@ import (
 	"github.com/scanyard/scanyard/findings/report"
 )
 
-// filter is what the user wants to see.
+// filter selects the findings that the user wants to see.
 type filter struct {
 	severities  []string
 	minSeverity string
@@ -91,7 +91,7 @@ func (f *filter) compile() (func(*report.Entry) bool, error) {
 	}, nil
 }
 
-// isSet says whether anything is left out at all.
+// isSet reports whether the filter leaves out any finding.
 func (f *filter) isSet() bool {
 	return len(f.severities)+len(f.categories)+len(f.locations)+len(f.texts) > 0 || f.minSeverity != ""
 }
@@ -127,9 +127,9 @@ func matches(pattern, text string) bool {
 	return strings.HasSuffix(text, last)
 }
 
-// says looks for a text, in lower case, in everything that a finding says.
+// says searches all texts of a finding for a text in lower case.
 func says(e *report.Entry, text string) bool {
-	if strings.EqualFold(e.ID, text) { // a part of it would be found by chance
+	if strings.EqualFold(e.ID, text) { // a part of an ID would match by chance
 		return true
 	}
 	for _, part := range []string{e.Name, e.Description, e.Location, e.Category, e.Mitigation, e.OSILayer} {
@@ -145,7 +145,7 @@ func says(e *report.Entry, text string) bool {
 	return valueSays(e.Attributes, text)
 }
 
-// valueSays looks into the keys and values of attributes.
+// valueSays searches the keys and values of attributes.
 func valueSays(v any, text string) bool {
 	switch v := v.(type) {
 	case nil:

@@ -22,7 +22,7 @@ import (
 	"github.com/scanyard/scanyard/findings/yamltext"
 )
 
-// Formats that are no reports.
+// Formats that are not reports.
 const (
 	formatTable    = "table"
 	formatWide     = "wide"
@@ -81,7 +81,7 @@ func (o *output) check(cmd *cobra.Command) error {
 
 func (o *output) isTable() bool { return o.format == formatTable || o.format == formatWide }
 
-// isOnce says that a format needs its findings once only.
+// isOnce reports whether a format reads its findings only once.
 func (o *output) isOnce() bool {
 	switch o.format {
 	case formatTable, formatWide:
@@ -112,7 +112,7 @@ func (o *output) mode() termsafe.Mode {
 	return termsafe.Replace
 }
 
-// guard keeps control characters also from pipes and files of formats whose readers show them.
+// guard keeps control characters also out of pipes and files of formats whose readers show them.
 func (o *output) guard(to io.Writer, do func(io.Writer) error) error {
 	buffered := bufio.NewWriterSize(to, 64<<10)
 	var (
@@ -140,7 +140,7 @@ type lister struct {
 	count  int
 }
 
-// add writes a finding. Where it was compared, it gets a member "comparison".
+// add writes a finding. A compared finding gets a member "comparison".
 func (l *lister) add(e *report.Entry) error {
 	element := bytes.TrimSpace(e.Element)
 	if e.State != "" {

@@ -20,8 +20,8 @@ import (
 // pageSize is how many Scans are listed at once.
 const pageSize = 500
 
-// previousRun is the Scan that a Scan's findings are new against, as the operator tells its hooks: the last one before
-// it that went well, of the same ScheduledScan, or else of the same target; nil where there is none.
+// previousRun returns the Scan with which new findings are compared, as the operator chooses it for hooks: the last successful one
+// before the Scan, of the same ScheduledScan, or else of the same target; nil if there is none.
 func previousRun(ctx context.Context, c client.Client, scan *executionv1.Scan) (*executionv1.Scan, error) {
 	var ofSchedule, ofTarget *executionv1.Scan
 	schedule := executionv1.ScheduleOf(scan)
@@ -49,7 +49,7 @@ func previousRun(ctx context.Context, c client.Client, scan *executionv1.Scan) (
 	}
 }
 
-// later is the younger of two Scans, the first of which may be nil.
+// later returns the younger of two Scans, the first of which may be nil.
 func later(known, run *executionv1.Scan) *executionv1.Scan {
 	if known != nil && !known.CreationTimestamp.Before(&run.CreationTimestamp) {
 		return known
@@ -57,14 +57,14 @@ func later(known, run *executionv1.Scan) *executionv1.Scan {
 	return run.DeepCopy()
 }
 
-// isGoodBefore says that a Scan went well, is there to stay, and is older than another one.
+// isGoodBefore reports whether a Scan succeeded, is not being deleted, and is older than another one.
 func isGoodBefore(run, scan *executionv1.Scan) bool {
 	return run.UID != scan.UID && run.Status.State == executionv1.ScanStateDone && run.DeletionTimestamp.IsZero() &&
 		run.CreationTimestamp.Before(&scan.CreationTimestamp)
 }
 
-// isSameTarget says that two Scans look at the same thing: with the same label scanyard.io/target, or else with all of
-// the spec the same that says what is looked at.
+// isSameTarget reports whether two Scans scan the same target: they have the same label scanyard.io/target, or else equal
+// fields of the spec that choose the target.
 func isSameTarget(a, b *executionv1.Scan) bool {
 	if a.Mode() != b.Mode() || a.Spec.ScanType != b.Spec.ScanType {
 		return false
@@ -79,11 +79,11 @@ func isSameTarget(a, b *executionv1.Scan) bool {
 		same(a.Spec.Volumes, b.Spec.Volumes) && same(a.Spec.VolumeMounts, b.Spec.VolumeMounts)
 }
 
-// leanPercent is how much garbage may be made of what is kept before it is collected: marks of a million findings stay,
-// and what reading leaves behind must not be as large again.
+// leanPercent is how much garbage may be made, relative to the live memory, before it is collected: the marks of a million
+// findings stay in memory, and the garbage of reading must not be as large again.
 const leanPercent = 30
 
-// marksOf remembers 16 bytes of each finding of a Scan.
+// marksOf keeps 16 bytes for each finding of a Scan.
 func marksOf(ctx context.Context, source *results.Source) (marks *compare.Set, err error) {
 	debug.SetGCPercent(leanPercent)
 	marks = &compare.Set{}
@@ -93,10 +93,10 @@ func marksOf(ctx context.Context, source *results.Source) (marks *compare.Set, e
 	return marks, nil
 }
 
-// compareWith makes the comparison that --new and --against ask for; nil if they do not.
+// compareWith makes the comparison for --new and --against; nil without these flags.
 func (o *findingsOptions) compareWith(ctx context.Context, scan *executionv1.Scan) (_ *compare.Set, err error) {
 	if !o.onlyNew && o.against == "" {
-		return nil, nil // no comparison was asked for
+		return nil, nil // without --new and --against
 	}
 	var before *executionv1.Scan
 	if o.against != "" {

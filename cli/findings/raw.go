@@ -61,7 +61,7 @@ On a terminal, control characters are replaced, since the raw result holds text 
 	return cmd
 }
 
-// ownName is the name of the raw result; it leads to no other folder.
+// ownName returns the name of the raw result without any folder.
 func ownName(scan *executionv1.Scan) (string, error) {
 	name := path.Base(path.Clean("/" + scan.Status.RawResultFile))
 	if scan.Status.RawResultFile == "" || name == "/" {

@@ -14,20 +14,20 @@ import (
 	"github.com/scanyard/scanyard/findings/report"
 )
 
-// maxWide is how long a cell of -o wide is: more is no table any more.
+// maxWide is the longest cell of -o wide: with longer cells a table is not readable.
 const maxWide = 1000
 
-// column is one of a table.
+// column is a column of a table.
 type column struct {
 	title string
-	// most is how wide it gets in a narrow table.
+	// most is its greatest width in a narrow table.
 	most int
 	// wide says that only -o wide has it.
 	wide bool
 	cell func(e *report.Entry) string
 }
 
-// columnsOf are those of a table, with states where findings were compared.
+// columnsOf returns the columns of a table, with states if findings were compared.
 func columnsOf(compared, wide bool) []column {
 	all := []column{
 		{title: "SEVERITY", most: 13, cell: func(e *report.Entry) string { return e.Severity.String() }},
@@ -66,7 +66,7 @@ type table struct {
 	limit  int
 	rows   [report.Severities][]row
 	counts [report.Severities]int
-	// widths are those of everything that was added, at most what a column may have.
+	// widths are the widths of everything that was added, at most the column's width.
 	widths []int
 }
 
@@ -196,8 +196,8 @@ func paintOfState(s compare.State) session.Paint {
 // each calls a function with every finding that is to be shown.
 type each func(ctx context.Context, do func(*report.Entry) error) error
 
-// printTable prints what a source has, the worst first. Without a limit it reads the source once to measure and once for
-// each severity that there is.
+// printTable prints the findings of a source, the worst first. Without a limit it reads the source once to measure and once for
+// each severity that occurs.
 func printTable(ctx context.Context, s *session.Session, out io.Writer, t *table, source each) error {
 	if err := source(ctx, func(e *report.Entry) error { t.add(e); return nil }); err != nil {
 		return err
@@ -258,7 +258,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// cutBytes bounds what is looked at of a text without end.
+// cutBytes bounds how much of a very long text is looked at.
 func cutBytes(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -266,7 +266,7 @@ func cutBytes(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "")
 }
 
-// paintless is a session without colours, for files.
+// paintless is a session without colors, for files.
 func paintless(s *session.Session, plain bool) *session.Session {
 	if !plain {
 		return s
@@ -276,7 +276,7 @@ func paintless(s *session.Session, plain bool) *session.Session {
 	return &copied
 }
 
-// locationOf is where a finding is; for those of scanners of files, which put no location there, the file.
+// locationOf returns where a finding is; for scanners of files, which set no location, the file.
 func locationOf(e *report.Entry) string {
 	if e.Location != "" {
 		return e.Location

@@ -18,7 +18,7 @@ import (
 	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// Feed is where objects come from.
+// Feed is a source of objects.
 type Feed[O metav1.Object] struct {
 	// List returns all objects, and the resource version of the list.
 	List func(ctx context.Context) ([]O, string, error)
@@ -31,12 +31,11 @@ type Feed[O metav1.Object] struct {
 	Away func(error)
 }
 
-// Each is called for every object at first and for every change after that; there is
-// false for one that was deleted. It ends following by done or by an error.
+// Each is called for every object at first and for every change afterwards; exists is false for a
+// deleted one. It ends following by done or by an error.
 type Each[O metav1.Object] func(o O, there bool) (done bool, err error)
 
-// Listed is called after every complete list with all objects; it may end following as
-// Each does.
+// Listed is called after every complete list with all objects; like Each, it may end following.
 type Listed[O metav1.Object] func(all []O) (done bool, err error)
 
 // Of feeds typed objects of the API server; list is an empty list of their kind.
@@ -92,8 +91,8 @@ func Of[O client.Object](c client.WithWatch, list client.ObjectList, opts ...cli
 const (
 	firstPause = 200 * time.Millisecond
 	mostPause  = 5 * time.Second
-	// patience is for how many tries in a row a refusal is taken for that of an API
-	// server that has just started and does not know all rights yet.
+	// patience is how many refusals in a row count as those of an API server that has just started and does
+	// not know all rights yet.
 	patience = 6
 )
 
@@ -102,7 +101,7 @@ type follower[O metav1.Object] struct {
 	each   Each[O]
 	listed Listed[O]
 	have   map[types.UID]O
-	// connected says that a list has succeeded once; refused counts refusals since.
+	// connected says that a list has succeeded once; refused counts refusals since then.
 	connected bool
 	refused   int
 	away      bool
@@ -128,7 +127,7 @@ func (f Feed[O]) Run(ctx context.Context, each Each[O], listed Listed[O]) error 
 		if err != nil {
 			r.reportAway(err)
 		}
-		if loop.Wait(ctx, err, 0) != nil { // there is no bound but the context's end
+		if loop.Wait(ctx, err, 0) != nil { // only the end of the context bounds the loop
 			return ctx.Err()
 		}
 	}
@@ -145,7 +144,7 @@ func (f *follower[O]) reportAway(err error) {
 	}
 }
 
-// isFinal says whether trying again is of no use.
+// isFinal reports whether a retry is of no use.
 func (f *follower[O]) isFinal(err error) bool {
 	switch {
 	case err == nil:
@@ -159,14 +158,14 @@ func (f *follower[O]) isFinal(err error) bool {
 	return false
 }
 
-// isTemporary says whether an API server that is well may answer otherwise.
+// isTemporary reports whether a working API server may respond otherwise later.
 func isTemporary(err error) bool {
 	return apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
 }
 
-// session lists and watches until the watch ends. complete says that the list was, done
-// that following has ended.
+// session lists and watches until the watch ends. complete says that the list was complete, done that
+// following has ended.
 func (f *follower[O]) session(ctx context.Context) (complete, done bool, err error) {
 	all, version, err := f.List(ctx)
 	if err != nil {
@@ -188,7 +187,7 @@ func (f *follower[O]) session(ctx context.Context) (complete, done bool, err err
 			return true, true, ctx.Err()
 		case e, open := <-w.ResultChan():
 			if !open || e.Type == watch.Error {
-				return true, false, nil // it ends now and then; the next list tells what is missed
+				return true, false, nil // watches end now and then; the next list shows the missed changes
 			}
 			if done, err = f.take(e); done || err != nil {
 				return true, true, err
@@ -209,7 +208,7 @@ func (f *follower[O]) take(e watch.Event) (done bool, err error) {
 	return f.put(o, e.Type != watch.Deleted)
 }
 
-// replace reports the differences between a new list and what is known.
+// replace reports the differences between a new list and the known objects.
 func (f *follower[O]) replace(all []O) (done bool, err error) {
 	now := map[types.UID]bool{}
 	for _, o := range all {

@@ -21,15 +21,15 @@ const (
 	formatWide  = "wide"
 )
 
-// Flags are -o and what belongs to it.
+// Flags are -o and the flags that belong to it.
 type Flags struct {
 	print  *genericclioptions.PrintFlags
 	format string
 	tables bool
 }
 
-// New makes the flags of a command that prints objects; done is what it has done to them
-// ("created"), printed without a format. tables says that it can print tables.
+// New makes the flags of a command that prints objects; done is what the command has done to them
+// ("created"), printed without a format. tables says that the command can print tables.
 func New(s *session.Session, done string, tables bool) *Flags {
 	f := &Flags{tables: tables}
 	f.print = genericclioptions.NewPrintFlags(done).WithTypeSetter(s.Scheme())
@@ -60,19 +60,19 @@ func (f *Flags) complete(cmd *cobra.Command) {
 		}
 		plain = append(plain, name)
 	}
-	// Fails only for a flag that does not exist.
+	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(plain, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
-// Set says whether a format was asked for.
+// Set reports whether the user has chosen a format.
 func (f *Flags) Set() bool { return f.format != "" }
 
-// Table says whether a table is asked for, and whether a wide one.
+// Table reports whether a table is to be printed, and whether a wide one.
 func (f *Flags) Table() (table, wide bool) {
 	return f.tables && slices.Contains([]string{"", formatTable, formatWide}, f.format), f.format == formatWide
 }
 
-// Check says whether the format is known; it is called before anything is changed.
+// Check returns an error for an unknown format; it is called before anything is changed.
 func (f *Flags) Check() error {
 	if table, _ := f.Table(); table {
 		return nil
@@ -83,7 +83,7 @@ func (f *Flags) Check() error {
 	return nil
 }
 
-// Print prints an object in the format that was asked for.
+// Print prints an object in the chosen format.
 func (f *Flags) Print(s *session.Session, o runtime.Object) error {
 	p, err := f.print.ToPrinter()
 	if err != nil {

@@ -87,9 +87,8 @@ func (t *Tables) Get(ctx context.Context, namespace, name string) (*metav1.Table
 // pageSize is how many rows one request asks for, as in kubectl.
 const pageSize = 500
 
-// List hands over the tables of the objects of a namespace, or of all with "", one page
-// at a time; a list of any length needs the memory of one page. It returns the resource
-// version of the list.
+// List hands over the tables of the objects of a namespace, or of all with "", page by page; a list of
+// any length needs the memory of one page. It returns the resource version of the list.
 func (t *Tables) List(ctx context.Context, namespace string, o metav1.ListOptions, page func(*metav1.Table) error) (string, error) {
 	o.Limit = pageSize
 	for {
@@ -104,7 +103,7 @@ func (t *Tables) List(ctx context.Context, namespace string, o metav1.ListOption
 	}
 }
 
-// Feed follows the rows of the objects of a namespace; with a name, of that one only.
+// Feed follows the rows of the objects of a namespace; with a name, only of the object of that name.
 func (t *Tables) Feed(namespace, selector, name string) follow.Feed[Row] {
 	options := func() *metav1.ListOptions {
 		o := &metav1.ListOptions{LabelSelector: selector}
@@ -162,12 +161,12 @@ func Rows(table *metav1.Table) ([]Row, error) {
 
 var metadataDecoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
-	// Fails only for types that clash, which these do not.
+	// AddToScheme fails only for types that clash, which these do not.
 	_ = metav1.AddMetaToScheme(scheme)
 	return serializer.NewCodecFactory(scheme).UniversalDeserializer()
 }()
 
-// TableOptions say how a table looks.
+// TableOptions are the options of a table.
 type TableOptions struct {
 	Wide, NoHeaders, WithNamespace, ShowLabels bool
 }
@@ -179,7 +178,7 @@ func PrintTables(w io.Writer, o TableOptions) func(*metav1.Table) error {
 	})
 	aligned := printers.GetNewTabWriter(w)
 	return func(table *metav1.Table) error {
-		for i := range table.Rows { // the printer wants objects, not their bytes
+		for i := range table.Rows { // the printer needs objects, not their bytes
 			row := &table.Rows[i]
 			if row.Object.Object == nil && len(row.Object.Raw) > 0 {
 				o := &metav1.PartialObjectMetadata{}

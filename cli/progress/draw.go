@@ -13,7 +13,7 @@ import (
 	"github.com/scanyard/scanyard/cli/view"
 )
 
-// mark is how a phase shows on a terminal.
+// mark is the sign of a phase on a terminal.
 var marks = map[view.Progress]struct {
 	sign  string
 	paint session.Paint
@@ -26,8 +26,8 @@ var marks = map[view.Progress]struct {
 	view.Skipped: {"-", session.Quiet},
 }
 
-// block is what is drawn of a Scan: its state, then a line for each phase. Lines are cut
-// to the width of the terminal, since one that wraps could not be drawn over.
+// block is the drawing of a Scan: its state, then a line for each phase. Lines are cut to the width of
+// the terminal, since a wrapped line could not be redrawn.
 func block(s *executionv1.Scan, now time.Time, width int, paint func(session.Paint, string) string) []string {
 	state := view.State(s)
 	if d := view.Lifetime(s, now); d > 0 {
@@ -43,7 +43,7 @@ func block(s *executionv1.Scan, now time.Time, width int, paint func(session.Pai
 		rest := strings.TrimRight(fmt.Sprintf(" %-8s %5s  %s", p.Name, took, termsafe.Line(p.Message)), " ")
 		lines = append(lines, "  "+paint(m.paint, m.sign)+cut(rest, width-3))
 	}
-	if len(view.Ready(s).Reason) == 0 { // nothing but this sentence is known
+	if len(view.Ready(s).Reason) == 0 { // the status has nothing more
 		lines = append(lines, cut("  "+view.Says(s), width))
 	}
 	return lines
@@ -54,7 +54,7 @@ func line(s *executionv1.Scan) string {
 	return strings.TrimRight(fmt.Sprintf("%s  %-14s  %s", s.Name, view.State(s), termsafe.Line(view.Says(s))), " ")
 }
 
-// cut shortens text to a number of columns; 0 and less mean that there is no bound.
+// cut shortens text to a number of columns; 0 and less mean no bound.
 func cut(text string, columns int) string {
 	if columns <= 0 {
 		return text

@@ -15,7 +15,7 @@ import (
 	"github.com/scanyard/scanyard/cli/view"
 )
 
-// Reporter shows the progress of one Scan. Its methods may be called at the same time.
+// Reporter shows the progress of one Scan. Its methods may be called concurrently.
 type Reporter struct {
 	session *session.Session
 	out     io.Writer
@@ -28,13 +28,12 @@ type Reporter struct {
 	drawn int
 }
 
-// New makes a Reporter that writes to out: a block that is drawn over where live, else
-// a line for each change.
+// New makes a Reporter that writes to out: a block that is redrawn if live, else a line for each change.
 func New(s *session.Session, out io.Writer, live bool) *Reporter {
 	return &Reporter{session: s, out: out, live: live, began: s.Now()}
 }
 
-// Update shows a Scan as it is now.
+// Update shows a Scan in its present version.
 func (r *Reporter) Update(s *executionv1.Scan) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +77,7 @@ func (r *Reporter) Away(err error) {
 // tick is how often durations move on a terminal.
 const tick = time.Second
 
-// Run draws anew every second on a terminal until ctx ends, and does nothing elsewhere.
+// Run redraws every second on a terminal until ctx ends, and does nothing elsewhere.
 func (r *Reporter) Run(ctx context.Context) {
 	if !r.live {
 		return

@@ -14,10 +14,10 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// compared is how many other Scans are looked at.
+// compared is how many other Scans are read.
 const compared = 100
 
-// distrust has the operator write links anew that lead to a strange host. It returns the Scan to go on with, and
+// distrust has the operator write links again that lead to a strange host. It returns the Scan to continue with, and
 // whether it has fresh links.
 func (r *Reader) distrust(ctx context.Context, scan *executionv1.Scan, kind Kind) (next *executionv1.Scan, renewed bool, err error) {
 	host, err := r.strange(ctx, scan, kind.link(scan))
@@ -37,10 +37,10 @@ func (r *Reader) distrust(ctx context.Context, scan *executionv1.Scan, kind Kind
 	return fresh, true, nil
 }
 
-// strange returns the host of a link where the links of other Scans of the namespace lead elsewhere, and nobody has
-// said that it is right. The status of a Scan can be changed by its own account, so by its parser and its hooks, and a
-// link to another host would have who reads the findings tell that host of it, or read what it makes up. Where there is
-// nothing to compare with, no host is strange.
+// strange returns the host of a link if the links of other Scans of the namespace lead elsewhere, and the user has not
+// trusted that host. The account of a Scan, and so its parser and its hooks, can change the Scan's status, and a link to
+// another host would send requests of the user there, or let that host make findings up. Where there is no other Scan to
+// compare with, no host is strange.
 func (r *Reader) strange(ctx context.Context, scan *executionv1.Scan, link string) (string, error) {
 	host := hostOf(link)
 	if host == "" || r.options.ConnectTo != "" || slices.Contains(r.options.TrustHosts, host) {
@@ -49,7 +49,7 @@ func (r *Reader) strange(ctx context.Context, scan *executionv1.Scan, link strin
 	var others executionv1.ScanList
 	err := r.client.List(ctx, &others, client.InNamespace(scan.Namespace), client.Limit(compared))
 	if apierrors.IsForbidden(err) {
-		return "", nil // who may read one Scan only has nothing to compare with
+		return "", nil // a user who may read one Scan only has nothing to compare with
 	}
 	if err != nil {
 		return "", fmt.Errorf("compare the links with those of other Scans: %w", err)
@@ -75,7 +75,7 @@ func (r *Reader) strange(ctx context.Context, scan *executionv1.Scan, link strin
 	return host, nil
 }
 
-// hostOf is the host of a link with its port; "" of what is no link.
+// hostOf returns the host of a link with its port; "" for an invalid link.
 func hostOf(link string) string {
 	parsed, err := url.Parse(link)
 	if err != nil {

@@ -27,13 +27,13 @@ type Kind int
 const (
 	// Findings is findings.json.
 	Findings Kind = iota
-	// Raw is what the scanner wrote.
+	// Raw is the raw result of the scanner.
 	Raw
 	// Log is the end of the scanner's log.
 	Log
 )
 
-// String is what messages call it.
+// String returns the name of the result in messages.
 func (k Kind) String() string {
 	switch k {
 	case Raw:
@@ -56,10 +56,10 @@ func (k Kind) link(s *executionv1.Scan) string {
 	}
 }
 
-// margin is how long a link must be good for, so that it does not run out before the download begins.
+// margin is how long a link must still be valid, so that it does not expire before the download begins.
 const margin = time.Minute
 
-// expiry is when a presigned link runs out, if it says so.
+// expiry returns when a presigned link expires, if the link says so.
 func expiry(link string) (time.Time, bool) {
 	parsed, err := url.Parse(link)
 	if err != nil {
@@ -79,7 +79,7 @@ func expiry(link string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// isGood says that there is a link and that it does not expire soon, as far as the link shows.
+// isGood reports whether there is a link that does not expire soon, as far as the link shows.
 func isGood(link string, now time.Time) bool {
 	at, known := expiry(link)
 	return link != "" && (!known || at.After(now.Add(margin)))
@@ -87,7 +87,7 @@ func isGood(link string, now time.Time) bool {
 
 // renew asks the operator for fresh links and waits for them. It returns the Scan with them.
 func (r *Reader) renew(ctx context.Context, scan *executionv1.Scan, kind Kind) (*executionv1.Scan, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.options.Answer, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.options.LinksTimeout, errNoLinks)
 	defer cancel()
 	scan, err := r.awaitRerun(ctx, scan)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *Reader) renew(ctx context.Context, scan *executionv1.Scan, kind Kind) (
 	err = r.watch(ctx, scan, func(s *executionv1.Scan) (bool, error) {
 		fresh = s
 		if link := kind.link(s); link != before && isGood(link, r.session.Now()) {
-			return true, nil // somebody else may have asked at the same time
+			return true, nil // another client may have asked at the same time
 		}
 		answer := meta.FindStatusCondition(s.Status.Conditions, executionv1.ConditionRerun)
 		if s.Status.LastRerun != value || answer == nil {
@@ -111,7 +111,7 @@ func (r *Reader) renew(ctx context.Context, scan *executionv1.Scan, kind Kind) (
 		if answer.Status == metav1.ConditionFalse {
 			return false, &refusedError{answer.Message}
 		}
-		// Good, whatever the clock here says. A log that is not stored gets no link.
+		// Fresh, whatever the clock here says. A log that is not stored gets no link.
 		return kind.link(s) != "" || kind == Log, nil
 	})
 	if err != nil {
@@ -120,7 +120,7 @@ func (r *Reader) renew(ctx context.Context, scan *executionv1.Scan, kind Kind) (
 	return fresh, nil
 }
 
-// awaitRerun waits until what was asked for before is answered: the annotation holds one wish only.
+// awaitRerun waits until an earlier request is answered: the annotation holds one request only.
 func (r *Reader) awaitRerun(ctx context.Context, scan *executionv1.Scan) (*executionv1.Scan, error) {
 	last := scan
 	err := r.watch(ctx, scan, func(s *executionv1.Scan) (bool, error) {
@@ -131,7 +131,7 @@ func (r *Reader) awaitRerun(ctx context.Context, scan *executionv1.Scan) (*execu
 	return last, err
 }
 
-// ask writes the request, unless another client has written one meanwhile.
+// ask writes the request, unless another client has written one since.
 func (r *Reader) ask(ctx context.Context, scan *executionv1.Scan, value string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": scan.UID, "resourceVersion": scan.ResourceVersion,
@@ -143,7 +143,7 @@ func (r *Reader) ask(ctx context.Context, scan *executionv1.Scan, value string) 
 	target := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: scan.Name}}
 	err = r.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsConflict(err) {
-		// Something else of the Scan has changed: look again whether there is another wish.
+		// Another field of the Scan has changed: check again whether there is another request.
 		if scan, err = r.awaitRerun(ctx, scan); err != nil {
 			return err
 		}
@@ -173,15 +173,15 @@ func (r *Reader) watch(ctx context.Context, scan *executionv1.Scan, see func(*ex
 	})
 }
 
-// errNoAnswer ends waiting for the operator.
-var errNoAnswer = errors.New("the operator did not write fresh links in time")
+// errNoLinks ends waiting for the operator.
+var errNoLinks = errors.New("the operator did not write fresh links in time")
 
-// refusedError is the operator's answer.
+// refusedError is the operator's refusal.
 type refusedError struct{ message string }
 
 func (e *refusedError) Error() string { return e.message }
 
-// renewError says why there are no fresh links, and what helps.
+// renewError says why there are no fresh links, and what the user can do.
 func (r *Reader) renewError(ctx context.Context, scan *executionv1.Scan, kind Kind, err error) error {
 	state := "has run out"
 	if kind.link(scan) == "" {
@@ -191,10 +191,10 @@ func (r *Reader) renewError(ctx context.Context, scan *executionv1.Scan, kind Ki
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return fmt.Errorf("%s, and the operator writes no other: %s", what, refused.message)
 	}
-	if errors.Is(context.Cause(ctx), errNoAnswer) {
+	if errors.Is(context.Cause(ctx), errNoLinks) {
 		return fmt.Errorf(
-			"%s, and the operator did not write another within %s: \"%s doctor\" tells whether it runs; an operator of an older version cannot do it",
-			what, r.options.Answer, r.session.Program,
+			"%s, and the operator did not write another within %s: \"%s doctor\" shows whether it runs; an operator of an older version cannot do it",
+			what, r.options.LinksTimeout, r.session.Program,
 		)
 	}
 	if apierrors.IsForbidden(err) {

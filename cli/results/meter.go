@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// firstDrawn is how long a download goes on without a meter: short ones need none.
+	// firstDrawn is how long a download runs without a meter: short ones need none.
 	firstDrawn = time.Second
 	redrawn    = 200 * time.Millisecond
 	// eraseLine goes back to the beginning of the line and empties it.
 	eraseLine = "\r\x1b[K"
 )
 
-// meter shows how far a download is, where stderr is a terminal.
+// meter shows the progress of a download, if stderr is a terminal.
 func (r *Reader) meter(body io.ReadCloser, size int64, what string) io.ReadCloser {
 	if !r.session.Live {
 		return body
@@ -72,7 +72,7 @@ func (m *meter) Close() error {
 	return m.ReadCloser.Close()
 }
 
-// Bytes is a size for people.
+// Bytes returns a size for people.
 func Bytes(n int64) string {
 	switch {
 	case n < 1<<10:

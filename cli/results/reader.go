@@ -24,22 +24,22 @@ import (
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
-// Options say how results are read.
+// Options are how results are read.
 type Options struct {
-	// ConnectTo is "host:port" to connect to instead of the host of the links, as for a port that is forwarded.
+	// ConnectTo is "host:port" to connect to instead of the host of the links, for example a forwarded port.
 	ConnectTo string
-	// Patience is how long faults of object storage are waited out.
+	// Patience is how long faults of object storage are retried.
 	Patience time.Duration
-	// TrustHosts are hosts that links may lead to though those of no other Scan do.
+	// TrustHosts are hosts that links may lead to even if the links of no other Scan do.
 	TrustHosts []string
-	// Answer is how long the operator has to write fresh links.
-	Answer time.Duration
+	// LinksTimeout is how long the operator has to write fresh links.
+	LinksTimeout time.Duration
 }
 
 // Defaults of Options.
 const (
-	defaultPatience = 15 * time.Second
-	defaultAnswer   = 30 * time.Second
+	defaultPatience     = 15 * time.Second
+	defaultLinksTimeout = 30 * time.Second
 )
 
 // BindFlags adds the flags of commands that read results.
@@ -49,8 +49,8 @@ func (o *Options) BindFlags(flags *pflag.FlagSet) {
 		"connect to this `host:port` instead of the host of the download links, as after \"kubectl port-forward service/NAME 9000\"",
 	)
 	flags.StringSliceVar(&o.TrustHosts, "trust-host", nil, "follow links to this `host` also where those of no other Scan of the namespace lead there")
-	flags.DurationVar(&o.Patience, "patience", defaultPatience, "how long to wait for object storage that does not answer")
-	flags.DurationVar(&o.Answer, "links-timeout", defaultAnswer, "how long to wait for fresh links where those of the Scan have run out")
+	flags.DurationVar(&o.Patience, "patience", defaultPatience, "how long to wait for object storage that does not respond")
+	flags.DurationVar(&o.LinksTimeout, "links-timeout", defaultLinksTimeout, "how long to wait for fresh links where those of the Scan have run out")
 }
 
 // Reader reads the results of Scans. It is for one goroutine.
@@ -59,8 +59,8 @@ type Reader struct {
 	client   client.WithWatch
 	transfer *transfer.Client
 	options  Options
-	// trouble is what the pause before another try is made for.
-	trouble error
+	// lastFault is the fault that caused the last retry.
+	lastFault error
 }
 
 // New makes a Reader.
@@ -68,7 +68,7 @@ func New(s *session.Session, c client.WithWatch, o Options) (*Reader, error) {
 	r := &Reader{session: s, client: c, options: o}
 	settings := []transfer.Option{
 		transfer.WithPatience(o.Patience),
-		transfer.WithRetryNotice(r.noteTrouble),
+		transfer.WithRetryNotice(r.noteFault),
 		transfer.WithClock(retry.Clock{Now: s.Now, Sleep: r.pause}),
 	}
 	switch {
@@ -88,7 +88,7 @@ func New(s *session.Session, c client.WithWatch, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// redirected connects to an address, whatever the host is; the host stays in the request, since it is signed.
+// redirected connects to an address, whatever the host is; the host stays in the request, since the host is signed.
 func redirected(address string) (*http.Transport, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, fmt.Errorf("--connect-to %q is not a host:port, such as localhost:9000", address)
@@ -101,27 +101,27 @@ func redirected(address string) (*http.Transport, error) {
 		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:   10 * time.Second,
 		ResponseHeaderTimeout: transfer.DefaultHeaderTimeout,
-		DisableCompression:    true, // sizes and ranges mean the object's bytes
+		DisableCompression:    true, // sizes and ranges are in bytes of the object
 	}, nil
 }
 
-// noteTrouble is called with every fault that the reader waits out.
-func (r *Reader) noteTrouble(err error, _ time.Duration) {
-	if r.trouble == nil && !isPermanent(err) {
-		fmt.Fprintf(r.session.ErrOut, "object storage does not answer as it should, trying for %s: %v\n", r.options.Patience, err)
+// noteFault is called with every fault that the reader retries.
+func (r *Reader) noteFault(err error, _ time.Duration) {
+	if r.lastFault == nil && !isPermanent(err) {
+		fmt.Fprintf(r.session.ErrOut, "object storage does not respond as it should, retrying for %s: %v\n", r.options.Patience, err)
 	}
-	r.trouble = err
+	r.lastFault = err
 }
 
-// isPermanent says that waiting does not mend a fault.
+// isPermanent reports whether a retry cannot mend a fault.
 func isPermanent(err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	return ok && dns.IsNotFound
 }
 
 func (r *Reader) pause(ctx context.Context, d time.Duration) error {
-	if isPermanent(r.trouble) {
-		return r.trouble
+	if isPermanent(r.lastFault) {
+		return r.lastFault
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -133,8 +133,8 @@ func (r *Reader) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Open downloads a result as a stream and returns its size, -1 where the size is not known. It asks for fresh links where they are
-// needed.
+// Open downloads a result as a stream and returns its size, -1 if the size is not known. It asks for fresh links if they
+// are needed.
 func (r *Reader) Open(ctx context.Context, scan *executionv1.Scan, kind Kind) (io.ReadCloser, int64, error) {
 	if err := missing(r.session.Program, scan, kind); err != nil {
 		return nil, 0, err
@@ -160,7 +160,7 @@ func (r *Reader) Open(ctx context.Context, scan *executionv1.Scan, kind Kind) (i
 			return &explained{ReadCloser: body, explain: func(err error) error { return r.explain(err, scan, kind, link) }}, size, nil
 		}
 		if status, ok := errors.AsType[*transfer.StatusError](err); ok && status.Code == http.StatusForbidden && !renewed {
-			link = "" // whatever it says of itself, storage does not take it any more
+			link = "" // whatever the link says, storage does not accept it any more
 			continue
 		}
 		if kind == Log && isNotFound(err) {
@@ -170,7 +170,7 @@ func (r *Reader) Open(ctx context.Context, scan *executionv1.Scan, kind Kind) (i
 	}
 }
 
-// ErrNotStored says that storage has no end of the scanner's log: the scanner did not run, or beside a lurker that keeps none.
+// ErrNotStored says that storage does not have the end of the scanner's log: the scanner did not run, or its lurker keeps no log.
 var ErrNotStored = errors.New("storage has no end of the scanner's log")
 
 func isNotFound(err error) bool {
@@ -178,7 +178,7 @@ func isNotFound(err error) bool {
 	return ok && status.Code == http.StatusNotFound
 }
 
-// explained puts the errors of a download into words.
+// explained adds a message for users to the errors of a download.
 type explained struct {
 	io.ReadCloser
 
@@ -196,7 +196,7 @@ func (e *explained) Read(p []byte) (int, error) {
 // missing says why a Scan cannot have a result.
 func missing(program string, s *executionv1.Scan, kind Kind) error {
 	if kind == Log {
-		return nil // it is stored however a Scan has ended, or not at all: only storage knows
+		return nil // a log may be stored however a Scan has ended: only storage knows
 	}
 	condition := executionv1.ConditionParsed
 	if kind == Raw {
@@ -207,7 +207,7 @@ func missing(program string, s *executionv1.Scan, kind Kind) error {
 	case stored != nil && stored.Status == metav1.ConditionTrue, reached(s, kind):
 		return nil
 	case s.Status.State == executionv1.ScanStateErrored && stored == nil && s.Status.ObservedGeneration == 0:
-		return nil // of an operator that writes no conditions: only storage knows
+		return nil // the operator writes no conditions: only storage knows
 	case s.Status.State == executionv1.ScanStateErrored:
 		text := fmt.Sprintf("Scan %s has no %s: it is Errored", s.Name, kind)
 		if s.Status.ErrorDescription != "" {
@@ -222,7 +222,7 @@ func missing(program string, s *executionv1.Scan, kind Kind) error {
 	return fmt.Errorf("Scan %s has no %s yet: it is %s; \"%s wait %s\" waits for its end", s.Name, kind, state, program, s.Name)
 }
 
-// reached says whether a state is beyond the phase that stores a result.
+// reached reports whether a state is beyond the phase that stores a result.
 func reached(s *executionv1.Scan, kind Kind) bool {
 	switch s.Status.State {
 	case executionv1.ScanStateScanCompleted, executionv1.ScanStateParsing:
@@ -236,7 +236,7 @@ func reached(s *executionv1.Scan, kind Kind) bool {
 	return false
 }
 
-// explain puts the error of a download into words with a remedy. The link's query is in none.
+// explain returns a message with a remedy for the error of a download. The message never has the link's query.
 func (r *Reader) explain(err error, scan *executionv1.Scan, kind Kind, link string) error {
 	host := "object storage"
 	if parsed, parseErr := url.Parse(link); parseErr == nil && parsed.Host != "" {
@@ -244,7 +244,7 @@ func (r *Reader) explain(err error, scan *executionv1.Scan, kind Kind, link stri
 	}
 	what := fmt.Sprintf("%s of Scan %s", kind, scan.Name)
 	if errors.Is(err, errChanged) {
-		return fmt.Errorf("the %s in %s are not those that the Scan's status names: somebody has written there after the parser, or the last hook "+
+		return fmt.Errorf("the %s in %s are not those that the Scan's status names: another client has written there after the parser, or the last hook "+
 			"that changes findings, had stored them; find out who, then run the parser again (kubectl annotate scan %s --overwrite scanyard.io/rerun=parser)",
 			what, host, scan.Name)
 	}
@@ -266,7 +266,7 @@ func (r *Reader) explain(err error, scan *executionv1.Scan, kind Kind, link stri
 			what, host, certificate.Err,
 		)
 	}
-	// Only the text is kept: an error of the network would be taken for one of the way to the API server.
+	// Only the text is kept: an error of the network would be taken for an error of the connection to the API server.
 	var cause string
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		cause = dns.Error()

@@ -92,7 +92,7 @@ func TestFindingsThatSomebodyHasWritten(t *testing.T) {
 				s.Status.StoredFindings, s.Status.State = &stored, executionv1.ScanStateDone
 			})
 			got := w.Run("findings", "s", "-o", "json")
-			if bad := strings.Contains(got.Err, "somebody has written there after the parser"); bad != (name != "Right") || (got.Code != 0) != bad {
+			if bad := strings.Contains(got.Err, "another client has written there after the parser"); bad != (name != "Right") || (got.Code != 0) != bad {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -107,7 +107,7 @@ func TestNoLinks(t *testing.T) {
 		says     []string
 	}{
 		"NoOperator": {nil, []string{"--links-timeout", "1s"}, []string{
-			"the link to the findings of Scan s has run out, and the operator did not write another within 1s", `"scanyard doctor" tells whether it runs`,
+			"the link to the findings of Scan s has run out, and the operator did not write another within 1s", `"scanyard doctor" shows whether it runs`,
 		}},
 		"SwitchedOff": {func(*clitest.World) func(*executionv1.Scan, string) {
 			return func(s *executionv1.Scan, _ string) {
@@ -135,7 +135,7 @@ func TestNoLinks(t *testing.T) {
 				}
 			}
 			if strings.Contains(got.Err, "X-Amz") {
-				t.Errorf("a link is told: %s", got.Err)
+				t.Errorf("a link is in the message: %s", got.Err)
 			}
 		})
 	}

@@ -13,22 +13,22 @@ import (
 	"github.com/scanyard/scanyard/findings/report"
 )
 
-// Source is the findings of a Scan. They are downloaded once; what is read again comes from a file. Close it.
+// Source is the findings of a Scan. They are downloaded once; a file keeps them if they are read again. Close it.
 type Source struct {
 	reader *Reader
 	scan   *executionv1.Scan
-	// again says that it will be read more than once.
+	// again says that the findings will be read more than once.
 	again    bool
 	file     *os.File
 	complete bool
 }
 
-// Source makes a Source; again says that it will be read more than once.
+// Source makes a Source; again says that the findings will be read more than once.
 func (r *Reader) Source(scan *executionv1.Scan, again bool) *Source {
 	return &Source{reader: r, scan: scan, again: again}
 }
 
-// Scan is the one that has the findings.
+// Scan is the Scan that has the findings.
 func (s *Source) Scan() *executionv1.Scan { return s.scan }
 
 // Each calls a function with every finding; it is a report.Source.
@@ -54,7 +54,7 @@ func (s *Source) Open(ctx context.Context) (io.ReadCloser, error) {
 	return &tee{ReadCloser: body, source: s}, nil
 }
 
-// emptyFile makes the file that keeps what was downloaded.
+// emptyFile makes the file that keeps the downloaded findings.
 func (s *Source) emptyFile() error {
 	if s.file != nil {
 		if _, err := s.file.Seek(0, io.SeekStart); err != nil {
@@ -71,7 +71,7 @@ func (s *Source) emptyFile() error {
 	return nil
 }
 
-// Close removes what was kept.
+// Close removes the kept findings.
 func (s *Source) Close() error {
 	if s.file == nil {
 		return nil
@@ -84,7 +84,7 @@ func (s *Source) Close() error {
 	return err
 }
 
-// tee keeps what is read, and knows when that was all.
+// tee keeps what is read, and knows when all was read.
 type tee struct {
 	io.ReadCloser
 

@@ -21,7 +21,7 @@ import (
 	"github.com/scanyard/scanyard/cli/view"
 )
 
-// each does something with every argument, and goes on after one that fails.
+// each calls do for every argument, and continues after an error.
 func each(args []string, do func(string) error) error {
 	var errs []error
 	for _, a := range args {
@@ -104,7 +104,7 @@ func setSuspend(ctx context.Context, s *session.Session, arg string, suspend boo
 	return nil
 }
 
-// findSuspendable finds what an argument means: a Scan, or else a ScheduledScan.
+// findSuspendable finds the object of an argument: a Scan, or else a ScheduledScan.
 func findSuspendable(ctx context.Context, s *session.Session, c client.Client, namespace, arg string) (client.Object, error) {
 	word, name, named := strings.Cut(arg, "/")
 	if !named {
@@ -165,7 +165,7 @@ func cancel(ctx context.Context, s *session.Session, c client.Client, namespace,
 	if err := c.Patch(ctx, scan, client.MergeFrom(before), client.FieldOwner(fieldOwner)); err != nil {
 		return s.Explain(fmt.Errorf("cancel scan %s: %w", name, err))
 	}
-	if scan.Spec.Cancel == nil { // a CRD that does not know the field drops it
+	if scan.Spec.Cancel == nil { // a CRD without the field drops it
 		return fmt.Errorf("the CRDs of this cluster are older than this program and cannot cancel: delete the scan instead: %s", s.Suggest("delete", name))
 	}
 	fmt.Fprintf(s.Out, "scan/%s cancelled\n", name)
@@ -195,7 +195,7 @@ It waits until they are gone, which Ctrl-C ends without harm: the deletion goes 
 	flags.StringVarP(&d.selector, "selector", "l", "", "delete the scans with these labels")
 	flags.BoolVar(&d.keep, "keep-results", false, "leave raw result and findings in object storage")
 	flags.BoolVar(&d.wait, "wait", true, "wait until they are gone")
-	flags.BoolVar(&d.ignore, "ignore-not-found", false, "a scan that does not exist is no error")
+	flags.BoolVar(&d.ignore, "ignore-not-found", false, "a scan that does not exist is not an error")
 	return cmd
 }
 
@@ -257,7 +257,7 @@ func (d *deleteOptions) delete(ctx context.Context, c client.Client, scan *execu
 			return d.session.Explain(fmt.Errorf("mark scan %s to keep its results: %w", scan.Name, err))
 		}
 	}
-	// The one that was seen, and not another one that has its name by now.
+	// Only the object that was read, and not another one that has its name by now.
 	err := c.Delete(ctx, scan, client.Preconditions{UID: &scan.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return d.session.Explain(fmt.Errorf("delete scan %s: %w", scan.Name, err))
@@ -273,7 +273,7 @@ func (d *deleteOptions) untilGone(ctx context.Context, c client.WithWatch, scan 
 		return !there && now.UID == scan.UID, nil
 	}, func(all []*executionv1.Scan) (bool, error) { return !hasUID(all, scan.UID), nil })
 	if ctx.Err() != nil {
-		return session.Exit(session.CodeInterrupted, errors.New("interrupted; the deletion goes on by itself"))
+		return session.Exit(session.CodeInterrupted, errors.New("interrupted; the deletion continues"))
 	}
 	return d.session.Explain(err)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/scanyard/scanyard/cli/view"
 )
 
-// unknownFlag explains an error of the flags: mostly they are those of the scanner.
+// unknownFlag explains an error of the flags: mostly the flags are those of the scanner.
 func (o *createOptions) unknownFlag(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -29,7 +29,7 @@ func (o *createOptions) unknownFlag(cmd *cobra.Command, err error) error {
 	return o.behind(cmd, err)
 }
 
-// behind says of an error that parameters of the scanner go behind --, and what that would have been.
+// behind adds to an error that parameters of the scanner go behind --, and the command line as it should be.
 func (o *createOptions) behind(cmd *cobra.Command, err error) error {
 	advice := cmd.CommandPath() + " TYPE -- PARAMETERS"
 	if i := slices.Index(o.session.Args, cmd.Name()); i >= 0 {
@@ -43,7 +43,7 @@ func (o *createOptions) behind(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w%sparameters of the scanner go behind --: %s", err, separator, advice)
 }
 
-// withDashes puts -- where it belongs: our flags and the type go in front of it, everything else behind it.
+// withDashes inserts --: our flags and the type go in front of it, everything else behind it.
 func withDashes(flags *pflag.FlagSet, args []string) []string {
 	var front, behind []string
 	typed := false
@@ -66,9 +66,9 @@ func withDashes(flags *pflag.FlagSet, args []string) []string {
 	return slices.Concat(front, []string{"--"}, behind)
 }
 
-// ours says how many of the arguments are a flag of ours with its value; 0 if the first is none. A short flag that has
-// its value in the same word, such as -nteam, counts only where the value is set off, as in -n team: it is more likely
-// one of the scanner.
+// ours returns how many of the arguments are a flag of ours with its value; 0 if the first is not one. A short flag with its
+// value in the same word, such as -nteam, counts only if the value is a word of its own, as in -n team: it is more likely a
+// flag of the scanner.
 func ours(flags *pflag.FlagSet, args []string) int {
 	name, _, hasValue := strings.Cut(args[0], "=")
 	var f *pflag.Flag

@@ -30,8 +30,8 @@ func NewDescribeCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:     "describe SCAN...",
 		Aliases: []string{"show"},
-		Short:   "Tell all about a scan, and what to do next",
-		Long: `Tell how a scan stands: its phases with their times and Jobs, its hooks, the findings by
+		Short:   "Show all about a scan, and what to do next",
+		Long: `Show the state of a scan: its phases with their times and Jobs, its hooks, the findings by
 severity and category, conditions that say more than the phases, Events of the scan and
 of its Jobs, and what to do next.`,
 		Example:           `  {{program}} describe nmap`,
@@ -63,8 +63,8 @@ of its Jobs, and what to do next.`,
 	}
 }
 
-// gather reads what a description is made of. Jobs and Events that the user may not read
-// are left out, and it is said so.
+// gather reads the objects of a description. Jobs and Events that the user may not read are left out,
+// and the description says so.
 func gather(ctx context.Context, c client.Client, scan *executionv1.Scan) (view.Facts, error) {
 	f := view.Facts{Scan: scan}
 	var err error
@@ -81,7 +81,7 @@ func gather(ctx context.Context, c client.Client, scan *executionv1.Scan) (view.
 	return f, nil
 }
 
-// events are those of a Scan and of its Jobs that warn.
+// events are the warnings about a Scan and its Jobs.
 func events(ctx context.Context, c client.Client, scan *executionv1.Scan, jobs []batchv1.Job) ([]corev1.Event, error) {
 	var all []corev1.Event
 	objects := []client.Object{scan}
@@ -142,7 +142,7 @@ func printDescription(s *session.Session, out io.Writer, d view.Description) err
 	return p.err
 }
 
-// details are the sections that not every Scan has.
+// details are the sections that only some Scans have.
 func (p *printer) details(d view.Description) {
 	if len(d.Categories) > 0 {
 		p.columns("Findings by category", func(w io.Writer) {
@@ -173,8 +173,8 @@ type printer struct {
 	err     error
 }
 
-// columns prints a section with aligned columns. Colours are all of the same length, so
-// that a column in which each cell has one stays aligned.
+// columns prints a section with aligned columns. Color codes all have the same length, so a column in
+// which each cell has one stays aligned.
 func (p *printer) columns(title string, rows func(io.Writer)) {
 	if title != "" {
 		fmt.Fprintf(p.out, "\n%s\n", p.session.Paint(session.Heading, title+":"))

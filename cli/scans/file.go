@@ -16,7 +16,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// maxFile bounds what is read of a file; the API server takes less.
+// maxFile bounds how much of a file is read; the API server accepts less.
 const maxFile = 4 << 20
 
 // readScan reads one Scan. A field that does not exist is an error, with its name.
@@ -61,7 +61,7 @@ func readScan(stdin io.Reader, path string) (*executionv1.Scan, error) {
 	return scan, nil
 }
 
-// printDry prints a Scan as a file for --from would have it: without what the API server adds.
+// printDry prints a Scan as a file for --from: without the fields that the API server adds.
 func (o *createOptions) printDry(scan *executionv1.Scan) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scan)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 )
 
-// kind is one that get knows, by the words that a user may type for it.
+// kind is a kind that get knows, with the words that a user may type for it.
 type kind struct {
 	words   []string
 	local   schema.GroupVersionKind
-	cluster schema.GroupVersionKind // of the family of the whole cluster; empty where there is none
+	cluster schema.GroupVersionKind // the kind for the whole cluster; empty if there is none
 	list    client.ObjectList
 }
 
@@ -60,7 +60,7 @@ var kinds = []kind{
 	},
 }
 
-// parseKind takes the kind off the arguments; without one it is Scans.
+// parseKind takes the kind off the arguments; the default is Scans.
 func parseKind(args []string) (kind, []string) {
 	if len(args) > 0 {
 		for _, k := range kinds {
@@ -178,7 +178,7 @@ func (g *getOptions) check(k kind, names []string) error {
 	return g.output.Check()
 }
 
-// missing explains that an object does not exist, with the names that are near.
+// missing explains that an object does not exist, with similar names.
 func (g *getOptions) missing(ctx context.Context, err error, gvk schema.GroupVersionKind, namespace, name string) error {
 	c, clientErr := g.session.Client()
 	if clientErr != nil {
@@ -252,12 +252,12 @@ func (g *getOptions) changes(ctx context.Context, t *output.Tables, namespace st
 		return false, page(r.Table)
 	}, nil)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // Ctrl-C is how watching ends
+		return nil //nolint:nilerr // Ctrl-C ends watching
 	}
 	return g.session.Explain(err)
 }
 
-// objects prints whole objects, in the format that was asked for.
+// objects prints whole objects, in the chosen format.
 func (g *getOptions) objects(ctx context.Context, gvk schema.GroupVersionKind, namespace string, names []string) error {
 	c, err := g.session.Client()
 	if err != nil {

@@ -162,7 +162,7 @@ func (l *logsOptions) until(ctx context.Context, c client.WithWatch, scan *execu
 	if ctx.Err() != nil {
 		return session.Exit(
 			session.CodeInterrupted,
-			fmt.Errorf("interrupted; the scan goes on. To go on reading: %s", l.session.Suggest("logs", scan.Name, "--follow")),
+			fmt.Errorf("interrupted; the scan continues. To continue reading: %s", l.session.Suggest("logs", scan.Name, "--follow")),
 		)
 	}
 	if err == nil {

@@ -49,7 +49,7 @@ func (r *retryOptions) run(ctx context.Context, args []string) error {
 	token := phase + "@" + r.session.Now().UTC().Format(time.RFC3339Nano)
 	metav1.SetMetaDataAnnotation(&scan.ObjectMeta, executionv1.AnnotationRerun, token)
 	if scan.Cancelled() {
-		scan.Spec.Cancel = new(false) // what is cancelled does not run again
+		scan.Spec.Cancel = new(false) // a cancelled Scan does not run again
 	}
 	if err := c.Patch(ctx, scan, client.MergeFrom(before), client.FieldOwner(fieldOwner)); err != nil {
 		return r.session.Explain(fmt.Errorf("ask to run %s again: %w", phase, err))
@@ -58,15 +58,14 @@ func (r *retryOptions) run(ctx context.Context, args []string) error {
 	if !r.wait && !r.isSet() {
 		return nil
 	}
-	// Until the operator has taken it up, the status speaks of the run before.
-	r.from = func(now *executionv1.Scan) (bool, error) { return answered(now, token) }
+	// Until the operator has started the new run, the status is that of the run before.
+	r.from = func(now *executionv1.Scan) (bool, error) { return accepted(now, token) }
 	_, err = r.waitOptions.run(ctx, c, scan)
 	return err
 }
 
-// answered says whether the operator has taken up what it was asked for. A refusal is an
-// error.
-func answered(scan *executionv1.Scan, token string) (bool, error) {
+// accepted reports whether the operator has accepted the request. A refusal is an error.
+func accepted(scan *executionv1.Scan, token string) (bool, error) {
 	if scan.Status.LastRerun != token {
 		return false, nil
 	}
@@ -76,7 +75,7 @@ func answered(scan *executionv1.Scan, token string) (bool, error) {
 	return true, nil
 }
 
-// retryPhase is what to run again: what was asked for, or where the Scan has failed.
+// retryPhase returns the phase to run again: the requested one, or the one in which the Scan has failed.
 func retryPhase(scan *executionv1.Scan, asked string) (string, error) {
 	if !scan.Settled() {
 		return "", fmt.Errorf("scan %s has not ended: it is %s. Retry is for ended scans", scan.Name, view.State(scan))
@@ -99,7 +98,7 @@ func retryPhase(scan *executionv1.Scan, asked string) (string, error) {
 	if scan.Status.State == executionv1.ScanStateDone {
 		return "", fmt.Errorf("scan %s is Done: say what to run again: scanner, parser, hooks or hook/NAME", scan.Name)
 	}
-	return "", fmt.Errorf("scan %s does not tell in which phase it failed: say what to run again: scanner, parser, hooks or hook/NAME", scan.Name)
+	return "", fmt.Errorf("scan %s does not show in which phase it failed: name the phase to run again: scanner, parser, hooks or hook/NAME", scan.Name)
 }
 
 func hookName(phase string) (string, bool) {

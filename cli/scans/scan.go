@@ -101,7 +101,7 @@ Exit codes: 0 done, 1 errored, 2 findings of the severity of --fail-on or above,
 	return cmd
 }
 
-// typeAndParameters reports what is missing, and what is at the wrong place.
+// typeAndParameters returns an error for missing and misplaced arguments.
 func (o *createOptions) typeAndParameters(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case (len(args) == 0 || dash == 0) && o.from == "":
@@ -116,7 +116,7 @@ func (o *createOptions) typeAndParameters(cmd *cobra.Command, args []string) err
 
 func isNamespace(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// namespace refuses what is not a valid name of a namespace, before anything is sent: -n is an option of scanners, too.
+// namespace refuses an invalid name of a namespace before a request is sent: -n is an option of scanners, too.
 func (o *createOptions) namespace(cmd *cobra.Command) error {
 	flag := o.session.ConfigFlags.Namespace
 	if flag == nil || *flag == "" || isNamespace(*flag) {
@@ -212,7 +212,7 @@ func (o *createOptions) build(args []string, dash int) (*executionv1.Scan, error
 	return scan, nil
 }
 
-// pairs adds KEY=VALUE to what there is.
+// pairs adds KEY=VALUE to a map.
 func pairs(flag string, values []string, to map[string]string) (map[string]string, error) {
 	out := maps.Clone(to)
 	if out == nil && len(values) > 0 {
@@ -240,12 +240,12 @@ func seconds(text string) (int32, error) {
 	return int32(d.Seconds()), nil
 }
 
-// createTimeout bounds the one write of the command, which Ctrl-C does not break off:
-// it would be unknown then whether the Scan exists.
+// createTimeout bounds the one write of the command. Ctrl-C does not interrupt the write: otherwise the
+// user would not know whether the Scan exists.
 const createTimeout = 30 * time.Second
 
-// create creates the Scan. Without --name it takes the name of the type, as scbctl
-// does, and a name of its own where that is taken.
+// create creates the Scan. Without --name it takes the name of the type, as scbctl does, and a generated
+// name where that one is taken.
 func (o *createOptions) create(ctx context.Context, c client.Client, scan *executionv1.Scan) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()

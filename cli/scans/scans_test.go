@@ -214,7 +214,7 @@ func TestRetryPhase(t *testing.T) {
 		"NoSuchHook":    {scan(executionv1.ScanStateDone, "", "notify"), "hook/notfy", "", `no hook "notfy"; it has: notify`},
 		"Running":       {scan(executionv1.ScanStateParsing, ""), "", "", "has not ended"},
 		"Done":          {scan(executionv1.ScanStateDone, ""), "", "", "say what to run again"},
-		"Unknown":       {scan(executionv1.ScanStateErrored, ""), "", "", "does not tell in which phase"},
+		"Unknown":       {scan(executionv1.ScanStateErrored, ""), "", "", "does not show in which phase"},
 		"BadPhase":      {scan(executionv1.ScanStateDone, ""), "lurker", "", "none of scanner, parser, hooks"},
 	} {
 		t.Run(name, func(t *testing.T) {

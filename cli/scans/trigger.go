@@ -29,7 +29,7 @@ func NewTriggerCommand(s *session.Session) *cobra.Command {
 windows and suspend still hold: the run starts as soon as they let it. The next planned
 run counts from this one.
 
-With --wait it waits for the scan of that run, and judges it as the command wait does.`,
+With --wait it waits for the scan of that run, and evaluates it as the command wait does.`,
 		Example: `  # Have a run
   {{program}} trigger nightly
 
@@ -72,7 +72,7 @@ func (t *triggerOptions) run(ctx context.Context, name string) error {
 	}
 	fmt.Fprintf(t.out(), "scheduledscan/%s triggered\n", name)
 	if schedule.Suspended() {
-		fmt.Fprintf(s.ErrOut, "It is suspended: the run starts when it goes on. To let it: %s\n", s.Suggest("resume", "scheduledscan/"+name))
+		fmt.Fprintf(s.ErrOut, "It is suspended: the run starts after it is resumed. To resume it: %s\n", s.Suggest("resume", "scheduledscan/"+name))
 		return nil
 	}
 	if !t.wait && !t.isSet() {
@@ -86,11 +86,11 @@ func (t *triggerOptions) run(ctx context.Context, name string) error {
 	return err
 }
 
-// longAgo is a time before any run that a schedule may have missed. Its distance to the
-// last run is of no matter to the operator; a schedule of a leap day needs eight years.
+// longAgo is a time before any run that a schedule may have missed. How long ago does not matter to the
+// operator; a schedule of a leap day needs eight years.
 var longAgo = metav1.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// ask sets status.lastScheduleTime back, which is how the contract asks for a run.
+// ask sets status.lastScheduleTime back, which is how the contract requests a run.
 func ask(ctx context.Context, c client.Client, schedule *executionv1.ScheduledScan) error {
 	before := schedule.DeepCopy()
 	schedule.Status.LastScheduleTime = longAgo.DeepCopy()
@@ -109,7 +109,7 @@ func runsOf(ctx context.Context, c client.Client, schedule *executionv1.Schedule
 	return out, nil
 }
 
-// newRun waits for the Scan that was asked for.
+// newRun waits for the Scan of the requested run.
 func (t *triggerOptions) newRun(
 	ctx context.Context, c client.WithWatch, schedule *executionv1.ScheduledScan, before map[string]bool,
 ) (*executionv1.Scan, error) {
@@ -119,7 +119,7 @@ func (t *triggerOptions) newRun(
 		wait, cancel = context.WithTimeout(ctx, t.timeout)
 		defer cancel()
 	}
-	go t.tellWhyNot(wait, c, schedule)
+	go t.printReason(wait, c, schedule)
 	var found *executionv1.Scan
 	err := follow.Of[*executionv1.Scan](
 		c, &executionv1.ScanList{}, client.InNamespace(schedule.Namespace),
@@ -145,13 +145,13 @@ func (t *triggerOptions) newRun(
 	return found, err
 }
 
-// tellWhyNot prints what keeps the run from starting, as the operator says it.
-func (t *triggerOptions) tellWhyNot(ctx context.Context, c client.WithWatch, schedule *executionv1.ScheduledScan) {
+// printReason prints the operator's reason that keeps the run from starting.
+func (t *triggerOptions) printReason(ctx context.Context, c client.WithWatch, schedule *executionv1.ScheduledScan) {
 	said := ""
 	feed := follow.Of[*executionv1.ScheduledScan](
 		c, &executionv1.ScheduledScanList{}, client.InNamespace(schedule.Namespace), client.MatchingFields{"metadata.name": schedule.Name},
 	)
-	// An error shows where the Scans are watched, too.
+	// An error shows up where the Scans are watched, too.
 	_ = feed.Run(ctx, func(now *executionv1.ScheduledScan, there bool) (bool, error) {
 		ready := meta.FindStatusCondition(now.Status.Conditions, executionv1.ConditionReady)
 		if there && ready != nil && ready.Status != metav1.ConditionTrue && ready.Message != said {

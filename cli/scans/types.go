@@ -16,8 +16,8 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 )
 
-// checkType makes sure that the type of a Scan is installed. Where nobody may tell, the
-// operator will.
+// checkType makes sure that the type of a Scan is installed. Where the user may not list types, the
+// operator reports a missing one.
 func checkType(ctx context.Context, s *session.Session, c client.Client, scan *executionv1.Scan) error {
 	local, localErr := installed(ctx, c, &executionv1.ScanTypeList{}, client.InNamespace(scan.Namespace))
 	cluster, clusterErr := installed(ctx, c, &executionv1.ClusterScanTypeList{})
@@ -53,7 +53,7 @@ func installed(ctx context.Context, c client.Client, kind client.ObjectList, opt
 // maxTypes is how many types a message lists.
 const maxTypes = 20
 
-// unknownType says what can be done about a type that is not installed.
+// unknownType says what the user can do about a type that is not installed.
 func unknownType(program string, scan *executionv1.Scan, local, cluster []string) error {
 	name := scan.Spec.ScanType
 	kind, where, here, there := "ScanType", " in namespace "+scan.Namespace, local, cluster

@@ -16,14 +16,14 @@ func NewWaitCommand(s *session.Session) *cobra.Command {
 		Use:   "wait SCAN",
 		Short: "Wait for the end of a scan",
 		Long: `Wait for the end of a scan, and show how it gets on. A scan that has ended is
-judged at once.
+evaluated at once.
 
 Exit codes: 0 done, 1 errored, 2 findings of the severity of --fail-on or above,
 3 --timeout has passed, 4 with --fail-on: the scanner reached nothing.`,
 		Example: `  # Go on watching after Ctrl-C or --timeout
   {{program}} wait nmap
 
-  # Judge it as a step of a pipeline
+  # Evaluate it as a step of a pipeline
   {{program}} wait nmap --timeout 10m --fail-on medium --quiet`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.First(complete.Scans(s)),

@@ -23,7 +23,7 @@ import (
 	"github.com/scanyard/scanyard/cli/view"
 )
 
-// waitOptions say whether and how a command waits for the end of a Scan.
+// waitOptions are whether and how a command waits for the end of a Scan.
 type waitOptions struct {
 	session *session.Session
 	follow  bool
@@ -34,26 +34,26 @@ type waitOptions struct {
 	quiet          bool
 	// toStderr keeps stdout free for the object that is printed at the end.
 	toStderr bool
-	// from tells whether the status is still that of an earlier run, which is not shown. Nil: there is no earlier run.
+	// from reports whether the status is of the new run; the status of an earlier run is not shown. Nil: there is no earlier run.
 	from func(*executionv1.Scan) (bool, error)
 }
 
-// bind adds the flags that all commands share which wait.
+// bind adds the flags that all waiting commands share.
 func (a *waitOptions) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVarP(&a.follow, "follow", "f", false, "print the logs of every phase as they come, and wait for the end; what happens is told on stderr")
-	flags.DurationVar(&a.timeout, "timeout", 0, "with --wait: exit with code 3 after this long, such as 10m; the scan goes on (0: wait for ever)")
+	flags.BoolVarP(&a.follow, "follow", "f", false, "print the logs of every phase as they come, and wait for the end; progress goes to stderr")
+	flags.DurationVar(&a.timeout, "timeout", 0, "with --wait: exit with code 3 after this long, such as 10m; the scan continues (0: wait for ever)")
 	flags.StringVar(&a.failOn, "fail-on", "", "with --wait: exit with code 2 when there are findings of this severity or above: high, medium, low, informational")
 	flags.BoolVar(
 		&a.allowUnreached, "allow-unreached", false,
-		"let --fail-on pass a scan that has reached nothing, such as one of a host that does not answer, instead of exit code 4",
+		"let --fail-on pass a scan that has reached nothing, such as one of a host that does not respond, instead of exit code 4",
 	)
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "with --wait: tell nothing but the end")
-	// Fails only for a flag that does not exist.
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "with --wait: print only the end")
+	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"high", "medium", "low", "informational"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check reads what the flags say.
+// check validates the flags.
 func (a *waitOptions) check() error {
 	if a.failOn != "" {
 		severity, err := view.ParseSeverity(a.failOn)
@@ -68,10 +68,10 @@ func (a *waitOptions) check() error {
 	return nil
 }
 
-// isSet says whether a flag is given that is about waiting.
+// isSet reports whether the user has set a flag about waiting.
 func (a *waitOptions) isSet() bool { return a.follow || a.failOn != "" || a.timeout > 0 }
 
-// out is where progress goes.
+// out is the stream of progress.
 func (a *waitOptions) out() io.Writer {
 	if a.toStderr || a.follow {
 		return a.session.ErrOut
@@ -95,14 +95,14 @@ func (a *waitOptions) run(ctx context.Context, c client.WithWatch, scan *executi
 	case err == nil:
 		return final, a.result(final)
 	case parent.Err() != nil:
-		return nil, session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted; the scan goes on. %s", a.followUp(scan)))
+		return nil, session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted; the scan continues. %s", a.followUp(scan)))
 	case errors.Is(context.Cause(ctx), errTimeout):
-		return nil, session.Exit(session.CodeTimeout, fmt.Errorf("scan %s has not ended after %s; it goes on. %s", scan.Name, a.timeout, a.followUp(scan)))
+		return nil, session.Exit(session.CodeTimeout, fmt.Errorf("scan %s has not ended after %s; it continues. %s", scan.Name, a.timeout, a.followUp(scan)))
 	}
 	return nil, err
 }
 
-// followUp says which commands wait for the Scan again or end it.
+// followUp names the commands that wait for the Scan again or end it.
 func (a *waitOptions) followUp(scan *executionv1.Scan) string {
 	return fmt.Sprintf("To wait for it again: %s. To end it: %s", a.session.Suggest("wait", scan.Name), a.session.Suggest("cancel", scan.Name))
 }
@@ -143,7 +143,7 @@ func (a *waitOptions) untilSettled(ctx context.Context, c client.WithWatch, scan
 	gone := fmt.Errorf("scan %s was deleted before its end", scan.Name)
 	err := feed.Run(ctx, func(now *executionv1.Scan, there bool) (bool, error) {
 		if now.UID != scan.UID {
-			return false, nil // another one of that name
+			return false, nil // another Scan of that name
 		}
 		if !there {
 			return true, gone

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package session has what every command of the command line needs: the streams and
-// whether they are terminals, kubectl's flags, the clients that follow from them, the
-// clock, and how a command ends. Commands take a *Session and nothing else from the
-// outside, so that a test can run them with streams and a cluster of its own.
+// Package session has what every command needs: the streams and whether they are terminals, kubectl's
+// flags, the clients made from them, the clock, and how a command ends. Commands take a *Session and no
+// other input, so that a test can run them with streams and a cluster of its own.
 //
-// Its streams are guarded, so that no command can forget it: text of the cluster and of findings means nothing to a
+// Its streams are guarded, so that no command can forget it: text of the cluster and of findings cannot control the
 // terminal.
 //
 // How a command ends:
@@ -17,6 +16,6 @@
 //	Exit{Unreached, …}  4  nothing was reached, and --fail-on is given without --allow-unreached
 //	Exit{Interrupted,…} 130  Ctrl-C
 //
-// Explain turns what the API server and the kubeconfig say into the words of a user,
-// each with a remedy.
+// Explain turns errors of the API server and of the kubeconfig into messages for users, each with a
+// remedy.
 package session

@@ -35,13 +35,13 @@ const (
 	roleEdit = "edit"
 )
 
-// Explain puts an error of the API server, or of the way to it, into words with a
-// remedy. The original error stays in the chain. What it does not know it returns as it is.
+// Explain returns an error of the API server, or of the connection to it, with a message for users and a
+// remedy. The original error stays in the chain. Unknown errors are returned unchanged.
 func (s *Session) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if told := (&explained{}); errors.As(err, &told) {
+	if known := (&explained{}); errors.As(err, &known) {
 		return err
 	}
 	if text := s.words(err); text != "" {
@@ -90,14 +90,14 @@ func (s *Session) words(err error) string {
 	return ""
 }
 
-// refusal takes the answer of the API server's authorizer apart.
+// refusal parses the message of the API server's authorizer.
 var refusal = regexp.MustCompile(`User "([^"]*)" cannot ([a-z]+) resource "([^"]*)" in API group "([^"]*)"(?: in the namespace "([^"]*)")?`)
 
-// forbidden names the role that is missing.
+// forbidden names the role that the user lacks.
 func (s *Session) forbidden(status metav1.Status) string {
 	m := refusal.FindStringSubmatch(status.Message)
 	if m == nil {
-		return status.Message // a policy or a quota has refused it, and says why
+		return status.Message // the message is of a policy or a quota
 	}
 	user, verb, resource, namespace := m[1], m[2], m[3], m[5]
 	if namespace == "" {
@@ -114,7 +114,7 @@ func (s *Session) forbidden(status metav1.Status) string {
 	)
 }
 
-// lastPart makes a name of an object of a user's, which may be an address or an account.
+// lastPart makes a name for an object from a user's name, which may be an address or an account.
 func lastPart(user string) string {
 	name := user[strings.LastIndexAny(user, ":/")+1:]
 	name, _, _ = strings.Cut(name, "@")
@@ -126,8 +126,8 @@ func lastPart(user string) string {
 	}, strings.ToLower(name)), "-")
 }
 
-// Missing explains the error of a Get. Where the object does not exist, it names those
-// that are near to the name asked for.
+// Missing explains the error of a Get. If the object does not exist, the message names objects with
+// similar names.
 func (s *Session) Missing(ctx context.Context, c client.Client, err error, kind, namespace, name string, list client.ObjectList) error {
 	if !apierrors.IsNotFound(err) {
 		return s.Explain(fmt.Errorf("get %s %s: %w", kind, name, err))
@@ -137,7 +137,7 @@ func (s *Session) Missing(ctx context.Context, c client.Client, err error, kind,
 		where, opts = fmt.Sprintf(" in namespace %s", namespace), append(opts, client.InNamespace(namespace))
 	}
 	text := fmt.Sprintf("there is no %s %q%s", kind, name, where)
-	if listErr := c.List(ctx, list, opts...); listErr == nil { // the names are a help; without them the message stands
+	if listErr := c.List(ctx, list, opts...); listErr == nil { // without the names the message is still right
 		if near := Near(name, Names(list)); len(near) > 0 {
 			text += "; did you mean " + strings.Join(near, " or ") + "?"
 		} else if all := Names(list); len(all) > 0 {
@@ -147,10 +147,10 @@ func (s *Session) Missing(ctx context.Context, c client.Client, err error, kind,
 	return &explained{text: text, cause: err}
 }
 
-// Names are those of the objects of a list, sorted.
+// Names returns the sorted names of the objects of a list.
 func Names(list client.ObjectList) []string {
 	var names []string
-	_ = meta.EachListItem(list, func(o runtime.Object) error { // only fails for what is not a list
+	_ = meta.EachListItem(list, func(o runtime.Object) error { // fails only for an object that is not a list
 		if a, err := meta.Accessor(o); err == nil {
 			names = append(names, a.GetName())
 		}
@@ -168,7 +168,7 @@ func Some(names []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Ours says whether an API group is one of Scanyard's.
+// Ours reports whether an API group is one of Scanyard's.
 func Ours(group string) bool {
 	return group == executionv1.SchemeGroupVersion.Group || group == cascadingv1.SchemeGroupVersion.Group
 }

@@ -10,9 +10,9 @@ import (
 // maxNear bounds how many names are suggested.
 const maxNear = 3
 
-// Near returns the names that a misspelt one may have meant, the nearest first: those
-// within a third of its letters (one at least) by insertions, deletions, replacements and
-// swaps of neighbours, and those that begin with it or contain it.
+// Near returns the names that a misspelled one may have meant, the nearest first: those within a third of
+// its letters (at least one) by insertions, deletions, replacements and swaps of neighbors, and those that
+// begin with it or contain it.
 func Near(name string, among []string) []string {
 	type candidate struct {
 		name     string

@@ -28,23 +28,23 @@ import (
 
 // Session is one call of the command line.
 type Session struct {
-	// IOStreams are guarded: no text passes that would mean something to a terminal, see Data and Control.
+	// IOStreams are guarded: no text can control the terminal, see Data and Control.
 	genericiooptions.IOStreams
 
 	// ConfigFlags are kubectl's flags; --namespace, --context and the like.
 	ConfigFlags *genericclioptions.ConfigFlags
-	// Program is how the user calls it: "scanyard" or "kubectl scanyard". Messages that
-	// say what to type begin with it.
+	// Program is how the user calls the program: "scanyard" or "kubectl scanyard". Commands in messages
+	// begin with it.
 	Program string
 	// Now is the clock.
 	Now func() time.Time
 	// Version is the version of this program.
 	Version string
-	// Args are the arguments of this call, without the program; nil where they are not known.
+	// Args are the arguments of this call, without the program; nil if unknown.
 	Args []string
-	// Color says whether stdout takes colours: a terminal, and NO_COLOR is not set.
+	// Color says whether stdout takes colors: stdout is a terminal, and NO_COLOR is not set.
 	Color bool
-	// Live says whether stderr is a terminal on which a line may be drawn over.
+	// Live says whether stderr is a terminal on which lines can be redrawn.
 	Live bool
 	// HTTP downloads from object storage.
 	HTTP *http.Client
@@ -53,19 +53,19 @@ type Session struct {
 	streams *streams
 }
 
-// Options are what New cannot know by itself.
+// Options are the inputs of New.
 type Options struct {
 	Streams genericiooptions.IOStreams
 	Program string
 	Version string
-	// Args are those of the process, without the program.
+	// Args are the arguments of the process, without the program.
 	Args []string
-	// Getenv reads the environment, of which only NO_COLOR and TERM count.
+	// Getenv reads the environment; only NO_COLOR and TERM are read.
 	Getenv func(string) string
 	Now    func() time.Time
 }
 
-// New makes a session. It reads nothing yet: no kubeconfig, no cluster.
+// New makes a session. It reads neither a kubeconfig nor a cluster yet.
 func New(o Options) (*Session, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme),
@@ -95,7 +95,7 @@ func New(o Options) (*Session, error) {
 // PluginProgram is how the user calls the commands for reports as a plugin of their own.
 const PluginProgram = "kubectl prext"
 
-// ErrorWord begins the line of an error. Scripts know the plugin's.
+// ErrorWord begins the line of an error. Scripts rely on the plugin's word.
 func (s *Session) ErrorWord() string {
 	if s.Program == PluginProgram {
 		return "Error:"
@@ -103,7 +103,7 @@ func (s *Session) ErrorWord() string {
 	return "error:"
 }
 
-// Width is the width of the terminal of stderr in columns, or 0 where it is none.
+// Width is the width of the terminal of stderr in columns, or 0 if stderr is not a terminal.
 func (s *Session) Width() int {
 	f, ok := file(s.ErrOut)
 	if !ok {
@@ -132,7 +132,7 @@ func (s *Session) BindFlags(flags *pflag.FlagSet) {
 // Scheme knows the kinds of Kubernetes and ours.
 func (s *Session) Scheme() *runtime.Scheme { return s.scheme }
 
-// Namespace is the one of --namespace, or else of the kubeconfig's context.
+// Namespace is the namespace of --namespace, or else of the kubeconfig's context.
 func (s *Session) Namespace() (string, error) {
 	ns, _, err := s.ConfigFlags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Session) Namespace() (string, error) {
 	return ns, nil
 }
 
-// Config says how to reach the API server.
+// Config returns how to reach the API server.
 func (s *Session) Config() (*rest.Config, error) {
 	c, err := s.ConfigFlags.ToRESTConfig()
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Session) Clientset() (kubernetes.Interface, error) {
 	return c, nil
 }
 
-// Connect returns what most commands need: a client and the namespace.
+// Connect returns a client and the namespace, which most commands need.
 func (s *Session) Connect() (client.WithWatch, string, error) {
 	ns, err := s.Namespace()
 	if err != nil {
@@ -190,8 +190,7 @@ func (s *Session) Connect() (client.WithWatch, string, error) {
 	return c, ns, err
 }
 
-// Scan reads one Scan. A name that does not exist is answered with the names that are
-// near to it.
+// Scan reads one Scan. The error for a name that does not exist has similar names.
 func (s *Session) Scan(ctx context.Context, c client.Client, namespace, name string) (*executionv1.Scan, error) {
 	scan := &executionv1.Scan{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, scan)

@@ -14,9 +14,9 @@ import (
 	"github.com/scanyard/scanyard/cli/termsafe"
 )
 
-// stream is where a session prints to. What comes from the cluster, from logs and from findings is text that somebody
-// else has written: no character of it that a terminal acts upon passes, whichever command prints it and however. Our own
-// colours and moves of the cursor bear the mark of the session.
+// stream is an output stream of a session. Text from the cluster, from logs and from findings was written by others: no
+// character of it that a terminal acts upon passes, whichever command prints it and however. Our own colors and moves of the
+// cursor bear the mark of the session.
 type stream struct {
 	mu    sync.Mutex
 	guard *termsafe.Writer
@@ -42,16 +42,16 @@ func (s *stream) flush() error {
 	return s.guard.Flush()
 }
 
-// streams are those of a session that are to be flushed at its end.
+// streams are the streams of a session to flush at its end.
 type streams struct {
 	mark string
 	all  []*stream
 }
 
-// guarded makes a stream, the mark for the session with the first one.
+// guarded makes a stream, and with the first one the mark of the session.
 func (s *streams) guarded(to io.Writer, mode termsafe.Mode) io.Writer {
 	if s.mark == "" {
-		// No colour has a NUL, and no character begins with one.
+		// No color has a NUL, and no character begins with one.
 		s.mark = "\x00" + rand.Text()
 	}
 	made := newStream(to, mode, s.mark)
@@ -59,7 +59,7 @@ func (s *streams) guarded(to io.Writer, mode termsafe.Mode) io.Writer {
 	return made
 }
 
-// Flush passes on what was held back: the beginning of a character without its end.
+// Flush passes on the bytes that were held back: the beginning of a character without its end.
 func (s *Session) Flush() error {
 	var err error
 	if s.streams != nil {
@@ -70,8 +70,8 @@ func (s *Session) Flush() error {
 	return err
 }
 
-// Data is stdout for what is data and not text for people: results as they are stored, objects as JSON and YAML, logs.
-// A pipe gets it byte for byte. On a terminal it is guarded as all else, in the way of its format.
+// Data is stdout for data that is not text for people: results as they are stored, objects as JSON and YAML, logs. A pipe
+// gets the data byte for byte. On a terminal the data is guarded like other text, in the way of its format.
 func (s *Session) Data(mode termsafe.Mode) io.Writer {
 	to, ok := s.Out.(*stream)
 	if !ok {
@@ -83,7 +83,7 @@ func (s *Session) Data(mode termsafe.Mode) io.Writer {
 	return s.streams.guarded(to.to, mode)
 }
 
-// Control is a sequence of our own for a terminal, such as a move of the cursor. Other such sequences do not pass.
+// Control is a control sequence of our own for a terminal, such as a move of the cursor. Other sequences do not pass.
 func (s *Session) Control(sequence string) string {
 	if s.streams == nil {
 		return sequence
@@ -91,7 +91,7 @@ func (s *Session) Control(sequence string) string {
 	return termsafe.Marked(s.streams.mark, sequence)
 }
 
-// file is what a stream ends in.
+// file is the final destination of a stream.
 func file(w io.Writer) (*os.File, bool) {
 	if s, ok := w.(*stream); ok {
 		w = s.to
@@ -100,7 +100,7 @@ func file(w io.Writer) (*os.File, bool) {
 	return f, ok
 }
 
-// IsTerminal says whether a stream is a terminal.
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := file(w)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -4,8 +4,8 @@ package session
 
 import "strings"
 
-// Suggest is a command of this program for a user to type, with the flags that chose the
-// cluster and the namespace of this call.
+// Suggest returns a command of this program for a user to type, with the flags that choose the cluster and
+// the namespace of this call.
 func (s *Session) Suggest(args ...string) string {
 	parts := append([]string{s.Program}, args...)
 	for _, f := range []struct {

@@ -33,7 +33,7 @@ func NewQueueCommand(s *session.Session) *cobra.Command {
 		Short: "List the scans that wait for their turn, and why",
 		Long: `List the scans that wait until others have ended: which limit holds them, and where they
 stand. A position counts the scans of all namespaces, which take turns by their weights;
-so it may change when others create scans. The limits are told by the command settings.`,
+so it may change when others create scans. The command settings shows the limits.`,
 		Example: `  {{program}} queue
   {{program}} queue --all-namespaces`,
 		Args:              cobra.NoArgs,
@@ -57,7 +57,7 @@ so it may change when others create scans. The limits are told by the command se
 	return cmd
 }
 
-// pageSize is how many Scans one request asks for; those that wait are kept.
+// pageSize is how many Scans one request reads; waiting ones are kept.
 const pageSize = 500
 
 func printQueue(ctx context.Context, s *session.Session, c client.Client, namespace string, out *output.Flags) error {
@@ -105,7 +105,7 @@ func run(n int64) string {
 	return view.Plural(n, "scan") + " run"
 }
 
-// place is the condition of a Scan that waits; nil for others.
+// place returns the condition of a Scan that waits; nil for other Scans.
 func place(s *executionv1.Scan) *metav1.Condition {
 	c := meta.FindStatusCondition(s.Status.Conditions, executionv1.ConditionAdmitted)
 	if c == nil || c.Status != metav1.ConditionFalse || s.Settled() {
@@ -114,7 +114,7 @@ func place(s *executionv1.Scan) *metav1.Condition {
 	return c
 }
 
-// position is the place of a Scan in the queue; 0 where the status has none.
+// position is the position of a Scan in the queue; 0 if the status has none.
 func position(s *executionv1.Scan) int {
 	if place(s) == nil || s.Status.Queue == nil {
 		return 0

@@ -28,13 +28,13 @@ func NewSettingsCommand(s *session.Session) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "settings",
-		Short: "Tell which settings hold in a namespace, and who says so",
-		Long: `Tell what holds for the scans of the namespace: limits, deadlines, storage, what is added
+		Short: "Show the settings in force in a namespace, and where they were set",
+		Long: `Show what applies to the scans of the namespace: limits, deadlines, storage, what is added
 to Jobs, which patches apply. Settings of the cluster (ClusterScanSetting default) and
 of the namespace (ScanSetting default) are taken together as the operator does it; the
-column FROM tells whose each value is. What neither says is up to the operator's flags.
+column FROM shows where each value was set. Anything else follows the operator's flags.
 
-A setting with a mistake is not in force; it is told, with what is in force instead.`,
+A setting with a mistake is not in force; a note says so, and what is in force instead.`,
 		Example: `  {{program}} settings
   {{program}} settings -n team-blue -o json`,
 		Args:              cobra.NoArgs,
@@ -52,17 +52,17 @@ A setting with a mistake is not in force; it is told, with what is in force inst
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "table", "print as table, json, yaml")
-	// Fails only for a flag that does not exist.
+	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// settingsReport is what the command prints.
+// settingsReport is the output of the command.
 type settingsReport struct {
 	Namespace string `json:"namespace"`
-	// Settings are those that are not left to the operator's flags.
+	// Settings are the values that are not left to the operator's flags.
 	Settings []Value `json:"settings"`
-	// Notes tell what is not in force or could not be read.
+	// Notes say what is not in force or could not be read.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func readSettings(ctx context.Context, c client.Client, namespace string) (*sett
 	cluster, own := &settingsv1alpha2.ClusterScanSetting{}, &settingsv1alpha2.ScanSetting{}
 	clusterThere, err := read(ctx, c, key, cluster)
 	if apierrors.IsForbidden(err) {
-		r.Notes = append(r.Notes, "The settings of the cluster may not be read by you: what they say is missing here.")
+		r.Notes = append(r.Notes, "You may not read the settings of the cluster: their values are missing here.")
 	} else if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func heldBack(kind string, conditions []metav1.Condition) []string {
 	if c == nil || c.Status == metav1.ConditionTrue {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s %s is not in force as it stands (%s): %s", kind, settingsv1alpha2.Name, c.Reason, termsafe.Line(c.Message))}
+	return []string{fmt.Sprintf("%s %s is not in force as written (%s): %s", kind, settingsv1alpha2.Name, c.Reason, termsafe.Line(c.Message))}
 }
 
 func printSettings(s *session.Session, r *settingsReport, format string) error {

@@ -15,23 +15,23 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// Value is one setting that holds.
+// Value is one setting in force.
 type Value struct {
 	// Name is the name of the field.
 	Name string `json:"name"`
-	// Value is what it is.
+	// Value is the value of the field.
 	Value string `json:"value"`
-	// From is who says so: cluster or namespace.
+	// From is where the value was set: cluster or namespace.
 	From string `json:"from"`
 }
 
-// Values are the settings in force that somebody has set: nothing without settings,
-// then with the cluster's, then with those of the namespace. Whose a value is follows
-// from where it changes.
+// Values are the settings in force that were set: none without settings, then with the cluster's
+// settings, then with those of the namespace. The origin of a value is the step in which the value
+// changes.
 func Values(none, cluster, both *settings.Effective) []Value {
 	var out []Value
 	before, with, all := flatten(none), flatten(cluster), flatten(both)
-	for _, name := range order(all) {
+	for _, name := range sortedNames(all) {
 		switch value := all[name]; {
 		case value != with[name]:
 			out = append(out, Value{name, value, "namespace"})
@@ -42,8 +42,8 @@ func Values(none, cluster, both *settings.Effective) []Value {
 	return out
 }
 
-// order is by name, but for what concerns limits and queue, which comes first.
-func order(m map[string]string) []string {
+// sortedNames sorts by name, except that limits and queue come first.
+func sortedNames(m map[string]string) []string {
 	rank := func(name string) int {
 		for i, prefix := range []string{"limits.", "cluster.limits.", "weight", "queue.", "ttl.", "deadlines.", "storage."} {
 			if strings.HasPrefix(name, prefix) {
@@ -109,7 +109,7 @@ func flattenJobs(e *settings.Effective, put func(name, value string)) {
 	put("jobs.imagePullSecrets", strings.Join(e.Jobs.PullSecrets, ", "))
 	names := make([]string, 0, len(e.Jobs.Env))
 	for _, v := range e.Jobs.Env {
-		names = append(names, v.Name) // a value may be somebody's secret
+		names = append(names, v.Name) // a value may be secret
 	}
 	put("jobs.env", strings.Join(names, ", "))
 	if e.Jobs.Proxy != nil {
@@ -124,7 +124,7 @@ func flattenJobs(e *settings.Effective, put func(name, value string)) {
 	}
 }
 
-// target says which Jobs a patch is for.
+// target says which Jobs a patch applies to.
 func target(t *settingsv1alpha2.PatchTarget) string {
 	if t == nil {
 		return "all Jobs"
@@ -135,7 +135,7 @@ func target(t *settingsv1alpha2.PatchTarget) string {
 	return "all Jobs"
 }
 
-// compact is a value in one line; empty for one without content.
+// compact returns a value in one line; empty for a value without content.
 func compact(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil || string(b) == "{}" || string(b) == "null" {

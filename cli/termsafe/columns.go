@@ -4,7 +4,7 @@ package termsafe
 
 import "github.com/mattn/go-runewidth"
 
-// columns is how terminals count. What Unicode calls ambiguous is narrow, whatever the locale: tables look alike everywhere.
+// columns counts as terminals do. What Unicode calls ambiguous is narrow, whatever the locale: tables look alike everywhere.
 var columns = &runewidth.Condition{StrictEmojiNeutral: true}
 
 // Width is how many columns a text takes on a terminal.

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// isActive says that a terminal may act upon a character.
+// isActive reports whether a terminal may act upon a character.
 func isActive(c rune) bool {
 	switch {
 	case c < ' ', c >= 0x7f && c <= 0x9f:
@@ -43,8 +43,8 @@ func Line(text string) string {
 	return out.String()
 }
 
-// Row is a line of columns with tabs between them. White space inside a cell that would end the cell or the line is a
-// space; all else is left to the Writer that prints it.
+// Row is a line of columns with tabs between them. White space inside a cell that would end the cell or the line becomes a
+// space; the Writer that prints the row handles all other characters.
 func Row(cells ...string) string {
 	flat := make([]string, len(cells))
 	for i, cell := range cells {
@@ -59,13 +59,13 @@ func Row(cells ...string) string {
 	return strings.Join(flat, "\t")
 }
 
-// Mode says what becomes of an active character.
+// Mode is what an active character becomes.
 type Mode int
 
 const (
 	// Replace writes U+FFFD in its place. Line breaks and tabs stay; a carriage return stays before a line feed.
 	Replace Mode = iota
-	// Escape writes it as JSON does within strings, where alone it can stand in JSON.
+	// Escape writes the character as JSON does within strings, since only there JSON can have such characters.
 	Escape
 )
 
@@ -79,11 +79,11 @@ type Writer struct {
 	out  []byte
 }
 
-// Trust lets the character after each mark pass. Whoever knows the mark is trusted, so the mark has to be one that nobody
-// can guess; see Marked.
+// Trust lets the character after each mark pass. A text with the mark is trusted, so the mark must be one that cannot be
+// guessed; see Marked.
 func (w *Writer) Trust(mark string) { w.mark = []byte(mark) }
 
-// Marked puts the mark of a Writer before each active character of a text of our own, such as a colour.
+// Marked puts the mark of a Writer before each active character of a text of our own, such as a color.
 func Marked(mark, text string) string {
 	if mark == "" {
 		return text
@@ -132,7 +132,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush passes on what was held back.
+// Flush passes on the bytes that were held back.
 func (w *Writer) Flush() error {
 	w.out = w.out[:0]
 	for text := w.held; len(text) > 0; {
@@ -187,7 +187,7 @@ func (w *Writer) incomplete(text []byte) bool {
 	return !utf8.FullRune(text)
 }
 
-// next appends what becomes of the first character, and returns how long it was.
+// next appends the replacement of the first character, and returns the length of that character.
 func (w *Writer) next(text []byte) int {
 	c, size := utf8.DecodeRune(text)
 	switch {
@@ -196,7 +196,7 @@ func (w *Writer) next(text []byte) int {
 	case !isActive(c), c == '\n', c == '\t':
 		w.out = append(w.out, text[:size]...)
 	case c == '\r' && w.mode == Escape:
-		w.out = append(w.out, ' ') // it stands between values
+		w.out = append(w.out, ' ') // the character is between values
 	case c == '\r' && len(text) > 1 && text[1] == '\n':
 		w.out = append(w.out, '\r')
 	case w.mode == Escape:

@@ -20,7 +20,7 @@ import (
 	"github.com/scanyard/scanyard/cli/termsafe"
 )
 
-// Facts are what a description is made of.
+// Facts are the input of a description.
 type Facts struct {
 	Scan   *executionv1.Scan
 	Jobs   []batchv1.Job
@@ -30,7 +30,7 @@ type Facts struct {
 	Now      time.Time
 }
 
-// Field is a line of a description: a name and what there is to say.
+// Field is a line of a description: a name and a value.
 type Field struct{ Name, Value string }
 
 // Event is an Event, or several equal ones.
@@ -56,7 +56,7 @@ type Description struct {
 func Describe(f Facts) Description {
 	return Description{
 		Fields: fieldsOf(f), Phases: Detailed(f.Scan, f.Jobs), Categories: categories(f.Scan.Status.Findings),
-		Conditions: conditionsWorthTelling(f.Scan), Events: eventsOf(f.Events, f.Now), Next: Next(f.Scan), Withheld: f.Withheld,
+		Conditions: conditionsToShow(f.Scan), Events: eventsOf(f.Events, f.Now), Next: Next(f.Scan), Withheld: f.Withheld,
 	}
 }
 
@@ -122,7 +122,7 @@ const (
 	annotationChain  = "cascading.securecodebox.io/chain"
 )
 
-// origin is what has started a Scan; empty where a user has.
+// origin returns what has started a Scan; empty if a user has.
 func origin(s *executionv1.Scan) string {
 	if owner := executionv1.ScheduleOf(s); owner != nil {
 		return "run of ScheduledScan " + owner.Name
@@ -134,7 +134,7 @@ func origin(s *executionv1.Scan) string {
 	return ""
 }
 
-// Quoted joins arguments so that they can be read apart, as a shell would take them.
+// Quoted joins arguments with quotes, as a shell would take them.
 func Quoted(args []string) string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -154,7 +154,7 @@ func pairs(m map[string]string) string {
 	return strings.Join(out, ", ")
 }
 
-// categories are those of the findings, the most frequent first.
+// categories are the categories of the findings, the most frequent first.
 func categories(f executionv1.FindingStats) []Field {
 	names := slices.SortedFunc(maps.Keys(f.FindingCategories), func(a, b string) int {
 		return cmp.Or(cmp.Compare(f.FindingCategories[b], f.FindingCategories[a]), strings.Compare(a, b))
@@ -166,11 +166,11 @@ func categories(f executionv1.FindingStats) []Field {
 	return out
 }
 
-// conditionsWorthTelling are Ready, and those that say more than it and the phases do.
-func conditionsWorthTelling(s *executionv1.Scan) []metav1.Condition {
+// conditionsToShow are Ready, and those that say more than Ready and the phases do.
+func conditionsToShow(s *executionv1.Scan) []metav1.Condition {
 	ready := Ready(s)
 	phase := map[string]bool{executionv1.ConditionAdmitted: true}
-	const field = executionv1.ConditionTargetReached // it is told among the fields
+	const field = executionv1.ConditionTargetReached // the fields show it
 	for _, pc := range phaseConditions {
 		phase[pc.condition] = true
 	}

@@ -8,15 +8,15 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// Advice is something that a user can do about a Scan.
+// Advice is an action that a user can take about a Scan.
 type Advice struct {
-	// Text says what it is good for.
+	// Text says the purpose.
 	Text string
-	// Command is what to type, without the program's name; empty where there is none.
+	// Command is the command to type, without the program's name; empty if there is none.
 	Command []string
 }
 
-// remedies say for each reason what a user does next.
+// remedies are what a user does next, by reason.
 var remedies = map[string]string{
 	executionv1.ReasonScanTypeNotFound:        "install the scanner, or correct spec.scanType by creating the scan again",
 	executionv1.ReasonParseDefinitionNotFound: "install the chart that brings the parser",
@@ -26,20 +26,20 @@ var remedies = map[string]string{
 	executionv1.ReasonHookNotFound:            "create the scan again: a hook was deleted before it ran",
 	executionv1.ReasonJobRejected:             "correct what the message names, and create the scan again",
 	executionv1.ReasonNameConflict:            "delete the Job that the message names, and create the scan again",
-	executionv1.ReasonQuotaExceeded:           "make room in the namespace's quota; the scan goes on by itself",
-	executionv1.ReasonImagePull:               "check the image's name and tag and the pull secrets; the scan goes on by itself",
-	executionv1.ReasonContainerConfig:         "make the Secret or ConfigMap that the message names; the scan goes on by itself",
+	executionv1.ReasonQuotaExceeded:           "make room in the namespace's quota; the scan continues by itself",
+	executionv1.ReasonImagePull:               "check the image's name and tag and the pull secrets; the scan continues by itself",
+	executionv1.ReasonContainerConfig:         "make the Secret or ConfigMap that the message names; the scan continues by itself",
 	executionv1.ReasonUnschedulable:           "make room in the cluster, or correct resources, tolerations or nodeSelector",
 	executionv1.ReasonPodRejected:             "change what the message quotes: mostly a securityContext against the namespace's Pod Security",
 	executionv1.ReasonJobSuspended:            "nothing: the queue that has suspended the Job lets it go on",
-	executionv1.ReasonStorageUnavailable:      "nothing, or tell who runs the object storage; the scan goes on when it answers",
+	executionv1.ReasonStorageUnavailable:      "nothing, or inform the operators of the object storage; the scan continues when it responds",
 	executionv1.ReasonDeadlineExceeded:        "remove what kept the phase, or raise spec.deadlines, and create the scan again",
 	executionv1.ReasonForwarding:              "nothing, or look at the condition Forwarded: every sink has to have the results",
 	executionv1.ReasonForwardingFailed:        "correct what the message names; the results are still sent, the scan stays Errored",
 	executionv1.ReasonJobLost:                 "create the scan again: its Job was deleted",
 }
 
-// Next is what a user may want to do, the most useful first.
+// Next returns what a user may want to do, the most useful first.
 func Next(s *executionv1.Scan) []Advice {
 	var out []Advice
 	ready := Ready(s)

@@ -20,11 +20,11 @@ type Progress string
 const (
 	// Pending is a phase that has not begun.
 	Pending Progress = "pending"
-	// Waiting is a phase that something keeps from getting on.
+	// Waiting is a phase that a reason keeps from continuing.
 	Waiting Progress = "waiting"
-	// Running is a phase at work.
+	// Running is a phase that is running.
 	Running Progress = "running"
-	// Done is a phase that ended well.
+	// Done is a phase that has succeeded.
 	Done Progress = "done"
 	// Failed is the phase that ended the Scan.
 	Failed Progress = "failed"
@@ -39,13 +39,13 @@ type Phase struct {
 	// Job is the name of its newest Job, where known; Attempts counts its Jobs.
 	Job      string
 	Attempts int
-	// Began and Ended are zero where the phase has not, or where the time is no longer known.
+	// Began and Ended are zero if the phase has not begun or ended, or if the time is not known any more.
 	Began, Ended time.Time
 	Reason       string
 	Message      string
 }
 
-// Duration is how long a phase has taken, or takes until now; 0 where that is not known.
+// Duration returns how long a phase has taken, or takes until now; 0 if unknown.
 func (p Phase) Duration(now time.Time) time.Duration {
 	switch {
 	case p.Began.IsZero() || p.Ended.IsZero() && p.Progress != Running && p.Progress != Waiting:
@@ -71,7 +71,7 @@ const (
 	PhaseHooks   = "hooks"
 )
 
-// Phases are scanner, parser and hooks, as the conditions of a Scan tell.
+// Phases returns scanner, parser and hooks, from the conditions of a Scan.
 func Phases(s *executionv1.Scan) []Phase {
 	out := make([]Phase, 0, len(phaseConditions))
 	var began time.Time
@@ -94,7 +94,7 @@ func Phases(s *executionv1.Scan) []Phase {
 		if p.Progress == Pending && s.Settled() {
 			p.Progress = Skipped
 			if s.Status.State == executionv1.ScanStateDone {
-				p.Progress = Done // by an operator that writes no conditions
+				p.Progress = Done // the operator writes no conditions
 			}
 		}
 		out = append(out, p)
@@ -115,8 +115,8 @@ func progressOf(c *metav1.Condition) Progress {
 	}
 }
 
-// Detailed are the phases with their Jobs, and each hook as a phase of its own. Jobs
-// know the times better than conditions do.
+// Detailed returns the phases with their Jobs, and each hook as a phase of its own. Jobs know the times
+// better than conditions do.
 func Detailed(s *executionv1.Scan, jobs []batchv1.Job) []Phase {
 	phases := Phases(s)
 	out := []Phase{withJobs(phases[0], jobs, executionv1.JobTypeScanner), withJobs(phases[1], jobs, executionv1.JobTypeParser)}
@@ -133,7 +133,7 @@ func Detailed(s *executionv1.Scan, jobs []batchv1.Job) []Phase {
 	return out
 }
 
-// withJobs adds what the Jobs of a phase tell.
+// withJobs adds the times and attempts of a phase's Jobs.
 func withJobs(p Phase, jobs []batchv1.Job, kinds ...string) Phase {
 	var newest *batchv1.Job
 	for i := range jobs {
@@ -159,7 +159,7 @@ func withJob(p Phase, j *batchv1.Job) Phase {
 	return p
 }
 
-// JobEnd is when a Job has ended, either way; zero while it has not.
+// JobEnd returns when a Job has ended, either way; zero before its end.
 func JobEnd(j *batchv1.Job) time.Time {
 	for _, c := range j.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {

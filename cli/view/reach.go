@@ -10,8 +10,8 @@ import (
 	"github.com/scanyard/scanyard/cli/termsafe"
 )
 
-// Reached is the condition that says whether the scanner reached its targets; the zero condition where the parser does
-// not say it.
+// Reached returns the condition that says whether the scanner reached its targets; the zero condition if the parser does
+// not report it.
 func Reached(s *executionv1.Scan) metav1.Condition {
 	if c := meta.FindStatusCondition(s.Status.Conditions, executionv1.ConditionTargetReached); c != nil {
 		return *c
@@ -19,8 +19,8 @@ func Reached(s *executionv1.Scan) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// Unreached says of a Scan whose scanner reached nothing that it is so: "nothing was reached: 0 of 1 hosts answered". It is
-// empty of any other Scan.
+// Unreached returns a sentence for a Scan whose scanner reached nothing: "nothing was reached: 0 of 1 hosts answered". It
+// is empty for any other Scan.
 func Unreached(s *executionv1.Scan) string {
 	if c := Reached(s); c.Status == metav1.ConditionFalse {
 		return withReason("nothing was reached", c.Message)
@@ -28,7 +28,7 @@ func Unreached(s *executionv1.Scan) string {
 	return ""
 }
 
-// ReachDoubt is Unreached for where the result does not tell.
+// ReachDoubt is the same for a Scan whose result does not show it.
 func ReachDoubt(s *executionv1.Scan) string {
 	if c := Reached(s); c.Status == metav1.ConditionUnknown {
 		return withReason("whether anything was reached is not known", c.Message)
@@ -36,7 +36,7 @@ func ReachDoubt(s *executionv1.Scan) string {
 	return ""
 }
 
-// Outcome is what a Scan that is Done has come to, in a line. No findings are good news only where something was reached.
+// Outcome is the result of a Scan that is Done, in a line. No findings are good news only if something was reached.
 func Outcome(s *executionv1.Scan) string {
 	found := Findings(s.Status.Findings)
 	none := s.Status.Findings.Count == nil || *s.Status.Findings.Count == 0

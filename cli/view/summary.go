@@ -15,7 +15,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// State is the state of a Scan in a word; a fresh one is "Waiting".
+// State is the state of a Scan in a word; a new Scan is "Waiting".
 func State(s *executionv1.Scan) string {
 	if s.DeletionTimestamp != nil {
 		return "Deleting"
@@ -26,7 +26,7 @@ func State(s *executionv1.Scan) string {
 	return string(s.Status.State)
 }
 
-// Ready is the condition that sums a Scan up; the zero condition where there is none.
+// Ready is the condition that sums up a Scan; the zero condition if there is none.
 func Ready(s *executionv1.Scan) metav1.Condition {
 	if c := meta.FindStatusCondition(s.Status.Conditions, executionv1.ConditionReady); c != nil {
 		return *c
@@ -34,7 +34,7 @@ func Ready(s *executionv1.Scan) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// Says is the one sentence about a Scan that matters now.
+// Says returns the most important sentence about a Scan now.
 func Says(s *executionv1.Scan) string {
 	ready := Ready(s)
 	switch {
@@ -116,8 +116,8 @@ func AtOrAbove(f executionv1.FindingStats, severity string) int64 {
 // Short is a duration for people: "12s", "3m", "2h5m".
 func Short(d time.Duration) string { return duration.HumanDuration(d.Round(time.Second)) }
 
-// Lifetime is how long a Scan has taken from the start of its scanner, or takes until now;
-// 0 where it has not started.
+// Lifetime is how long a Scan has taken from the start of its scanner, or takes until now; 0 if it has
+// not started.
 func Lifetime(s *executionv1.Scan, now time.Time) time.Duration {
 	if s.Status.StartedAt == nil {
 		return 0

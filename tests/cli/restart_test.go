@@ -54,7 +54,7 @@ var _ = Describe("The command line over restarts", Label("cli"), Serial, func() 
 		wants(r.ErrOut, "is Done")
 	})
 
-	It("goes on with a log where it was when the API server is restarted", Label("fault"), func(spec SpecContext) {
+	It("continues a log where it was when the API server is restarted", Label("fault"), func(spec SpecContext) {
 		forget("counts")
 		ctx := bounded(spec)
 		const script = `for i in 1 2 3 4 5 6 7 8 9; do echo line $i; sleep 1; done` + found

@@ -145,7 +145,7 @@ var _ = Describe("The command line", Label("cli"), func() {
 		wants(typed(ctx, w.alice, 0, "trigger", "rarely").ErrOut, "It is suspended")
 	})
 
-	It("goes on where a scan has failed, once that is mended", func(ctx SpecContext) {
+	It("continues where a scan has failed, once that is mended", func(ctx SpecContext) {
 		forget("mends")
 		typed(ctx, w.alice, 0, "scan", "sh", "--name", "mends", "--", "sleep 30")
 		typed(ctx, w.alice, 0, "cancel", "mends")
@@ -232,12 +232,12 @@ var _ = Describe("The command line", Label("cli"), func() {
 		}
 	})
 
-	It("says by its exit code that the time was over; the scan goes on", func(ctx SpecContext) {
+	It("says by its exit code that the time was over; the scan continues", func(ctx SpecContext) {
 		forget("slow")
 		began := time.Now()
 		got := typed(ctx, w.alice, 3, "scan", "sh", "--name", "slow", "--timeout", "2s", "--", "sleep 4"+found)
 		Expect(time.Since(began)).To(BeNumerically(">=", 2*time.Second), "it did not wait")
-		wants(got.ErrOut, "it goes on", "scanyard wait slow -n blue --as alice")
+		wants(got.ErrOut, "it continues", "scanyard wait slow -n blue --as alice")
 		typed(ctx, w.alice, 0, "wait", "slow")
 	})
 })

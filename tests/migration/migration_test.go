@@ -237,7 +237,7 @@ func TestMigration(t *testing.T) {
 		{"wgpolicyk8s.io: copying", os.Interrupt},
 		{"wgpolicyk8s.io: writes are refused", syscall.SIGKILL},
 		{"wgpolicyk8s.io: writes are refused", os.Interrupt},
-		{"wgpolicyk8s.io: the reports API server answers", syscall.SIGKILL},
+		{"wgpolicyk8s.io: the reports API server responds", syscall.SIGKILL},
 		{"wgpolicyk8s.io: the watches on etcd", os.Interrupt},
 		{"wgpolicyk8s.io: comparing", os.Interrupt},
 		{"wgpolicyk8s.io: deleting", syscall.SIGKILL},

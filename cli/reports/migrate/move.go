@@ -480,7 +480,7 @@ func (m *move) switchNow(ctx context.Context) error {
 	if err := m.awaitRouted(ctx); err != nil {
 		return fmt.Errorf("wait until the reports API server answers for %s: %w", m.group.name, err)
 	}
-	m.progress.say("%s: the reports API server answers", m.group.name)
+	m.progress.say("%s: the reports API server responds", m.group.name)
 	return nil
 }
 

@@ -60,7 +60,7 @@ func TestExported(t *testing.T) {
 	}
 	broken := object(t, `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"a","annotations":{"reports.scanyard.io/finalizers":"x"}}}`)
 	if _, err := exported(&groups[0], broken); err == nil {
-		t.Error("finalizers that cannot be read are no error")
+		t.Error("finalizers that cannot be read are not an error")
 	}
 }
 

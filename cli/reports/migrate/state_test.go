@@ -38,7 +38,7 @@ func TestRecord(t *testing.T) {
 		t.Error("the record does not read back whole")
 	}
 	if _, err := decodeRecord([]byte("no gzip")); err == nil {
-		t.Error("a broken part is no error")
+		t.Error("a broken part is not an error")
 	}
 }
 
@@ -55,6 +55,6 @@ func TestState(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := decodeState("{"); err == nil {
-		t.Error("a broken state is no error")
+		t.Error("a broken state is not an error")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-func check(t *testing.T, got Verdict, grade Grade, says, remedy string) {
+func check(t *testing.T, got Result, grade Grade, says, remedy string) {
 	t.Helper()
 	if got.Grade != grade || !strings.Contains(got.Says, says) || !strings.Contains(got.Remedy, remedy) {
 		t.Errorf("got %+v; want %s with %q and remedy %q", got, grade, says, remedy)
@@ -26,7 +26,7 @@ func check(t *testing.T, got Verdict, grade Grade, says, remedy string) {
 	}
 }
 
-func TestJudgeKinds(t *testing.T) {
+func TestResultOfKinds(t *testing.T) {
 	gv := schema.GroupVersion{Group: "a", Version: "v1"}
 	more := schema.GroupVersion{Group: "b", Version: "v1"}
 	want := []kindsOf{{gv, []string{"Scan", "ScanType"}, true}, {more, []string{"ScanSetting"}, false}}
@@ -41,11 +41,11 @@ func TestJudgeKinds(t *testing.T) {
 		"Missing": {map[schema.GroupVersion][]string{gv: {"Scan"}, more: {"ScanSetting"}}, Fail, "missing: ScanType", "kubectl apply --server-side"},
 		"None":    {nil, Fail, "missing: Scan, ScanType, ScanSetting", "cluster admin"},
 	} {
-		t.Run(name, func(t *testing.T) { check(t, judgeKinds(want, tc.served), tc.grade, tc.says, tc.remedy) })
+		t.Run(name, func(t *testing.T) { check(t, resultOfKinds(want, tc.served), tc.grade, tc.says, tc.remedy) })
 	}
 }
 
-func TestJudgeOperator(t *testing.T) {
+func TestResultOfOperator(t *testing.T) {
 	deployment := func(name string, ready int32) appsv1.Deployment {
 		return appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: name},
@@ -64,11 +64,11 @@ func TestJudgeOperator(t *testing.T) {
 		"Two":      {[]appsv1.Deployment{deployment("a", 1), deployment("b", 1)}, Warn, "sys/b", "more than one"},
 		"None":     {nil, Fail, "no operator", "helm install scanyard"},
 	} {
-		t.Run(name, func(t *testing.T) { check(t, judgeOperator(tc.deployments), tc.grade, tc.says, tc.remedy) })
+		t.Run(name, func(t *testing.T) { check(t, resultOfOperator(tc.deployments), tc.grade, tc.says, tc.remedy) })
 	}
 }
 
-func TestJudgeLevels(t *testing.T) {
+func TestResultOfLevels(t *testing.T) {
 	namespace := func(name string, labels ...string) corev1.Namespace {
 		n := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		for _, l := range labels {
@@ -91,11 +91,11 @@ func TestJudgeLevels(t *testing.T) {
 		"AllHaveOne": {open[2:], policyNone, OK, "each namespace", ""},
 		"Auto":       {open, policyAuto, OK, "in: team-a, team-b; Scans of those who may not create pods", ""},
 		"Always":     {open, policyAlways, OK, "scanPolicy.mode=always", ""},
-		"NotTold":    {open, policyUnknown, Skip, "not told", ""},
+		"Unknown":    {open, policyUnknown, Skip, "you may not see", ""},
 		"Nothing":    {open, policyNone, Warn, "in: team-a, team-b; whoever may create Scans gets at the nodes", "kubectl label namespace"},
 		"Many":       {many, policyNone, Warn, "n09 and 2 more", "scanPolicy.mode"},
 	} {
-		t.Run(name, func(t *testing.T) { check(t, judgeLevels(tc.namespaces, tc.holds), tc.grade, tc.says, tc.remedy) })
+		t.Run(name, func(t *testing.T) { check(t, resultOfLevels(tc.namespaces, tc.holds), tc.grade, tc.says, tc.remedy) })
 	}
 }
 
@@ -124,7 +124,7 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
-func TestJudgeRights(t *testing.T) {
+func TestResultOfRights(t *testing.T) {
 	all := func(but ...string) []right {
 		rights := append([]right{}, teamRights...)
 		for i := range rights {
@@ -150,7 +150,7 @@ func TestJudgeRights(t *testing.T) {
 		"NoCluster": {all("list clusterscantypes"), Warn, "scan --cluster-wide", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := judgeRights("blue", tc.rights)
+			got := resultOfRights("blue", tc.rights)
 			if got.Grade == Warn && got.Remedy == "" {
 				got.Remedy = " " // what is of the cluster has no remedy in a namespace
 			}
@@ -159,12 +159,12 @@ func TestJudgeRights(t *testing.T) {
 	}
 }
 
-func TestJudgeTypes(t *testing.T) {
-	check(t, judgeTypes("blue", nil, nil), Warn, "no scanner is installed", "helm install nmap")
-	check(t, judgeTypes("blue", []string{"nmap"}, nil), OK, "1 in namespace blue, 0 for the whole cluster", "")
+func TestResultOfTypes(t *testing.T) {
+	check(t, resultOfTypes("blue", nil, nil), Warn, "no scanner is installed", "helm install nmap")
+	check(t, resultOfTypes("blue", []string{"nmap"}, nil), OK, "1 in namespace blue, 0 for the whole cluster", "")
 }
 
-func TestJudgeScan(t *testing.T) {
+func TestResultOfScan(t *testing.T) {
 	scan := func(state executionv1.ScanState, conditions ...metav1.Condition) *executionv1.Scan {
 		return &executionv1.Scan{Status: executionv1.ScanStatus{State: state, Conditions: conditions}}
 	}
@@ -185,7 +185,7 @@ func TestJudgeScan(t *testing.T) {
 		"NoOperator": {scan(""), true, []Grade{Fail, Skip, Skip}, "is the operator running"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for i, v := range judgeScan(tc.scan, tc.timedOut) {
+			for i, v := range resultsOfScan(tc.scan, tc.timedOut) {
 				remedy := ""
 				if v.Grade == Fail {
 					remedy = tc.remedy

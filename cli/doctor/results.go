@@ -17,27 +17,27 @@ import (
 	"github.com/scanyard/scanyard/cli/view"
 )
 
-// Grade is how a check went.
+// Grade is the grade of a check.
 type Grade string
 
-// Grades of checks.
+// Grades.
 const (
-	// OK is as it should be.
+	// OK means that the checked part works.
 	OK Grade = "ok"
-	// Warn works, but not all of it.
+	// Warn means that not all of it works.
 	Warn Grade = "warn"
-	// Fail does not work.
+	// Fail means that it does not work.
 	Fail Grade = "FAIL"
-	// Skip could not be looked at.
+	// Skip means that it could not be checked.
 	Skip Grade = "skip"
 )
 
-// Verdict is what a check has found.
-type Verdict struct {
+// Result is the result of a check.
+type Result struct {
 	Check string
 	Grade Grade
 	Says  string
-	// Remedy is what to do; empty where nothing is to be done.
+	// Remedy is what the user should do; empty if nothing.
 	Remedy string
 }
 
@@ -48,9 +48,9 @@ type kindsOf struct {
 	needed  bool
 }
 
-// judgeKinds compares the kinds that the cluster serves with those that are needed.
-func judgeKinds(want []kindsOf, served map[schema.GroupVersion][]string) Verdict {
-	v := Verdict{Check: "kinds", Grade: OK}
+// resultOfKinds compares the kinds that the cluster serves with the needed ones.
+func resultOfKinds(want []kindsOf, served map[schema.GroupVersion][]string) Result {
+	v := Result{Check: "kinds", Grade: OK}
 	count := 0
 	var missing []string
 	for _, w := range want {
@@ -75,9 +75,9 @@ func judgeKinds(want []kindsOf, served map[schema.GroupVersion][]string) Verdict
 	return v
 }
 
-// judgeOperator looks at the Deployments of operators.
-func judgeOperator(deployments []appsv1.Deployment) Verdict {
-	v := Verdict{Check: "operator", Grade: OK}
+// resultOfOperator checks the Deployments of operators.
+func resultOfOperator(deployments []appsv1.Deployment) Result {
+	v := Result{Check: "operator", Grade: OK}
 	if len(deployments) == 0 {
 		v.Grade, v.Says = Fail, "no operator is installed"
 		v.Remedy = "a cluster admin installs it: helm install scanyard charts/scanyard --namespace scanyard-system"
@@ -108,12 +108,12 @@ func judgeOperator(deployments []appsv1.Deployment) Verdict {
 	return v
 }
 
-// right is something that a user may need to be allowed.
+// right is a permission that a user may need.
 type right struct {
 	verb, group, resource, subresource string
 	// clusterWide is for kinds without a namespace.
 	clusterWide bool
-	// commands are those that need it; optional says that they work without it, with less.
+	// commands are the commands that need it; optional says that they do less without it.
 	commands string
 	optional bool
 	role     string
@@ -129,9 +129,9 @@ func (r right) String() string {
 	return r.verb + " " + name
 }
 
-// judgeRights lists the commands that will not work.
-func judgeRights(namespace string, rights []right) Verdict {
-	v := Verdict{Check: "rights", Grade: OK, Says: "you may do all that a team needs in namespace " + namespace}
+// resultOfRights lists the commands that will not work.
+func resultOfRights(namespace string, rights []right) Result {
+	v := Result{Check: "rights", Grade: OK, Says: "you may do all that a team needs in namespace " + namespace}
 	var missing, commands, roles []string
 	for _, r := range rights {
 		if r.allowed {
@@ -173,13 +173,13 @@ func strongest(roles []string) string {
 	return roles[0]
 }
 
-// checkLevels is the name of the check of judgeLevels.
+// checkLevels is the name of the check of resultOfLevels.
 const checkLevels = "pod security"
 
-// levelLabel is the level of the Pod Security Standards that a namespace is held to.
+// levelLabel is the level of the Pod Security Standards that is enforced in a namespace.
 const levelLabel = "pod-security.kubernetes.io/enforce"
 
-// policy is how far the chart's policy over Scans goes, as its value scanPolicy.mode says it.
+// policy is how far the chart's policy over Scans goes, in the terms of its value scanPolicy.mode.
 type policy string
 
 const (
@@ -189,10 +189,10 @@ const (
 	policyAlways  policy = "always"
 )
 
-// conditionAuthor is the condition of the chart's policy that exempts whoever may create pods.
+// conditionAuthor is the condition of the chart's policy that exempts authors who may create pods.
 const conditionAuthor = "author-creates-no-pods"
 
-// policyOf says how far the policies of the chart go.
+// policyOf returns how far the policies of the chart go.
 func policyOf(policies []admissionv1.ValidatingAdmissionPolicy) policy {
 	found := policyNone
 	for i := range policies {
@@ -207,8 +207,8 @@ func policyOf(policies []admissionv1.ValidatingAdmissionPolicy) policy {
 	return found
 }
 
-// judgeLevels lists the namespaces where nothing keeps pods from their node, and what holds Scans there.
-func judgeLevels(namespaces []corev1.Namespace, holds policy) Verdict {
+// resultOfLevels lists the namespaces where nothing keeps pods from their node, and what restricts Scans there.
+func resultOfLevels(namespaces []corev1.Namespace, holds policy) Result {
 	var open []string
 	for i := range namespaces {
 		n := &namespaces[i]
@@ -217,7 +217,7 @@ func judgeLevels(namespaces []corev1.Namespace, holds policy) Verdict {
 		}
 	}
 	if len(open) == 0 {
-		return Verdict{checkLevels, OK, "each namespace has a level of the Pod Security Standards", ""}
+		return Result{checkLevels, OK, "each namespace has a level of the Pod Security Standards", ""}
 	}
 	const shown = 10
 	slices.Sort(open)
@@ -225,14 +225,14 @@ func judgeLevels(namespaces []corev1.Namespace, holds policy) Verdict {
 	if len(open) > shown {
 		names += fmt.Sprintf(" and %d more", len(open)-shown)
 	}
-	v := Verdict{checkLevels, OK, "no level of the Pod Security Standards in: " + names, ""}
+	v := Result{checkLevels, OK, "no level of the Pod Security Standards in: " + names, ""}
 	switch holds {
 	case policyAuto:
 		v.Says += "; Scans of those who may not create pods are held to baseline by the policy of the chart (scanPolicy.mode=auto)"
 	case policyAlways:
 		v.Says += "; Scans are held to the policy of the chart (scanPolicy.mode=always), where its namespaceSelector takes them"
 	case policyUnknown:
-		v.Grade, v.Says = Skip, v.Says+"; whether the chart's policy over Scans is installed is not told to you"
+		v.Grade, v.Says = Skip, v.Says+"; you may not see whether the chart's policy over Scans is installed"
 	case policyNone:
 		v.Grade, v.Says = Warn, v.Says+"; whoever may create Scans gets at the nodes"
 		v.Remedy = "a cluster admin sets a level: kubectl label namespace NAME " + levelLabel + "=baseline; " +
@@ -241,9 +241,9 @@ func judgeLevels(namespaces []corev1.Namespace, holds policy) Verdict {
 	return v
 }
 
-// judgeTypes lists the scanners that are installed.
-func judgeTypes(namespace string, local, cluster []string) Verdict {
-	v := Verdict{Check: "scan types", Grade: OK}
+// resultOfTypes lists the scanners that are installed.
+func resultOfTypes(namespace string, local, cluster []string) Result {
+	v := Result{Check: "scan types", Grade: OK}
 	if len(local)+len(cluster) == 0 {
 		v.Grade, v.Says = Warn, "no scanner is installed, neither in namespace "+namespace+" nor for the whole cluster"
 		v.Remedy = fmt.Sprintf("install one: helm install nmap charts/nmap --namespace %s", namespace)
@@ -253,33 +253,33 @@ func judgeTypes(namespace string, local, cluster []string) Verdict {
 	return v
 }
 
-// judgeScan says how far the test scan has come: pods and images, then the storage as
-// pods reach it.
-func judgeScan(s *executionv1.Scan, timedOut bool) []Verdict {
+// resultsOfScan returns how far the test scan has come: pods and images, then the storage as pods reach
+// it.
+func resultsOfScan(s *executionv1.Scan, timedOut bool) []Result {
 	phases := view.Phases(s)
 	scanner, parser, hooks := phases[0], phases[1], phases[2]
-	step := func(check string, p view.Phase, good string) Verdict {
+	step := func(check string, p view.Phase, good string) Result {
 		switch p.Progress {
 		case view.Done:
-			return Verdict{check, OK, good, ""}
+			return Result{check, OK, good, ""}
 		case view.Skipped, view.Pending:
-			return Verdict{check, Skip, "it did not come to that", ""}
+			return Result{check, Skip, "not reached", ""}
 		case view.Failed, view.Running, view.Waiting:
 		}
-		v := Verdict{check, Fail, termsafe.Line(p.Message), remedyOf(s)}
+		v := Result{check, Fail, termsafe.Line(p.Message), remedyOf(s)}
 		if timedOut && p.Progress == view.Running {
 			v.Says = "it has not ended in time: " + v.Says
 			v.Remedy = "give it more with --timeout; or keep it with --keep, and read its logs"
 		}
 		return v
 	}
-	out := []Verdict{
+	out := []Result{
 		step("test scan: scanner", scanner, "its image was pulled, it ran, and its pod has written to object storage"),
 		step("test scan: parser", parser, "it has read from object storage, and written findings there"),
 		step("test scan: hooks", hooks, hooks.Message),
 	}
 	if view.Ready(s).Reason == "" && !s.Settled() {
-		out[0] = Verdict{
+		out[0] = Result{
 			"test scan: scanner", Fail, "no operator has taken the scan up",
 			"is the operator running, and does it watch this namespace (chart value watchNamespaces)?",
 		}
