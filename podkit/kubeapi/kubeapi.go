@@ -27,7 +27,7 @@ import (
 	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// ErrAway wraps the last error of an API server that was not there for as long as it was waited for.
+// ErrAway wraps the last error of an API server that did not respond within the policy's time.
 var ErrAway = errors.New("the API server cannot be used")
 
 const (
@@ -37,15 +37,15 @@ const (
 	longestPause   = 15 * time.Second
 )
 
-// DefaultPatience is how long an API server that is away is waited for.
+// DefaultPatience is how long requests to an API server that is away are retried.
 const DefaultPatience = 5 * time.Minute
 
-// Policy is how an API server is waited for; clock and notice may be added.
+// Policy returns the policy of retries; clock and notice may be added.
 func Policy(patience time.Duration) retry.Policy {
 	return retry.Policy{First: firstPause, Longest: longestPause, Budget: patience}
 }
 
-// Config finds the API server: that of the file which KUBECONFIG names, else that of the pod.
+// Config finds the API server: the one in the file of KUBECONFIG, else the one of the pod.
 func Config(env func(name string) string) (*rest.Config, error) {
 	if file := env("KUBECONFIG"); file != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", file)
@@ -61,14 +61,14 @@ func Config(env func(name string) string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Client asks the API server.
+// Client sends requests to the API server.
 type Client struct {
 	http   *http.Client
 	base   *url.URL
 	policy retry.Policy
 }
 
-// New returns a Client. Its name shows as the manager of the fields that it writes.
+// New returns a Client. Its name is the manager of the fields that it writes.
 func New(config *rest.Config, name string, policy retry.Policy) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = name
@@ -86,20 +86,20 @@ func New(config *rest.Config, name string, policy retry.Policy) (*Client, error)
 	return &Client{http: client, base: base, policy: policy}, nil
 }
 
-// Path is where something is on the API server, segment by segment. Names come from annotations and statuses that others
-// may write, so no segment leads anywhere else: Do refuses those that have a slash or that a server would read otherwise.
+// Path is the path of an object on the API server, segment by segment. Names come from annotations and statuses that other
+// clients may write, so no segment can lead elsewhere: Do refuses segments with a slash and others that a server would interpret.
 type Path []string
 
 // Join is a path below this one.
 func (p Path) Join(segments ...string) Path { return slices.Concat(p, segments) }
 
-// segment is what names of Kubernetes and of its groups are made of.
+// segment matches names of Kubernetes and of its groups.
 var segment = regexp.MustCompile(`^[A-Za-z0-9._:~-]+$`)
 
 // ErrPath says that a segment of a Path is not a valid name.
 var ErrPath = errors.New("is not a name that can stand in a path of the API")
 
-// check refuses a path that leads elsewhere.
+// check refuses an invalid path.
 func (p Path) check() error {
 	for _, s := range p {
 		if !segment.MatchString(s) || strings.Trim(s, ".") == "" {
@@ -112,23 +112,23 @@ func (p Path) check() error {
 	return nil
 }
 
-// Request is what is asked of an object or of a list.
+// Request is a request about an object or a list.
 type Request struct {
-	// Method is GET where it is empty.
+	// Method is the method; empty means GET.
 	Method string
-	// Query selects and bounds.
+	// Query is the query of the request.
 	Query url.Values
-	// Accept is a form of the answer other than the whole as JSON.
+	// Accept is a media type of the response other than the whole object as JSON.
 	Accept string
-	// ContentType is that of Body, application/json where it is empty.
+	// ContentType is the type of Body; empty means application/json.
 	ContentType string
-	// Body is sent. Nil sends nothing.
+	// Body is the body of the request; nil sends none.
 	Body []byte
-	// Again says of a refusal which others take for final that it may pass, after so many attempts. Optional.
+	// Again reports whether a refusal may be retried that is final otherwise, after so many attempts. Optional.
 	Again func(err error, attempts int) bool
 }
 
-// Do makes a request, which must be safe to repeat, until there is an answer that asking again would not change.
+// Do sends a request, which must be safe to repeat, until the response is one that a retry would not change.
 func (c *Client) Do(ctx context.Context, at Path, r Request) ([]byte, error) {
 	if err := at.check(); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (c *Client) Do(ctx context.Context, at Path, r Request) ([]byte, error) {
 	}
 }
 
-// once makes the request once; asked is how long the server asked to wait.
+// once sends the request once; asked is how long the server asked to wait.
 func (c *Client) once(ctx context.Context, target string, r Request) (body []byte, asked time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, target, bytes.NewReader(r.Body))
 	if err != nil {
@@ -185,10 +185,10 @@ func (c *Client) once(ctx context.Context, target string, r Request) (body []byt
 	return nil, retry.After(resp.Header, c.policy.Clock.WithDefaults().Now()), err
 }
 
-// maxWords is how much is quoted of an answer that is not the API server's.
+// maxWords is how much of a response is quoted that is not the API server's.
 const maxWords = 200
 
-// refusal is the API server's own. An answer in another form is that of a proxy; of a page for browsers nothing is quoted.
+// refusal returns the API server's error. A response in another form is from a proxy; a page for browsers is not quoted.
 func refusal(code int, method string, body []byte) error {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) != nil || status.Status != metav1.StatusFailure {
@@ -204,11 +204,11 @@ func refusal(code int, method string, body []byte) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// mayPass says whether an error of the API can go away by itself.
+// mayPass reports whether a retry may succeed after an error of the API.
 func mayPass(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return !retry.IsLasting(err) // no answer at all
+		return !retry.IsLasting(err) // no response at all
 	}
 	switch code := status.Status().Code; code {
 	case http.StatusTooManyRequests, http.StatusRequestTimeout:

@@ -19,13 +19,13 @@ import (
 	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// TestPathsLeadNowhereElse: a name that somebody else has chosen is asked for as it is, or not at all.
+// TestPathsLeadNowhereElse: a name that another client has chosen is requested unchanged, or not at all.
 func TestPathsLeadNowhereElse(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.RequestURI)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte("{}")) // the client tells if it does not come
+		_, _ = w.Write([]byte("{}")) // the client fails without it
 	}))
 	defer server.Close()
 	c, err := New(&rest.Config{Host: server.URL}, "test", Policy(time.Second))
@@ -54,7 +54,7 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 	}
 }
 
-// TestWaiting tells what is asked again, and how often, with the clock that it takes.
+// TestWaiting: which requests are retried, how often, and on which clock.
 func TestWaiting(t *testing.T) {
 	refusal := func(code int, reason string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process is the life of a program in a scan's pod: what it is told by its environment, and how it ends.
+// Package process is the life of a program in a scan's pod: its input from the environment, and how it ends.
 //
-//	environment ──► work ──► exit 0, and perhaps an outcome as last words
-//	                     └─► one sentence on stderr and as last words, and an exit code that says whether to try again
+//	environment ──► work ──► exit 0, and perhaps an outcome as termination message
+//	                     └─► one sentence on stderr and as termination message, and an exit code that says whether to retry
 //
 // What it decides:
 //
-//   - Last words go into the file that the kubelet has put there and reads. None is made: outside a pod there is none.
-//   - The sentence of a failure is one line with the bound of an outcome, [MaxWords]. The trace of a crash and queries of
-//     addresses stay out of it.
-//   - An error knows its exit code, or is an error that another try may mend. Where several things went wrong, all of them
-//     must be beyond mending, since the one that is not may go well in the next try.
+//   - The termination message goes into the file that the kubelet has mounted there. The file is never created: outside a
+//     pod there is none.
+//   - The sentence of a failure is one line with the bound of an outcome, [MaxWords]. It never has the trace of a crash or
+//     the query of an address.
+//   - An error knows its exit code, or it is an error that a retry may mend. Of several errors all must be final, since a
+//     retry may mend the one that is not.
 package process
 
 import (
@@ -41,10 +42,10 @@ const (
 	EnvExtraCA = "NODE_EXTRA_CA_CERTS"
 )
 
-// Scan is which Scan a program works for.
+// Scan identifies the Scan that a program works for.
 type Scan struct{ Namespace, Name string }
 
-// ScanOf reads which Scan the program works for. The error names every variable that is missing.
+// ScanOf reads the Scan that the program works for. The error names every missing variable.
 func ScanOf(env func(name string) string) (Scan, error) {
 	s := Scan{Namespace: env(EnvNamespace), Name: env(EnvScanName)}
 	var missing []error
@@ -56,21 +57,21 @@ func ScanOf(env func(name string) string) (Scan, error) {
 	return s, Misconfigured(errors.Join(missing...))
 }
 
-// Context ends when the program is asked to end: by the kubelet, or by somebody at a terminal.
+// Context ends when the kubelet, or a user at a terminal, asks the program to end.
 func Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(parent, syscall.SIGTERM, os.Interrupt)
 }
 
-// TerminationLog is the file of last words in pods whose spec names no other.
+// TerminationLog is the file of the termination message in pods whose spec names no other.
 const TerminationLog LastWords = "/dev/termination-log"
 
-// MaxWords is how many bytes of last words the kubelet keeps.
+// MaxWords is how many bytes of a termination message the kubelet keeps.
 const MaxWords = outcome.MaxSize
 
-// LastWords is the file from which the kubelet takes a container's last words into the pod's status.
+// LastWords is the file from which the kubelet copies a container's termination message into the pod's status.
 type LastWords string
 
-// Leave writes last words. The error wraps fs.ErrNotExist outside a pod, where there is no such file.
+// Leave writes a termination message. The error wraps fs.ErrNotExist outside a pod, where there is no such file.
 func (l LastWords) Leave(words []byte) error {
 	if l == "" {
 		return fmt.Errorf("write last words: %w", fs.ErrNotExist)
@@ -86,7 +87,7 @@ func (l LastWords) Leave(words []byte) error {
 	return nil
 }
 
-// Fail says in one sentence why a program ends, on its standard error and as its last words, and returns the exit code.
+// Fail prints one sentence why a program ends, on its standard error and as its termination message, and returns the exit code.
 func (l LastWords) Fail(stderr io.Writer, program string, err error) int {
 	sentence := Sentence(err)
 	fmt.Fprintf(stderr, "%s: %s\n", program, sentence)
@@ -96,13 +97,13 @@ func (l LastWords) Fail(stderr io.Writer, program string, err error) int {
 	return ExitCode(err)
 }
 
-// Sentence makes one line of an error that fits into last words.
+// Sentence makes one line of an error that fits into a termination message.
 func Sentence(err error) string {
 	words, _, _ := strings.Cut(err.Error(), "\ngoroutine ")
 	return text.Cut(text.Line(redact.URLs(words)), MaxWords-len("\n"))
 }
 
-// final is an error that comes again in every try.
+// final is an error that every retry would return again.
 type final struct {
 	err  error
 	code int
@@ -112,10 +113,10 @@ func (f *final) Error() string { return f.err.Error() }
 
 func (f *final) Unwrap() error { return f.err }
 
-// ExitCode is the code that the error was marked with.
+// ExitCode is the code with which the error was marked.
 func (f *final) ExitCode() int { return f.code }
 
-// Final marks an error that another try cannot mend with one of the codes of package exitcode. Nil stays nil.
+// Final marks an error that a retry cannot mend with one of the codes of package exitcode. Nil stays nil.
 func Final(err error, code int) error {
 	if err == nil {
 		return nil
@@ -126,15 +127,15 @@ func Final(err error, code int) error {
 // Misconfigured marks an error that only another setting can mend. Nil stays nil.
 func Misconfigured(err error) error { return Final(err, exitcode.Configuration) }
 
-// coded is an error that knows how a container ends. Code 1 says that another try may go well, whatever caused the error.
+// coded is an error with an exit code. Code 1 means that a retry may succeed, whatever caused the error.
 type coded interface{ ExitCode() int }
 
-// ExitCode is how a container ends that has failed: with a code of package exitcode where another try cannot help, else
-// with 1. The outermost error that has a method ExitCode decides.
+// ExitCode is the exit code of a container that has failed: a code of package exitcode if a retry cannot help, else 1. The
+// outermost error that has a method ExitCode decides.
 func ExitCode(err error) int {
 	for ; err != nil; err = errors.Unwrap(err) {
-		// errors.As would pass over the errors that stand beside the one that it finds.
-		switch e := err.(type) { //nolint:errorlint // each error is looked at by itself
+		// errors.As would skip the siblings of the error that it finds.
+		switch e := err.(type) { //nolint:errorlint // each error is checked by itself
 		case coded:
 			return e.ExitCode()
 		case interface{ Unwrap() []error }:
@@ -144,7 +145,7 @@ func ExitCode(err error) int {
 	return 1
 }
 
-// agreed is the exit code of several errors: that of the first, unless one of them may pass.
+// agreed is the exit code of several errors: the code of the first one, unless a retry may mend one of them.
 func agreed(errs []error) int {
 	code := 1
 	for i, err := range errs {

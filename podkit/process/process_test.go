@@ -24,7 +24,7 @@ func TestExitCode(t *testing.T) {
 		err    error
 		want   int
 	}{
-		"Unknown":        {"what nobody knows may pass", io.ErrUnexpectedEOF, 1},
+		"Unknown":        {"an unknown error may pass", io.ErrUnexpectedEOF, 1},
 		"Setting":        {"the next try has the same settings", fmt.Errorf("channel: %w", process.Misconfigured(io.EOF)), exitcode.Configuration},
 		"Outermost":      {"who wraps an error knows more", process.Final(refused, exitcode.InvalidInput), exitcode.InvalidInput},
 		"MayPassAfter":   {"code 1 is an answer as well", process.Final(refused, 1), 1},
@@ -73,7 +73,7 @@ func TestFail(t *testing.T) {
 	}
 	stderr.Reset()
 	if process.LastWords(filepath.Dir(file)).Fail(&stderr, "it", err); !strings.Contains(stderr.String(), "write last words") {
-		t.Errorf("a fault is not told: %q", &stderr)
+		t.Errorf("a fault is not reported: %q", &stderr)
 	}
 	if err := process.LastWords("").Leave(nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// Mark stands where something was in a text for people.
+	// Mark replaces hidden text in a text for people.
 	Mark = "…"
-	// DocumentMark stands where something was in a document.
+	// DocumentMark replaces hidden text in a document.
 	DocumentMark = "REDACTED"
 )
 
-// Names of what holds secrets.
+// Names of fields that hold secrets.
 const (
 	// exactName is a whole name, or the end of one.
 	exactName = `(?:authorization|api[-_]?key|token|secret|passw(?:or)?d|routing[-_]key|signature)`
 	// likeName has a word in it that may mean one.
 	likeName = `[A-Za-z0-9_.-]*(?i:pass(?:w(?:or)?d|phrase|wd|code|key)?|pwd|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|account[-_]?key|` +
 		`credential|cookie|session|authorization|auth|bearer|signature|jwt)[A-Za-z0-9_.-]*`
-	// value is what may stand behind a name: quoted, escaped quoted inside another string, or one word.
+	// value is the value after a name: quoted, escaped quoted inside another string, or one word.
 	value = `(\\?"[^"\\]*\\?"|'[^']*'|(?:(?i:basic|bearer|token)\s+)?[^\s,;&"']+)`
 	// begins is where a flag may begin inside a shell string or a log.
 	begins = `((?:^|[\s"'(;|&])`
 )
 
-// rule hides what an expression finds, except for its first group where it has one.
+// rule hides the matches of an expression, except for its first group if it has one.
 type rule struct {
 	find *regexp.Regexp
 	keep string
@@ -53,9 +53,9 @@ func all(s, mark string, rules []rule) string {
 }
 
 var (
-	// anyQuery also finds a query whose address was cut off.
+	// anyQuery also matches a query whose address was cut off.
 	anyQuery = hideAfter(`(\?)[^\s"'<>]+`)
-	// query is that of an address: in a log a question mark may end a question.
+	// query is the query of an address: in a log a question mark may end a question.
 	query    = hideAfter(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>?]*\?)[^\s"'<>]*`)
 	userInfo = rule{regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s"'<>/?#@]*@`), "${1}", "@"}
 	// keys in PEM.
@@ -72,9 +72,9 @@ var (
 	userFlag = hideAfter(begins + `(?:-u|--user|--proxy-user|-U)[\s=]*)(?:"[^"]*"|'[^']*'|[^\s"':]+:[^\s"']+)`)
 	// stuckPassword is -pPASSWORD, of mysql and others: letters right behind -p; ports are digits.
 	stuckPassword = hideAfter(begins + `-p)(?:[^\s"'0-9=-][^\s"']*|'[^']*'|"[^"]*")`)
-	// headerFlag is that of curl and others.
+	// headerFlag is the flag of headers of curl and others.
 	headerFlag = hideAfter(begins + `(?:-H|--header)[\s=]*)(?:"[^"]*"|'[^']*')`)
-	// known are forms by which credentials are known wherever they stand: tokens of JWT, keys of AWS, Google and Slack, tokens
+	// known are forms by which credentials are recognized anywhere: tokens of JWT, keys of AWS, Google and Slack, tokens
 	// of GitHub, GitLab, npm, PyPI, Docker, Stripe, SendGrid, Telegram, DigitalOcean, HashiCorp and Atlassian.
 	known = []rule{
 		hide(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)*`),
@@ -99,19 +99,19 @@ var (
 	ofDocument = append(append([]rule{pem, query, userInfo}, known...), headerFlag, userFlag, likeNamed, flagAndValue, stuckPassword, scheme)
 )
 
-// URLs takes queries and user information of addresses out of a text of ours.
+// URLs removes queries and user information of addresses from a text of ours.
 func URLs(s string) string { return all(s, Mark, ofURLs) }
 
-// Text takes out of a text of others what is a credential by its form, or by the exact name before it.
+// Text removes credentials from a text of others, by their form or by the exact name before them.
 func Text(s string) string { return all(s, Mark, ofText) }
 
-// Document takes out of a text that leaves the cluster everything that looks like a credential.
+// Document removes everything that looks like a credential from a text that leaves the cluster.
 func Document(s string) string { return all(s, DocumentMark, ofDocument) }
 
-// IsName says whether a field or an annotation of that name looks as if it held a secret.
+// IsName reports whether the name of a field or an annotation looks like the name of a secret.
 func IsName(name string) bool { return likeNameOnly.MatchString(name) }
 
-// IsFlag says whether an argument is a flag whose value looks like a secret.
+// IsFlag reports whether an argument is a flag whose value looks like a secret.
 func IsFlag(argument string) bool { return likeFlagOnly.MatchString(argument) }
 
 // clean is an error with a clean text.
@@ -129,7 +129,7 @@ func Error(err error) error {
 	return clean{err}
 }
 
-// WithoutURL drops the *url.Error that net/http wraps around everything, since that one carries the address.
+// WithoutURL removes the *url.Error that net/http wraps around every error, since it carries the address.
 func WithoutURL(err error) error {
 	for {
 		wrapper, ok := errors.AsType[*url.Error](err)

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// shortestHidden is the length below which a text is too short to be taken for a credential: taking out each "on"
-	// or "4" would leave nothing to read.
+	// shortestHidden is the length below which a text is too short to be a credential: hiding each "on" or "4" would leave
+	// nothing to read.
 	shortestHidden = 4
 	// shortestSegment is the same for the pieces of a path. Webhooks carry tokens there, but also plain words.
 	shortestSegment = 8
 )
 
-// Secrets are texts that are known to be credentials. The zero value knows none.
+// Secrets are texts that are known to be credentials. The zero value has none.
 type Secrets struct{ hidden []string }
 
-// Of returns Secrets that know some texts.
+// Of returns Secrets with the given texts.
 func Of(texts ...string) Secrets {
 	var s Secrets
 	s.hide(shortestHidden, texts...)
 	return s.sorted()
 }
 
-// OfRequest returns Secrets that know what a request carries: all of its address but scheme and host, all of its headers but
-// those of content, and more texts.
+// OfRequest returns Secrets with the parts of a request: its address without scheme and host, its headers except those of
+// content, and more texts.
 func OfRequest(target *url.URL, header http.Header, more ...string) Secrets {
 	var s Secrets
 	s.hide(shortestHidden, more...)
@@ -42,7 +42,7 @@ func OfRequest(target *url.URL, header http.Header, more ...string) Secrets {
 	if password, _ := target.User.Password(); password != "" {
 		s.hide(shortestHidden, password, target.User.String())
 	} else {
-		s.hide(shortestHidden, target.User.Username()) // a token, as some services take it
+		s.hide(shortestHidden, target.User.Username()) // some services expect the token here
 	}
 	for name, values := range header {
 		switch name {
@@ -82,7 +82,7 @@ func passwordOf(value string) string {
 	return password
 }
 
-// Text takes the known credentials out of a text, and those that Text finds.
+// Text removes the known credentials from a text, and those that the function Text removes.
 func (s Secrets) Text(text string) string {
 	for _, secret := range s.hidden {
 		text = strings.ReplaceAll(text, secret, Mark)

@@ -9,8 +9,8 @@ import (
 	"net/url"
 )
 
-// URL is an address whose query is a credential, as that of a presigned URL is. It prints itself without query and user
-// information under every verb, and as JSON.
+// URL is an address whose query is a credential, such as a presigned URL. It prints itself without query and user
+// information with every verb, and as JSON.
 type URL string
 
 // String is the address without query and user information.
@@ -40,7 +40,7 @@ func (u URL) Format(f fmt.State, verb rune) {
 // MarshalText keeps the query out of structured logs and JSON.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// Check says whether the address can be used. Its error does not repeat the address.
+// Check returns an error if the address cannot be used. The error does not repeat the address.
 func (u URL) Check() error {
 	parsed, err := url.Parse(string(u))
 	switch {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Clock is where time comes from. A function that is nil is the real one, so the zero Clock is the real clock.
+// Clock is the source of time. A nil function is the real one, so the zero Clock is the real clock.
 type Clock struct {
 	// Now is the time of day.
 	Now func() time.Time

@@ -10,8 +10,8 @@ import (
 	"net/http"
 )
 
-// IsLasting says of the error of a connection that the next connection has it as well: a certificate that is not accepted, a
-// server that does not speak TLS where it should, a program that was told to stop.
+// IsLasting reports whether the next connection would fail like this one: a certificate that is not accepted, a server
+// without TLS, a program that was told to stop.
 func IsLasting(err error) bool {
 	var (
 		certificate *tls.CertificateVerificationError

@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// Policy says how often and how long something is tried again. The zero value of a bound means no bound.
+// Policy is how often and how long an operation is retried. The zero value of a bound means no bound.
 type Policy struct {
-	// First is the pause after the first attempt, about. Pauses double up to Longest.
+	// First is about the pause after the first attempt. Pauses double up to Longest.
 	First, Longest time.Duration
-	// Attempts is how many attempts are made at most.
+	// Attempts is the largest number of attempts.
 	Attempts int
-	// Budget is how long attempts go on.
+	// Budget is how long attempts continue.
 	Budget time.Duration
-	// LongestAsked is the longest pause that is made because a server asks for it. A server that asks for more ends the loop.
+	// LongestAsked is the longest pause that a server can ask for. A server that asks for more ends the loop.
 	LongestAsked time.Duration
-	// Clock is where time comes from.
+	// Clock is the source of time.
 	Clock Clock
-	// Random is a number from 0 to below 1, for jitter. Nil is chance.
+	// Random returns a number from 0 to below 1, for jitter. Nil is a random one.
 	Random func() float64
-	// Notice hears of each pause before it begins. Nil is silent.
+	// Notice is called before each pause. Nil is silent.
 	Notice func(err error, pause time.Duration)
 }
 
-// Loop counts the attempts at one thing. It is for one goroutine.
+// Loop counts the attempts of one operation. It is for one goroutine.
 type Loop struct {
-	// Policy may change between two attempts, as when a server that has answered once is given more time.
+	// Policy may change between two attempts, for example when a server that has responded once gets more time.
 	Policy
 	since    time.Time
 	attempts int
@@ -56,14 +56,14 @@ func (p Policy) BeginAtFailure() *Loop {
 	return &Loop{Policy: p}
 }
 
-// Progress says that an attempt went well, at least in part: attempts, pauses and budget count anew from the next failure.
+// Progress says that an attempt succeeded, at least in part: attempts, pauses and budget count again from the next failure.
 func (l *Loop) Progress() { l.attempts, l.since = 0, time.Time{} }
 
 // Attempts is the number of failed attempts since the beginning or the last progress.
 func (l *Loop) Attempts() int { return l.attempts }
 
 // Wait pauses after an attempt that failed with an error that may pass; asked is how long the server asked to wait, 0 if it
-// did not. The error of Wait ends the trying. It wraps err, and the context's cause where the context has ended.
+// did not. An error of Wait ends the loop. It wraps err, and the context's cause if the context has ended.
 func (l *Loop) Wait(ctx context.Context, err error, asked time.Duration) error {
 	l.attempts++
 	if ctx.Err() != nil {
@@ -87,7 +87,7 @@ func (l *Loop) Wait(ctx context.Context, err error, asked time.Duration) error {
 	return nil
 }
 
-// Stop counts the attempts in an error that ends the trying, where there was more than one.
+// Stop adds the number of attempts to a final error, if there was more than one.
 func (l *Loop) Stop(err error) error {
 	if l.attempts > 1 {
 		return fmt.Errorf("given up after %d attempts: %w", l.attempts, err)
@@ -106,8 +106,8 @@ func (l *Loop) pause() time.Duration {
 	return d/2 + time.Duration(float64(d/2)*l.Random())
 }
 
-// After reads the header Retry-After, which gives seconds or a date; 0 where there is none. A date is compared with the
-// server's own clock where the header tells it, else with now.
+// After reads the header Retry-After, which has seconds or a date; 0 if there is none. A date is compared with the server's
+// own clock if the header Date has it, else with now.
 func After(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {

@@ -74,8 +74,8 @@ func TestWait(t *testing.T) {
 			if tc.policy.Random == nil {
 				tc.policy.Random = most
 			}
-			var told []time.Duration
-			tc.policy.Notice = func(_ error, pause time.Duration) { told = append(told, pause) }
+			var noticed []time.Duration
+			tc.policy.Notice = func(_ error, pause time.Duration) { noticed = append(noticed, pause) }
 			loop := tc.policy.Begin()
 			var err error
 			for err == nil {
@@ -85,8 +85,8 @@ func TestWait(t *testing.T) {
 			if err.Error() != tc.fails || !errors.Is(err, errBusy) {
 				t.Errorf("%s: %v, want %q", tc.reason, err, tc.fails)
 			}
-			if !slices.Equal(c.pauses, tc.pauses) || !slices.Equal(told, tc.pauses) {
-				t.Errorf("%s: paused %v, told of %v, want %v", tc.reason, c.pauses, told, tc.pauses)
+			if !slices.Equal(c.pauses, tc.pauses) || !slices.Equal(noticed, tc.pauses) {
+				t.Errorf("%s: paused %v, notice of %v, want %v", tc.reason, c.pauses, noticed, tc.pauses)
 			}
 		})
 	}

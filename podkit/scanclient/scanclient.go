@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scanclient gives a program in a scan's pod its Scan, and takes what the program has to tell.
+// Package scanclient gives a program in a scan's pod its Scan, and stores the result of the program.
 //
-//	operator hands the Scan over:  environment ──► [Handover.Scan]    [Handover.Words] ──► last words, which the operator reads
+//	operator hands the Scan over:  environment ──► [Handover.Scan]    [Handover.Words] ──► termination message, read by the operator
 //	operator hands nothing over:   [Client.Get] ──► the Scan          [Client.PatchStatus] ──► the Scan's status
 //
 // What it decides:
 //
-//   - With a Scan that was handed over nothing is asked of the Kubernetes API. Under an operator that hands nothing over, as
-//     that of secureCodeBox, the program reads and patches one Scan.
-//   - What a running cluster heals is waited out: an API server that is away or overloaded, conflicts, and for some seconds
-//     tokens and roles that were made a moment ago and are not known everywhere yet.
+//   - With a Scan that was handed over, no request goes to the Kubernetes API. Under an operator that hands nothing over, such
+//     as secureCodeBox's, the program reads and patches one Scan.
+//   - Faults that a running cluster mends are retried: an API server that is away or overloaded, conflicts, and for some
+//     seconds tokens and roles that were just made and that not all servers know yet.
 package scanclient
 
 import (
@@ -35,11 +35,11 @@ import (
 type Handover struct {
 	// Scan is the Scan as the operator has seen it, as JSON.
 	Scan []byte
-	// categories is where the counts by category are stored that do not fit into last words.
+	// categories is where the counts by category are stored if they do not fit into the termination message.
 	categories transfer.URL
 }
 
-// FromEnvironment returns what the environment hands over; nil where it hands over nothing.
+// FromEnvironment returns the handover in the environment; nil if there is none.
 func FromEnvironment(env func(name string) string) *Handover {
 	scan := handover.Join(env)
 	if scan == nil {
@@ -48,7 +48,7 @@ func FromEnvironment(env func(name string) string) *Handover {
 	return &Handover{Scan: scan, categories: transfer.URL(env(handover.EnvCategoriesURL))}
 }
 
-// Words are the last words that tell the operator of an outcome. Categories that do not fit into them are stored before.
+// Words returns the termination message with an outcome. Categories that do not fit into the message are stored before.
 func (h *Handover) Words(ctx context.Context, store *transfer.Client, o *outcome.Outcome) ([]byte, error) {
 	words, err := o.Encode()
 	if !errors.Is(err, outcome.ErrTooLarge) {
@@ -85,7 +85,7 @@ func (c *Client) Get(ctx context.Context) ([]byte, error) {
 	return scan, nil
 }
 
-// PatchStatus applies a JSON merge patch to the Scan's status and returns the Scan as it is then.
+// PatchStatus applies a JSON merge patch to the Scan's status and returns the patched Scan.
 func (c *Client) PatchStatus(ctx context.Context, patch []byte) ([]byte, error) {
 	scan, err := c.api.Do(ctx, c.path().Join("status"), kubeapi.Request{
 		Method: http.MethodPatch, ContentType: string(types.MergePatchType), Body: patch, Again: again,
@@ -103,11 +103,11 @@ func (c *Client) path() kubeapi.Path {
 	return kubeapi.Path{"apis", "execution.securecodebox.io", "v1", "namespaces", c.scan.Namespace, "scans", c.scan.Name}
 }
 
-// fewAttempts bounds the attempts at what is refused: rights that are still missing after some seconds will not come.
+// fewAttempts bounds the attempts after a refusal: rights that are still missing after some seconds will not come.
 const fewAttempts = 5
 
-// again tells what a running cluster heals beside outages. A merge patch has no precondition, so that a conflict is the API
-// server's own.
+// again reports errors that a running cluster mends, besides outages. A merge patch has no precondition, so a conflict is
+// the API server's own.
 func again(err error, attempts int) bool {
 	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
 		return attempts < fewAttempts
@@ -115,7 +115,7 @@ func again(err error, attempts int) bool {
 	return apierrors.IsConflict(err)
 }
 
-// explain adds what to look at.
+// explain adds a remedy.
 func (c *Client) explain(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):

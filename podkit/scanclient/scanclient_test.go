@@ -130,12 +130,12 @@ func TestHandover(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told, err := outcome.Decode(words)
+		decoded, err := outcome.Decode(words)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (stored != "") != (name == "Many") || (told.Findings.CategoriesStored != nil) != (name == "Many") {
-			t.Errorf("%s: stored %.40q, told %+v", name, stored, told.Findings)
+		if (stored != "") != (name == "Many") || (decoded.Findings.CategoriesStored != nil) != (name == "Many") {
+			t.Errorf("%s: stored %.40q, decoded %+v", name, stored, decoded.Findings)
 		}
 	}
 }

@@ -19,11 +19,11 @@ import (
 
 // Defaults of a Client.
 const (
-	// DefaultPatience is how long faults are waited out, counted from the last progress.
+	// DefaultPatience is how long faults are retried, counted from the last progress.
 	DefaultPatience = 5 * time.Minute
 	// DefaultIdleTimeout is how long a transfer may stand still before it counts as broken.
 	DefaultIdleTimeout = time.Minute
-	// DefaultHeaderTimeout is how long the store may take to answer a complete request.
+	// DefaultHeaderTimeout is how long the store may take to respond to a complete request.
 	DefaultHeaderTimeout = 2 * time.Minute
 
 	defaultMinBackoff = 500 * time.Millisecond
@@ -56,7 +56,7 @@ type Option func(*settings)
 // path changes nothing.
 func WithExtraCA(path string) Option { return func(s *settings) { s.extraCA = path } }
 
-// WithPatience sets how long faults are waited out, counted from the last progress. 0 means a single attempt.
+// WithPatience sets how long faults are retried, counted from the last progress. 0 means a single attempt.
 func WithPatience(d time.Duration) Option { return func(s *settings) { s.client.policy.Budget = d } }
 
 // WithBackoff sets the first and the longest pause between attempts. Pauses double and are jittered by half.
@@ -64,12 +64,12 @@ func WithBackoff(shortest, longest time.Duration) Option {
 	return func(s *settings) { s.client.policy.First, s.client.policy.Longest = shortest, longest }
 }
 
-// WithTimeouts sets how long a transfer may stand still, and how long the store may take to answer.
+// WithTimeouts sets how long a transfer may stand still, and how long the store may take to respond.
 func WithTimeouts(idle, header time.Duration) Option {
 	return func(s *settings) { s.client.idle, s.headerTimeout = idle, header }
 }
 
-// WithClock sets where the time comes from and how pauses are made. Sleep returns the context's error when that ends
+// WithClock sets the source of time and how pauses are made. Sleep returns the context's error when the context ends
 // first.
 func WithClock(clock retry.Clock) Option { return func(s *settings) { s.client.policy.Clock = clock } }
 
@@ -127,7 +127,7 @@ func newTransport(extraCA string, headerTimeout time.Duration) (*http.Transport,
 		ExpectContinueTimeout: time.Second,
 		IdleConnTimeout:       time.Minute,
 		ForceAttemptHTTP2:     true,
-		// A stored object is what it is: no decompression on the way, so that sizes and ranges mean its bytes.
+		// A stored object must not be decompressed on the way, so that sizes and ranges are in bytes of the object.
 		DisableCompression: true,
 		ReadBufferSize:     ioBuffer,
 		WriteBufferSize:    ioBuffer,
@@ -138,7 +138,7 @@ func newTransport(extraCA string, headerTimeout time.Duration) (*http.Transport,
 func CertPool(path string) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // an image without system certificates is fine: there is the extra one
+		pool = x509.NewCertPool() // an image may have no system certificates
 	}
 	pem, err := os.ReadFile(path)
 	if err != nil {
@@ -150,7 +150,7 @@ func CertPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// checkRedirect follows the few redirects that object stores answer with, never from TLS to plain text.
+// checkRedirect follows the few redirects that object stores respond with, never from TLS to plain text.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= 5 {
 		return permanent{errors.New("too many redirects")}
@@ -165,7 +165,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 // newLoop counts the attempts since the last progress.
 func (c *Client) newLoop() *retry.Loop { return c.policy.BeginAtFailure() }
 
-// wait pauses before another attempt, or returns the error that ends the trying.
+// wait pauses before another attempt, or returns the final error.
 func wait(ctx context.Context, loop *retry.Loop, err error) error {
 	if ctx.Err() == nil && !isRetryable(err) {
 		return err

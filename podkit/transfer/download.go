@@ -15,37 +15,37 @@ import (
 	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// Download GETs an object as a stream and returns its size, -1 if the store does not tell. Faults, also in the middle
-// of the stream, are waited out and the download goes on where it was; an error of the returned reader is final.
-// The reader is for one goroutine and must be closed.
+// Download GETs an object as a stream and returns its size, -1 if the store does not say. Faults, also in the middle of the
+// stream, are retried and the download continues where it was; an error of the returned reader is final. The reader is for
+// one goroutine and must be closed.
 func (c *Client) Download(ctx context.Context, from URL) (io.ReadCloser, int64, error) {
 	return c.DownloadAt(ctx, from, "", 0)
 }
 
-// DownloadAt is Download from a byte on, of the object with an ETag; an empty one is any. Another object is ErrChanged.
-// The size is that of the whole object.
+// DownloadAt downloads from an offset on, of the object with an ETag; an empty ETag is any object. Another object is
+// ErrChanged. The size is the size of the whole object.
 func (c *Client) DownloadAt(ctx context.Context, from URL, etag string, offset int64) (io.ReadCloser, int64, error) {
 	if err := from.Check(); err != nil {
 		return nil, 0, fmt.Errorf("download: %w", err)
 	}
-	d := &download{client: c, ctx: ctx, from: from, size: -1, etag: etag, done: offset, trouble: c.newLoop()}
+	d := &download{client: c, ctx: ctx, from: from, size: -1, etag: etag, done: offset, loop: c.newLoop()}
 	for {
 		err := d.connect() //nolint:contextcheck // the context of Download is that of all its requests
 		if err == nil {
 			return d, d.size, nil
 		}
-		if err = wait(ctx, d.trouble, err); err != nil {
+		if err = wait(ctx, d.loop, err); err != nil {
 			return nil, 0, fmt.Errorf("download from %s: %w", from, err)
 		}
 	}
 }
 
-// download is one object on its way, over as many requests as it takes.
+// download is the download of one object, over as many requests as needed.
 type download struct {
-	client  *Client
-	ctx     context.Context //nolint:containedctx // a reader has no other way to be told
-	from    URL
-	trouble *retry.Loop
+	client *Client
+	ctx    context.Context //nolint:containedctx // a reader has no other way to get it
+	from   URL
+	loop   *retry.Loop
 
 	etag string
 	size int64
@@ -69,8 +69,8 @@ func (d *download) Read(p []byte) (int, error) {
 		n, err := d.readOnce(p)
 		if n > 0 {
 			d.done += int64(n)
-			d.trouble.Progress()
-			return n, nil // an error comes again with the next read
+			d.loop.Progress()
+			return n, nil // the next read returns the error again
 		}
 		if errors.Is(err, io.EOF) && (d.size < 0 || d.done == d.size) {
 			d.failed = io.EOF
@@ -80,7 +80,7 @@ func (d *download) Read(p []byte) (int, error) {
 			continue
 		}
 		d.drop()
-		if err = wait(d.ctx, d.trouble, err); err != nil {
+		if err = wait(d.ctx, d.loop, err); err != nil {
 			d.failed = fmt.Errorf("download from %s, after %d bytes: %w", d.from, d.done, err)
 			return 0, d.failed
 		}
@@ -124,11 +124,11 @@ func (d *download) drop() {
 	}
 	d.watch.Stop()
 	d.cancel(nil)
-	_ = d.body.Close() // nothing of it is used any more
+	_ = d.body.Close() // the body is not used any more
 	d.body = nil
 }
 
-// connect makes a request for what is still missing.
+// connect sends a request for the missing bytes.
 func (d *download) connect() error {
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	resp, err := d.get(ctx) //nolint:bodyclose // drop closes it
@@ -175,7 +175,7 @@ func (d *download) get(ctx context.Context) (*http.Response, error) {
 	return nil, newStatusError(resp, d.client.policy.Clock.Now())
 }
 
-// seek brings the answer to the byte that is wanted next, and sees that it is the same object.
+// seek moves the response to the next wanted byte, and checks that the object is the same.
 func (d *download) seek(resp *http.Response) error {
 	etag := resp.Header.Get("ETag")
 	if strings.HasPrefix(etag, "W/") {

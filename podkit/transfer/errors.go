@@ -18,21 +18,21 @@ import (
 	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// ErrChanged says that the object was replaced by another while it was being downloaded.
+// ErrChanged says that the object was replaced during the download.
 var ErrChanged = errors.New("the object changed during the download")
 
-// ErrSizeMismatch says that the source of an upload gave more or fewer bytes than announced.
+// ErrSizeMismatch says that the source of an upload had more or fewer bytes than announced.
 var ErrSizeMismatch = errors.New("the source does not have the announced size")
 
-// StatusError is an answer of the store other than success.
+// StatusError is a response of the store other than success.
 type StatusError struct {
 	// Code is the HTTP status.
 	Code int
-	// S3Code is the store's word for it, such as NoSuchKey. Empty if the answer had none.
+	// S3Code is the store's error code, such as NoSuchKey. Empty if the response had none.
 	S3Code string
-	// S3Message is the store's explanation, cut to one short line.
+	// S3Message is the store's message, cut to one short line.
 	S3Message string
-	// RetryAfter is what the store asked to wait, 0 if it did not.
+	// RetryAfter is how long the store asked to wait, 0 if it did not.
 	RetryAfter time.Duration
 }
 
@@ -50,8 +50,8 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// IsExpired tells whether an error means that the presigned URL, or the session it was signed in, is no longer valid.
-// A new URL helps then.
+// IsExpired reports whether an error means that the presigned URL, or the session in which it was signed, has expired. A
+// new URL helps then.
 func IsExpired(err error) bool {
 	var status *StatusError
 	if !errors.As(err, &status) {
@@ -71,13 +71,13 @@ const (
 	maxErrorMessage = 300
 )
 
-// newStatusError reads what the store says, up to a bound, and closes the body.
+// newStatusError reads the store's error, up to a bound, and closes the body.
 func newStatusError(resp *http.Response, now time.Time) *StatusError {
 	defer resp.Body.Close()
 	e := &StatusError{Code: resp.StatusCode, RetryAfter: retry.After(resp.Header, now)}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil && len(body) == 0 {
-		return e // the status is the news; its explanation is a courtesy
+		return e // the status is enough; the message is optional
 	}
 	var answer struct {
 		XMLName xml.Name `xml:"Error"`
@@ -93,14 +93,14 @@ func newStatusError(resp *http.Response, now time.Time) *StatusError {
 
 func oneLine(s string) string { return text.CutRunes(text.Line(redact.URLs(s)), maxErrorMessage) }
 
-// permanent marks an error that another attempt cannot mend.
+// permanent marks an error that a retry cannot mend.
 type permanent struct{ err error }
 
 func (p permanent) Error() string { return p.err.Error() }
 
 func (p permanent) Unwrap() error { return p.err }
 
-// isRetryable tells whether the same request may succeed a little later.
+// isRetryable reports whether the same request may succeed a little later.
 func isRetryable(err error) bool {
 	if _, lasting := errors.AsType[permanent](err); lasting {
 		return false
@@ -114,7 +114,7 @@ func isRetryable(err error) bool {
 // withoutURL is an error of net/http without the address, which is a secret.
 func withoutURL(err error) error { return redact.Error(redact.WithoutURL(err)) }
 
-// ExitCode is how the container ends: another try has the same presigned URL.
+// ExitCode is the exit code of the container: a retry has the same presigned URL.
 func (e *StatusError) ExitCode() int {
 	if IsExpired(e) {
 		return exitcode.Refused

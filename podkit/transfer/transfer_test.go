@@ -27,7 +27,7 @@ import (
 
 const secret = "X-Amz-Signature=c0ffee"
 
-// clock moves only when somebody sleeps.
+// clock moves only when a caller sleeps.
 type clock struct {
 	mu     sync.Mutex
 	time   time.Time

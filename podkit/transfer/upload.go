@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// expectContinueFrom is the size from which the store is asked before the body is sent, so that a refusal is read as
-// such and not as a broken connection.
+// expectContinueFrom is the size from which the store is asked before the body is sent, so that the client sees a refusal
+// and not a broken connection.
 const expectContinueFrom = 1 << 20
 
-// Upload PUTs size bytes of what open returns. Open is called for each attempt and must give the same bytes each time,
-// from a reader of its own: the previous one may still be in use for a moment. Close may be called during a Read and
-// must end it. An error of open or of the reader ends
-// the upload at once. The header is added to the request; content-type is sent empty unless the header has one.
+// Upload PUTs size bytes from open. Open is called for each attempt and must return the same bytes each time, from a reader
+// of its own: the previous reader may still be in use for a moment. Close may be called during a Read and must end it. An
+// error of open or of the reader ends the upload at once. The header is added to the request; content-type is sent empty
+// unless the header has one.
 func (c *Client) Upload(
 	ctx context.Context, to URL, size int64, open func() (io.ReadCloser, error), header http.Header,
 ) error {
 	if err := to.Check(); err != nil {
 		return fmt.Errorf("upload: %w", err)
 	}
-	trouble := c.newLoop()
+	loop := c.newLoop()
 	for {
 		err := c.put(ctx, to, size, open, header)
 		if err == nil {
 			return nil
 		}
-		if err = wait(ctx, trouble, err); err != nil {
+		if err = wait(ctx, loop, err); err != nil {
 			return fmt.Errorf("upload to %s: %w", to, err)
 		}
 	}
@@ -50,7 +50,7 @@ func (c *Client) put(
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	body := newUploadBody(source, size, c.idle, cancel)
-	defer body.Close() //nolint:errcheck // what was only read; net/http closes it as well, but perhaps later
+	defer body.Close() //nolint:errcheck // the body was only read; net/http closes it too, but perhaps later
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, string(to), body)
 	if err != nil {
 		return permanent{withoutURL(err)}
@@ -65,7 +65,7 @@ func (c *Client) put(
 	resp, err := c.http.Do(req)
 	if failure := body.failure(); failure != nil {
 		if err == nil {
-			_ = resp.Body.Close() // the failure counts
+			_ = resp.Body.Close() // the status decides
 		}
 		return permanent{failure}
 	}
@@ -92,7 +92,7 @@ func setUploadHeader(req *http.Request, size int64, header http.Header) {
 	}
 }
 
-// drain reads the little that follows a success, so that the connection can be used again.
+// drain reads the rest of a successful response, so that the connection can be used again.
 func drain(resp *http.Response) error {
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxErrorBody)) // the object is stored already
 	_ = resp.Body.Close()                                               // as above
@@ -101,8 +101,8 @@ func drain(resp *http.Response) error {
 
 var errIdle = errors.New("the connection stood still for too long")
 
-// uploadBody gives exactly size bytes of the source, keeps the source's error apart from the connection's, and ends
-// the request when the connection takes nothing for too long. The time the source itself takes does not count.
+// uploadBody yields exactly size bytes of the source, keeps the source's error apart from the connection's, and ends the
+// request when the connection accepts nothing for too long. The time of the source itself does not count.
 type uploadBody struct {
 	idle  time.Duration
 	watch *time.Timer
@@ -140,7 +140,7 @@ func (b *uploadBody) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	switch {
 	case b.closed.Load():
-		return n, errors.New("closed during a read") // whatever the source says now, it is because of that
+		return n, errors.New("closed during a read") // any error of the source is because of the close
 	case errors.Is(err, io.EOF) && b.left > 0:
 		b.failed = fmt.Errorf("%w: it is %d bytes short", ErrSizeMismatch, b.left)
 		return n, b.failed
@@ -158,7 +158,7 @@ func (b *uploadBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// end sees that the source has nothing more.
+// end checks that the source has no more bytes.
 func (b *uploadBody) end() error {
 	var probe [1]byte
 	for range 100 {
@@ -192,7 +192,7 @@ func (b *uploadBody) failure() error {
 	return b.failed
 }
 
-// Close does not wait for a Read that is under way: closing the source is what ends it.
+// Close does not wait for a running Read: closing the source ends it.
 func (b *uploadBody) Close() error {
 	b.watch.Stop()
 	b.once.Do(func() {
