@@ -14,7 +14,7 @@ const tolerate = "spec: {template: {spec: {tolerations: [{key: scans, operator: 
 func BenchmarkPatch(b *testing.B) {
 	e, job := effective(tolerate), scannerJob(b)
 	for b.Loop() {
-		if _, err := e.Patch(job, Traits{Phase: settingsv1alpha2.PhaseScanner}); err != nil {
+		if _, err := e.Patch(job, JobAttributes{Phase: settingsv1alpha2.PhaseScanner}); err != nil {
 			b.Fatal(err)
 		}
 	}

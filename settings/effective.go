@@ -11,8 +11,8 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// Effective is what holds for the Scans of one namespace: its own settings inside of the
-// cluster's, inside of the operator's flags. It is shared: nobody changes one.
+// Effective is the settings in force for the Scans of one namespace: its own settings within the
+// cluster's, within the operator's flags. It is shared and must not be changed.
 type Effective struct {
 	// Namespace bounds the Scans of this namespace; Cluster those of all namespaces together.
 	Namespace, Cluster Limits
@@ -25,35 +25,35 @@ type Effective struct {
 
 	TTL       TTL
 	Deadlines Deadlines
-	// Schedules bound what ScheduledScans ask for.
+	// Schedules bound ScheduledScans.
 	Schedules Schedules
 	// StatusLinks says whether presigned links are written into the status.
 	StatusLinks bool
 	Storage     Storage
-	// ChoosesPlace says that the cluster lets namespaces choose where their results lie.
+	// ChoosesPlace says that the cluster lets namespaces choose where their results are stored.
 	ChoosesPlace bool
-	// Buckets are those that may be used with the operator's credentials, beside its own.
+	// Buckets are the buckets that may be used with the operator's credentials, besides its own.
 	Buckets []string
 
 	Phases  map[settingsv1alpha2.Phase]settingsv1alpha2.PhaseDefaults
 	Jobs    Additions
 	Allowed Allowed
 	Patches []Patch
-	// Forwarding says where results go, beside the cluster.
+	// Forwarding is where results are sent, besides the cluster.
 	Forwarding Forwarding
 }
 
-// Limits bound how many Scans run at a time.
+// Limits bound how many Scans run at the same time.
 type Limits struct {
 	// MaxRunning bounds all Scans; nil for no bound.
 	MaxRunning *int32
-	// ScanTypes bound those of one spec.scanType.
+	// ScanTypes bound the Scans of one spec.scanType.
 	ScanTypes map[string]int32
-	// Targets bound, for the key of a label, those of each of its values.
+	// Targets bound, by the key of a label, the Scans with the same value of that label.
 	Targets map[string]int32
 }
 
-// Schedules bound what ScheduledScans ask for.
+// Schedules bound ScheduledScans.
 type Schedules struct {
 	// MinInterval is the least time between two planned runs.
 	MinInterval time.Duration
@@ -64,7 +64,7 @@ type Schedules struct {
 // TTL bounds how long ended Scans are kept; nil for no bound.
 type TTL struct{ Default, Max *int32 }
 
-// Seconds returns how long a Scan that asks for own is kept; nil for ever.
+// Seconds returns how long a Scan with the given wish is kept; nil for ever.
 func (t TTL) Seconds(own *int32) *int32 {
 	if own == nil {
 		own = t.Default
@@ -72,14 +72,14 @@ func (t TTL) Seconds(own *int32) *int32 {
 	return lower(own, t.Max)
 }
 
-// Deadlines are those of each phase.
+// Deadlines are the deadlines of each phase.
 type Deadlines struct{ Start, Scanner, Parser, Hook Deadline }
 
 // Deadline is the bound of a phase.
 type Deadline struct {
-	// Default holds for Scans that set none.
+	// Default applies to Scans that set none.
 	Default time.Duration
-	// Max is the most that counts of what a Scan sets; zero for no bound.
+	// Max is the longest deadline that a Scan can set; zero for no bound.
 	Max time.Duration
 }
 
@@ -88,7 +88,7 @@ func (d Deadline) For(own *int64) time.Duration {
 	if own == nil {
 		return d.Default
 	}
-	// What does not fit into a Duration is longer than any bound.
+	// A number that does not fit into a Duration is longer than any bound.
 	want := time.Duration(min(*own, int64(longest/time.Second))) * time.Second
 	if d.Max > 0 {
 		return min(want, d.Max)
@@ -96,10 +96,10 @@ func (d Deadline) For(own *int64) time.Duration {
 	return want
 }
 
-// longest is more than anybody waits: a Duration ends at 292 years.
+// longest is longer than any useful deadline: a Duration ends at 292 years.
 const longest = 100 * 365 * 24 * time.Hour
 
-// Storage is where the results of the namespace's Scans go. The zero value means where the
+// Storage is where the results of the namespace's Scans are stored. The zero value means where the
 // operator's own settings say.
 type Storage struct{ Bucket, Prefix, CredentialsSecret string }
 
@@ -117,13 +117,13 @@ type Patch struct {
 
 	// Origin names the entry, as ClusterScanSetting spec.jobPatches[0].
 	Origin string
-	// Tenant says that a team wrote it, and not a cluster admin.
+	// Tenant says that a team wrote the patch, and not a cluster admin.
 	Tenant bool
 
 	selector labels.Selector
 }
 
-// lower returns the smaller one of two bounds, of which nil is none.
+// lower returns the smaller one of two bounds; nil is no bound.
 func lower[T int32 | int64](a, b *T) *T {
 	switch {
 	case a == nil:

@@ -22,9 +22,9 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// Forwarding says where the results of a namespace's Scans go, beside the cluster. The zero value is none.
+// Forwarding is where the results of a namespace's Scans are sent, besides the cluster. The zero value is nowhere.
 type Forwarding struct {
-	// Sinks are those of the cluster that select the namespace, then those of the namespace.
+	// Sinks are the sinks of the cluster that select the namespace, then the sinks of the namespace.
 	Sinks []EffectiveSink
 	// AfterForwarding is Keep, KeepLastRun or Remove.
 	AfterForwarding settingsv1alpha2.AfterForwarding
@@ -40,16 +40,16 @@ type Forwarding struct {
 type EffectiveSink struct {
 	// ID is cluster/NAME or NAMESPACE/NAME.
 	ID string
-	// UID is that of the setting, so that a setting that was made anew has other sinks.
+	// UID is the UID of the setting, so that a setting that was deleted and made again has other sinks.
 	UID types.UID
-	// Namespace is that of the setting; "" for the cluster's.
+	// Namespace is the namespace of the setting; "" for the cluster's.
 	Namespace string
 	Name      string
 	// Sink is the sink as it is written.
 	Sink settingsv1alpha2.Sink
-	// Metadata is what goes along with each result: that of the sink and of its setting, and over it that of the cluster.
+	// Metadata is sent with each result: the metadata of the sink and of its setting, overridden by the cluster's.
 	Metadata map[string]string
-	// OutOfBounds says why the cluster does not allow the sink, and what to do; "" where it does. Nothing is sent then.
+	// OutOfBounds says why the cluster does not allow the sink, and what to do; "" if it does. Nothing is sent to such a sink.
 	OutOfBounds string
 	// Networks are those whose addresses may be dialled for a sink of a namespace, loopback and the like among them.
 	Networks []netip.Prefix
@@ -300,8 +300,8 @@ func fits(pattern string, e settingsv1alpha2.Endpoint) bool {
 	return strings.Trim(pattern, "[]") == host
 }
 
-// FarEnd is what is known of the far end of a sink.
-type FarEnd struct {
+// Remote is what is known of the remote end of a sink.
+type Remote struct {
 	// Stores is what a receiver of gRPC says of itself.
 	Stores bool
 	// MinInsyncReplicas is that of a topic of Kafka.
@@ -310,8 +310,8 @@ type FarEnd struct {
 	FileStorage, DiscardNew bool
 }
 
-// Proves says whether an acknowledgement of a sink proves that the far end has stored what it got.
-func Proves(s *settingsv1alpha2.Sink, far FarEnd) bool {
+// Proves says whether an acknowledgement of a sink proves that the remote end has stored the data.
+func Proves(s *settingsv1alpha2.Sink, far Remote) bool {
 	if !s.CanProve() {
 		return false
 	}

@@ -65,8 +65,8 @@ func TestSinksOfClusterAndNamespace(t *testing.T) {
 	}
 }
 
-// TestBoundsOfNamespaces: what a namespace may not have is told with what the cluster allows, and is not used where the
-// cluster's bounds were tightened later.
+// TestBoundsOfNamespaces: the message about a value out of bounds names what the cluster allows. The value is not used if the cluster's
+// bounds were tightened later.
 func TestBoundsOfNamespaces(t *testing.T) {
 	const allow = `{allowNamespaces: {providers: [grpc, http, file], endpoints: [h, "*.d.example", "p.example:8443", 10.0.0.0/8], maxSinks: 1}}`
 	grpc := func(endpoint string) string { return `{provider: grpc, grpc: {endpoint: "` + endpoint + `"}}` }
@@ -160,26 +160,26 @@ func TestRemovalNeedsProof(t *testing.T) {
 
 // TestProves is the table of what counts as proof.
 func TestProves(t *testing.T) {
-	all := FarEnd{Stores: true, MinInsyncReplicas: 2, FileStorage: true, DiscardNew: true}
+	all := Remote{Stores: true, MinInsyncReplicas: 2, FileStorage: true, DiscardNew: true}
 	for _, tc := range []struct {
 		provider settingsv1alpha2.Provider
 		says     *bool
-		far      FarEnd
+		far      Remote
 		want     bool
 	}{
 		{"grpc", nil, all, true},
-		{"grpc", nil, FarEnd{}, false},
-		{"grpc", new(true), FarEnd{}, false},
+		{"grpc", nil, Remote{}, false},
+		{"grpc", new(true), Remote{}, false},
 		{"grpc", new(false), all, false},
-		{"s3", nil, FarEnd{}, true},
-		{"kafka", nil, FarEnd{MinInsyncReplicas: 1}, false},
-		{"kafka", new(true), FarEnd{MinInsyncReplicas: 1}, true},
+		{"s3", nil, Remote{}, true},
+		{"kafka", nil, Remote{MinInsyncReplicas: 1}, false},
+		{"kafka", new(true), Remote{MinInsyncReplicas: 1}, true},
 		{"kafka", nil, all, true},
 		{"nats", nil, all, true},
-		{"nats", nil, FarEnd{FileStorage: true}, false},
+		{"nats", nil, Remote{FileStorage: true}, false},
 		{"http", nil, all, false},
-		{"http", new(true), FarEnd{}, true},
-		{"otlp", new(true), FarEnd{}, true},
+		{"http", new(true), Remote{}, true},
+		{"otlp", new(true), Remote{}, true},
 		{"otlp", nil, all, false},
 		{"file", new(true), all, false},
 	} {

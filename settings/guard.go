@@ -16,14 +16,14 @@ import (
 	"github.com/scanyard/scanyard/apis/handover"
 )
 
-// rules are what a patch may not do.
+// rules are the rules that a patch must keep.
 type rules struct {
 	// tenant says that a team wrote the patch.
 	tenant  bool
 	allowed Allowed
 }
 
-// violation says what a patch may not do, and what to do about it.
+// violation says which rule a patch breaks, and what to do about it.
 type violation struct {
 	path    []string
 	message string
@@ -33,7 +33,7 @@ func (v *violation) Error() string { return strings.Join(v.path, ".") + " " + v.
 
 func violate(message string, path ...string) error { return &violation{path, message} }
 
-// guard compares a Job with what a patch made of it, and returns the first violation.
+// guard compares a Job with the patched one, and returns the first violation.
 func (r rules) guard(before, after *batchv1.Job) error {
 	checks := []func(before, after *batchv1.Job) error{
 		guardMeta, guardJobSpec, r.guardPod, r.guardVolumes, r.guardContainers,
@@ -46,12 +46,12 @@ func (r rules) guard(before, after *batchv1.Job) error {
 	return nil
 }
 
-// clusterOnly is said of what reaches the node.
+// clusterOnly is the advice about fields that reach the node.
 const clusterOnly = "reaches the node, and can be set by the cluster's settings only: ask the cluster admin"
 
 const keep = "cannot be changed by a patch: "
 
-// guardMeta keeps who the Job is, whose it is, and what finds it.
+// guardMeta keeps the identity of the Job, its owner, and the labels that find it.
 func guardMeta(before, after *batchv1.Job) error {
 	const why = keep + "the operator finds its Jobs by it; remove it from the patch"
 	b, a := before.ObjectMeta.DeepCopy(), after.ObjectMeta.DeepCopy()
@@ -100,7 +100,7 @@ func changedKey(before, after map[string]string) string {
 // ourDomains are those of keys that the operator, the hooks or the Job controller read.
 var ourDomains = []string{"securecodebox.io", "scanyard.io", "batch.kubernetes.io"}
 
-// isOurs says whether a label or annotation has a meaning for the life of a Scan.
+// isOurs reports whether a label or annotation has a meaning for the life of a Scan.
 func isOurs(key string) bool {
 	if key == executionv1.LabelManagedBy {
 		return true
@@ -135,7 +135,7 @@ func guardJobSpec(before, after *batchv1.Job) error {
 	return nil
 }
 
-// fixedPod are the fields of a pod that decide as whom it runs and how it ends.
+// fixedPod are the fields of a pod that decide which account it runs as and how it ends.
 var fixedPod = []string{
 	"serviceAccountName", "serviceAccount", "automountServiceAccountToken", "restartPolicy",
 	"hostPID", "hostIPC", "shareProcessNamespace", "ephemeralContainers",
@@ -157,7 +157,7 @@ func (r rules) guardPod(before, after *batchv1.Job) error {
 	return nil
 }
 
-// guardVolumes keeps the volumes that the operator brings, and lets no patch bring a token.
+// guardVolumes keeps the volumes of the operator, and lets no patch add a token.
 func (r rules) guardVolumes(before, after *batchv1.Job) error {
 	path := []string{"spec", "template", "spec", "volumes"}
 	old := map[string]corev1.Volume{}
@@ -187,7 +187,7 @@ func (r rules) guardVolumes(before, after *batchv1.Job) error {
 	return nil
 }
 
-// guardVolume looks at a volume that a patch has added or changed.
+// guardVolume checks a volume that a patch has added or changed.
 func (r rules) guardVolume(v *corev1.Volume, path []string) error {
 	if isOwnVolume(v.Name) {
 		return violate(keep+"it is the operator's; give the volume another name", path...)
@@ -219,7 +219,7 @@ func (r rules) guardContainers(before, after *batchv1.Job) error {
 	return r.guardList("initContainers", b.InitContainers, a.InitContainers)
 }
 
-// guardList keeps every container that was there, with what it runs.
+// guardList keeps every container of the Job, and what it runs.
 func (r rules) guardList(name string, before, after []corev1.Container) error {
 	now := map[string]*corev1.Container{}
 	for i := range after {
@@ -286,8 +286,8 @@ func (r rules) guardContainer(list string, before, after *corev1.Container) erro
 	return nil
 }
 
-// changedMount returns a volume of the operator whose mounts differ. A container that a patch
-// adds may see the results, and no tokens.
+// changedMount returns a volume of the operator whose mounts differ. A container that a patch adds may
+// mount the results, and no tokens.
 func changedMount(before, after []corev1.VolumeMount, isNew bool) string {
 	own := func(mounts []corev1.VolumeMount) map[string][]corev1.VolumeMount {
 		all := map[string][]corev1.VolumeMount{}
@@ -334,22 +334,22 @@ func changedEnv(before, after []corev1.EnvVar) string {
 	return ""
 }
 
-// isOwnVolume says whether a volume of a Job is one that the operator brings.
+// isOwnVolume reports whether a volume of a Job is one of the operator's.
 func isOwnVolume(name string) bool {
 	return slices.Contains([]string{executionv1.VolumeResults, executionv1.VolumeCACertificate, executionv1.VolumeNoToken}, name) || isTokenVolume(name)
 }
 
-// isTokenVolume says whether a volume of a Job holds a token of the lurker.
+// isTokenVolume reports whether a volume of a Job holds a token of the lurker.
 func isTokenVolume(name string) bool {
 	return name == executionv1.VolumeLurkerToken || name == executionv1.VolumeUploadToken
 }
 
-// contractEnv are the variables that images of parsers and hooks find their Scan by, beside those that hand it over.
+// contractEnv are the variables by which images of parsers and hooks find their Scan, besides those of a handover.
 var contractEnv = []string{
 	executionv1.EnvNamespace, executionv1.EnvScanName, executionv1.EnvHookName, executionv1.EnvPreviousFindings, executionv1.EnvOutputs,
 }
 
-// isContractEnv says whether images of parsers and hooks find their Scan by a variable.
+// isContractEnv reports whether images of parsers and hooks find their Scan by a variable.
 func isContractEnv(name string) bool {
 	return handover.IsVariable(name) || slices.Contains(contractEnv, name)
 }

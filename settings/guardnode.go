@@ -11,12 +11,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What a pod gets at its node by, after the level baseline of the Pod Security Standards. A team's
-// patch may not add to it: cluster admins let the team write settings, which says nothing about
-// nodes. What baseline leaves open, such as running as root, is for Pod Security to hold.
+// The fields by which a pod gets at its node, after the level baseline of the Pod Security Standards. A
+// team's patch may not add one: cluster admins let the team write settings, which does not include
+// nodes. Fields that baseline leaves open, such as running as root, are the matter of Pod Security.
 
-// podCapabilities are those of the level baseline, and what scanners open raw sockets with: those
-// of the pod's own network.
+// podCapabilities are the capabilities of the level baseline, and those with which scanners open raw
+// sockets, which reach only the pod's own network.
 var podCapabilities = []corev1.Capability{
 	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW",
 	"SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
@@ -32,10 +32,10 @@ var podSysctls = []string{
 	"net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem",
 }
 
-// reach is a set of ways to the node: the field, below the pod or container, by what it says.
+// reach is a set of ways to the node: the field, below the pod or container, and its value.
 type reach map[string]string
 
-// add notes a way where it is one.
+// add adds a field if it is a way to the node.
 func (r reach) add(is bool, field string, value string) {
 	if is {
 		r[field+"\x00"+value] = field
@@ -89,7 +89,7 @@ func podReach(p *corev1.PodSpec) reach {
 	return r
 }
 
-// context notes what the contexts of pods and of containers have alike.
+// context adds the fields that the contexts of pods and of containers share.
 func (r reach) context(
 	windows *corev1.WindowsSecurityContextOptions, seccomp *corev1.SeccompProfile, armor *corev1.AppArmorProfile, linux *corev1.SELinuxOptions,
 ) {

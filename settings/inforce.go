@@ -15,8 +15,8 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// ClusterInForce returns what is in force of the settings of the cluster: the spec, or, where it
-// has a mistake, the last one that had none. Nil where there is neither.
+// ClusterInForce returns the settings in force of the cluster: the spec or, if the spec has a mistake,
+// the last valid one. Nil if there is neither.
 func ClusterInForce(s *settingsv1alpha2.ClusterScanSetting) *settingsv1alpha2.ClusterScanSettingSpec {
 	switch {
 	case s == nil:
@@ -27,8 +27,7 @@ func ClusterInForce(s *settingsv1alpha2.ClusterScanSetting) *settingsv1alpha2.Cl
 	return &s.Spec
 }
 
-// InForce returns what is in force of the settings of a namespace, under what is in force for
-// the cluster.
+// InForce returns the settings in force of a namespace, under the settings in force of the cluster.
 func InForce(cluster *settingsv1alpha2.ClusterScanSettingSpec, s *settingsv1alpha2.ScanSetting) *settingsv1alpha2.ScanSettingSpec {
 	switch {
 	case s == nil:
@@ -39,16 +38,15 @@ func InForce(cluster *settingsv1alpha2.ClusterScanSettingSpec, s *settingsv1alph
 	return &s.Spec
 }
 
-// isHeldBack says whether the controller has found a mistake in this very spec that cannot be
-// seen in it: a patch for a ScanType or hook that is not installed.
+// isHeldBack reports whether the controller has found a mistake in this very spec that the spec alone
+// does not show: a patch for a ScanType or hook that is not installed.
 func isHeldBack(generation, observed int64, conditions []metav1.Condition) bool {
 	c := meta.FindStatusCondition(conditions, settingsv1alpha2.ConditionReady)
 	return c != nil && observed == generation && c.ObservedGeneration == generation &&
 		c.Status == metav1.ConditionFalse && c.Reason == settingsv1alpha2.ReasonPatchMatchesNothing
 }
 
-// Verdict is what the controller has found of a setting, as the reason of its condition; "" for
-// anything else.
+// Verdict returns the reason of the controller's condition on a setting; "" for any other object.
 func Verdict(o runtime.Object) string {
 	var conditions []metav1.Condition
 	switch s := o.(type) {
@@ -63,14 +61,14 @@ func Verdict(o runtime.Object) string {
 	return ""
 }
 
-// Known are the names that targets of patches may refer to. Nil does not ask.
-type Known struct{ ScanTypes, Hooks []string }
+// Installed are the names that targets of patches may refer to. A nil *Installed allows every name.
+type Installed struct{ ScanTypes, Hooks []string }
 
-// UnmatchedPatches returns the targets that name only what is not installed, so that their patch
-// is for no Job at all. Path is that of jobPatches.
-func UnmatchedPatches(patches []settingsv1alpha2.JobPatch, known *Known, path *field.Path) field.ErrorList {
+// UnmatchedPatches returns an error for each target that names only ScanTypes or hooks that are not
+// installed, so that the patch applies to no Job. Path is the path of jobPatches.
+func UnmatchedPatches(patches []settingsv1alpha2.JobPatch, installed *Installed, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if known == nil {
+	if installed == nil {
 		return nil
 	}
 	check := func(i int, name, kind string, wanted, there []string) {
@@ -82,15 +80,15 @@ func UnmatchedPatches(patches []settingsv1alpha2.JobPatch, known *Known, path *f
 	}
 	for i, p := range patches {
 		if p.Target != nil {
-			check(i, "scanTypes", "ScanType or ClusterScanType", p.Target.ScanTypes, known.ScanTypes)
-			check(i, "hooks", "ScanCompletionHook or ClusterScanCompletionHook", p.Target.Hooks, known.Hooks)
+			check(i, "scanTypes", "ScanType or ClusterScanType", p.Target.ScanTypes, installed.ScanTypes)
+			check(i, "hooks", "ScanCompletionHook or ClusterScanCompletionHook", p.Target.Hooks, installed.Hooks)
 		}
 	}
 	return errs
 }
 
-// AddUnmatched adds the patches whose targets name only what is not installed.
-func (p *Problems) AddUnmatched(patches []settingsv1alpha2.JobPatch, known *Known) *Problems {
-	p.matches = append(p.matches, UnmatchedPatches(patches, known, field.NewPath("spec", "jobPatches"))...)
+// AddUnmatched adds the errors of UnmatchedPatches.
+func (p *Problems) AddUnmatched(patches []settingsv1alpha2.JobPatch, installed *Installed) *Problems {
+	p.matches = append(p.matches, UnmatchedPatches(patches, installed, field.NewPath("spec", "jobPatches"))...)
 	return p
 }

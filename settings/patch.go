@@ -22,12 +22,12 @@ import (
 	"github.com/scanyard/scanyard/apis/strictyaml"
 )
 
-// Traits say of a Job what targets of patches select by.
-type Traits struct {
+// JobAttributes is what targets of patches select a Job by.
+type JobAttributes struct {
 	Phase settingsv1alpha2.Phase
 	// ScanType is spec.scanType of the Scan, Hook the name of the hook of a hook Job.
 	ScanType, Hook string
-	// Labels are those of the Scan.
+	// Labels are the labels of the Scan.
 	Labels map[string]string
 }
 
@@ -38,15 +38,15 @@ type PatchError struct {
 	Err    error
 }
 
-// Error names the entry, what is wrong with it and what to do.
+// Error names the entry, the mistake and the remedy.
 func (e *PatchError) Error() string { return e.Origin + ": " + e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the mistake.
 func (e *PatchError) Unwrap() error { return e.Err }
 
-// Patch returns a Job with the patches that are for it; the Job itself stays as it is. The only
-// error is a PatchError.
-func (e *Effective) Patch(job *batchv1.Job, t Traits) (*batchv1.Job, error) {
+// Patch returns a Job with all patches that apply to it; the given Job does not change. The only error
+// is a PatchError.
+func (e *Effective) Patch(job *batchv1.Job, t JobAttributes) (*batchv1.Job, error) {
 	for i := range e.Patches {
 		p := &e.Patches[i]
 		if !p.selects(t) {
@@ -63,8 +63,8 @@ func (e *Effective) Patch(job *batchv1.Job, t Traits) (*batchv1.Job, error) {
 	return job, nil
 }
 
-// selects says whether a patch is for a Job.
-func (p *Patch) selects(t Traits) bool {
+// selects reports whether a patch applies to a Job.
+func (p *Patch) selects(t JobAttributes) bool {
 	target := p.Target
 	if target == nil {
 		return true
@@ -78,7 +78,7 @@ func (p *Patch) selects(t Traits) bool {
 type lineError struct {
 	line    int
 	message string
-	// missing says that the patch is right but finds nothing to change.
+	// missing says that the patch is valid but finds nothing to change.
 	missing bool
 }
 
@@ -91,18 +91,18 @@ func (e *lineError) Error() string {
 
 // parsedPatch is the text of a patch, read.
 type parsedPatch struct {
-	// file knows the lines.
+	// file has the line numbers.
 	file *strictyaml.File
 	// merge is a strategic merge patch; nil for operations.
 	merge      *kyaml.RNode
 	operations []operation
 }
 
-// operation is one of JSON 6902.
+// operation is an operation of JSON 6902.
 type operation struct {
 	line int
 	path []string
-	// text is the operation alone, as a patch.
+	// text is the patch with this operation alone.
 	text string
 }
 
@@ -137,7 +137,7 @@ func parsePatch(text string) (*parsedPatch, error) {
 	}
 }
 
-// mistakeIn is the first mistake that reading a patch has found.
+// mistakeIn returns the first mistake that reading a patch has found.
 func mistakeIn(err error) error {
 	refused, ok := errors.AsType[*strictyaml.Error](err)
 	if !ok || len(refused.Problems) == 0 {
@@ -167,7 +167,7 @@ func checkMerge(file *strictyaml.File, node *kyaml.RNode) error {
 	if node.Field("metadata") == nil && node.Field("spec") == nil {
 		return &lineError{line: 1, message: "has neither metadata nor spec of a Job: pods are patched below spec.template", missing: true}
 	}
-	// kustomize would drop some of what is of a wrong type in silence. What begins with a dollar tells a merge how to merge,
+	// kustomize would silently drop some values of a wrong type. Keys that begin with a dollar are directives for the merge,
 	// such as $patch: delete.
 	if err := file.Decode(&batchv1.Job{}, func(key string) bool { return strings.HasPrefix(key, "$") }); err != nil {
 		return mistakeIn(err)
@@ -225,8 +225,8 @@ func (p *parsedPatch) apply(job *batchv1.Job, r rules) (*batchv1.Job, error) {
 		return nil, err
 	}
 	for _, op := range p.operations {
-		// The text is handed on, not the Job made of it: that one has no empty lists, which the
-		// next operation may be about to fill.
+		// The text is handed on, not the decoded Job: a decoded Job has no empty lists, which the next
+		// operation may fill.
 		next, after, err := filter(raw, func(n []*kyaml.RNode) ([]*kyaml.RNode, error) {
 			return patchjson6902.Filter{Patch: op.text}.Filter(n)
 		})
@@ -243,7 +243,7 @@ func (p *parsedPatch) apply(job *batchv1.Job, r rules) (*batchv1.Job, error) {
 	return job, nil
 }
 
-// mistake says why an operation cannot be applied.
+// mistake returns why an operation cannot be applied.
 func (op *operation) mistake(err error) error {
 	if _, ok := errors.AsType[*unknownFieldError](err); ok {
 		return &lineError{line: op.line, message: err.Error()}
@@ -254,7 +254,7 @@ func (op *operation) mistake(err error) error {
 	return &lineError{op.line, fmt.Sprintf("%s: %s", "/"+strings.Join(op.path, "/"), finds(err)), true}
 }
 
-// finds puts into words that an operation does not fit a Job.
+// finds returns the message that an operation does not fit a Job.
 func finds(err error) string {
 	return fmt.Sprintf("there is nothing to change in this Job (%v): narrow the target, or write a strategic merge patch, which makes what is not there", err)
 }
@@ -307,7 +307,7 @@ func rawJob(job *batchv1.Job) ([]byte, error) {
 	return json.Marshal(whole)
 }
 
-// filter runs a Job through a filter of kustomize and reads what comes out strictly.
+// filter runs a Job through a filter of kustomize and decodes the output strictly.
 func filter(before []byte, run func([]*kyaml.RNode) ([]*kyaml.RNode, error)) (raw []byte, after *batchv1.Job, err error) {
 	node, err := kyaml.ConvertJSONToYamlNode(string(before))
 	if err != nil {
@@ -344,9 +344,9 @@ func unknownField(err error) error {
 	return &unknownFieldError{text}
 }
 
-// tidy puts containers back into their order, new ones behind those of before and the lurker
-// last, since a merge puts new elements first. A new container without an image is an entry for
-// a container that this Job does not have: it is left out.
+// tidy restores the order of containers, with new ones behind the old ones and the lurker last, since a
+// merge puts new elements first. A new container without an image is an entry for a container that this
+// Job does not have: it is left out.
 func tidy(before, after *batchv1.Job) {
 	b, a := &before.Spec.Template.Spec, &after.Spec.Template.Spec
 	a.InitContainers = ordered(b.InitContainers, a.InitContainers)
@@ -369,8 +369,8 @@ func ordered(before, after []corev1.Container) []corev1.Container {
 	return after
 }
 
-// keepResult puts back on a patched Job what the operator has noted of its result, where the patch has taken it away with all
-// annotations that there were: patches that set the annotations as a whole are older than the note.
+// keepResult restores on a patched Job the operator's annotation about the raw result, if the patch has removed it with all
+// other annotations: patches that replace the annotations as a whole are older than this annotation.
 func keepResult(before, after *batchv1.Job) {
 	for _, key := range []string{executionv1.AnnotationRawResultFile, executionv1.AnnotationRawResultType, executionv1.AnnotationHooks} {
 		noted, is := before.Annotations[key]

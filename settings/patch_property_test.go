@@ -29,9 +29,9 @@ const rounds = 600
 // guard.
 func TestPropertyPatchesBreakNoInvariant(t *testing.T) {
 	taken := 0
-	forAll(t, func(t *testing.T, g *generator, job *batchv1.Job, traits Traits, text string) {
+	forAll(t, func(t *testing.T, g *generator, job *batchv1.Job, attributes JobAttributes, text string) {
 		before := mustStay(job)
-		after, err := effectiveFor(g.tenant, text).Patch(job, traits)
+		after, err := effectiveFor(g.tenant, text).Patch(job, attributes)
 		if err != nil {
 			if _, ok := errors.AsType[*PatchError](err); !ok {
 				t.Fatalf("error %T: %v", err, err)
@@ -54,13 +54,13 @@ func TestPropertyPatchesBreakNoInvariant(t *testing.T) {
 // TestPropertyPatchesAreIdempotent: a merge patch that was taken changes nothing a second time,
 // and every patch makes the same of the same Job.
 func TestPropertyPatchesAreIdempotent(t *testing.T) {
-	forAll(t, func(t *testing.T, g *generator, job *batchv1.Job, traits Traits, text string) {
+	forAll(t, func(t *testing.T, g *generator, job *batchv1.Job, attributes JobAttributes, text string) {
 		e := effectiveFor(g.tenant, text)
-		once, err := e.Patch(job, traits)
+		once, err := e.Patch(job, attributes)
 		if err != nil {
 			return
 		}
-		again, err := e.Patch(job, traits)
+		again, err := e.Patch(job, attributes)
 		if err != nil {
 			t.Fatalf("taken once and refused then: %v", err)
 		}
@@ -70,7 +70,7 @@ func TestPropertyPatchesAreIdempotent(t *testing.T) {
 		if strings.HasPrefix(text, "[") {
 			return // add to a list is not meant to be idempotent
 		}
-		twice, err := e.Patch(once, traits)
+		twice, err := e.Patch(once, attributes)
 		if err != nil {
 			t.Fatalf("refused the second time: %v", err)
 		}
@@ -83,13 +83,13 @@ func TestPropertyPatchesAreIdempotent(t *testing.T) {
 // TestPropertyValidPatchesApply: what admission lets through is taken by the Jobs it is for, or
 // says in which line it does not fit.
 func TestPropertyValidPatchesApply(t *testing.T) {
-	forAll(t, func(t *testing.T, g *generator, job *batchv1.Job, traits Traits, text string) {
+	forAll(t, func(t *testing.T, g *generator, job *batchv1.Job, attributes JobAttributes, text string) {
 		p := &Problems{}
-		p.patches([]settingsv1alpha2.JobPatch{{Patch: text, Target: &settingsv1alpha2.PatchTarget{Phases: []settingsv1alpha2.Phase{traits.Phase}}}}, nil, rules{tenant: g.tenant})
+		p.patches([]settingsv1alpha2.JobPatch{{Patch: text, Target: &settingsv1alpha2.PatchTarget{Phases: []settingsv1alpha2.Phase{attributes.Phase}}}}, nil, rules{tenant: g.tenant})
 		if len(p.All()) > 0 {
 			return
 		}
-		if _, err := effectiveFor(g.tenant, text).Patch(job, traits); err != nil && !strings.Contains(err.Error(), "line ") {
+		if _, err := effectiveFor(g.tenant, text).Patch(job, attributes); err != nil && !strings.Contains(err.Error(), "line ") {
 			t.Fatalf("let through, then refused without a line: %v", err)
 		}
 	})
@@ -103,7 +103,7 @@ func effectiveFor(tenant bool, text string) *Effective {
 	return Compute(Input{Cluster: &clusterSpec{JobPatches: p}})
 }
 
-func forAll(t *testing.T, check func(*testing.T, *generator, *batchv1.Job, Traits, string)) {
+func forAll(t *testing.T, check func(*testing.T, *generator, *batchv1.Job, JobAttributes, string)) {
 	t.Helper()
 	for seed := range uint64(rounds) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 7))}
@@ -117,7 +117,7 @@ func forAll(t *testing.T, check func(*testing.T, *generator, *batchv1.Job, Trait
 					t.Logf("seed %d, phase %s, patch:\n%s", seed, phase, text)
 				}
 			}()
-			check(t, g, job, Traits{Phase: phase, ScanType: "nmap", Hook: "slack"}, text)
+			check(t, g, job, JobAttributes{Phase: phase, ScanType: "nmap", Hook: "slack"}, text)
 		}()
 	}
 }

@@ -99,7 +99,7 @@ func TestPatchChangesTheJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, want := scannerJob(t), scannerJob(t)
 			tc.want(want)
-			got, err := effective(tc.patch).Patch(before, Traits{Phase: settingsv1alpha2.PhaseScanner})
+			got, err := effective(tc.patch).Patch(before, JobAttributes{Phase: settingsv1alpha2.PhaseScanner})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,12 +115,12 @@ func TestPatchChangesTheJob(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	const mark = "metadata: {annotations: {patched: 'yes'}}"
-	nmap := Traits{Phase: settingsv1alpha2.PhaseScanner, ScanType: "nmap", Labels: map[string]string{"team": "red"}}
-	hook := Traits{Phase: settingsv1alpha2.PhaseHook, ScanType: "nmap", Hook: "slack"}
+	nmap := JobAttributes{Phase: settingsv1alpha2.PhaseScanner, ScanType: "nmap", Labels: map[string]string{"team": "red"}}
+	hook := JobAttributes{Phase: settingsv1alpha2.PhaseHook, ScanType: "nmap", Hook: "slack"}
 	cases := map[string]struct {
 		reason string
 		target *settingsv1alpha2.PatchTarget
-		traits Traits
+		job    JobAttributes
 		want   bool
 	}{
 		"All":          {"no target is for all", nil, nmap, true},
@@ -138,7 +138,7 @@ func TestTargets(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			e := Compute(Input{Setting: &ownSpec{JobPatches: []settingsv1alpha2.JobPatch{{Target: tc.target, Patch: mark}}}})
-			got, err := e.Patch(scannerJob(t), tc.traits)
+			got, err := e.Patch(scannerJob(t), tc.job)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,7 +157,7 @@ var badPatches = map[string]struct {
 	tenant        bool
 }{
 	"NoYAML":             {reason: "a tab", patch: "spec:\n\ttemplate: {}", line: "line 2", want: "not YAML"},
-	"Twice":              {reason: "which of the two holds nobody can tell", patch: "spec: {}\nspec: {}", line: "line 2", want: "spec"},
+	"Twice":              {reason: "which of the two applies is undefined", patch: "spec: {}\nspec: {}", line: "line 2", want: "spec"},
 	"Text":               {reason: "neither form", patch: "runtimeClassName", line: "line 1", want: "neither"},
 	"OtherKind":          {reason: "patches are for Jobs", patch: "kind: Pod\nspec: {}", line: "line 1", want: "patches are for Jobs"},
 	"PodSpec":            {reason: "a pod is below spec.template", patch: "tolerations: []", line: "line 1", want: "spec.template"},

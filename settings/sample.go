@@ -22,12 +22,12 @@ import (
 	"github.com/scanyard/scanyard/apis/text"
 )
 
-// allPhases are those of a target that names none.
+// allPhases are the phases of a target that names none.
 var allPhases = []settingsv1alpha2.Phase{settingsv1alpha2.PhaseScanner, settingsv1alpha2.PhaseParser, settingsv1alpha2.PhaseHook}
 
-// patches tries every patch on Jobs such as it will meet: one with the least and one with much
-// of what a Job can have, of each phase. What breaks a rule on any of them is refused, and so is
-// what changes none.
+// patches tries every patch on samples of the Jobs it will meet: one with the least and one with many of
+// the fields that a Job can have, of each phase. A patch that breaks a rule on any of them is refused,
+// and so is a patch that changes none.
 func (p *Problems) patches(all []settingsv1alpha2.JobPatch, path *field.Path, r rules) {
 	for i, patch := range all {
 		at := path.Index(i)
@@ -116,15 +116,15 @@ func (p *Problems) note(path *field.Path, patch string, err error) {
 	p.invalid = append(p.invalid, problem)
 }
 
-// containers are the names of the containers that a merge patch means: those of its entries
-// that bring no image.
+// containers are the names of the containers that a merge patch changes: those of its entries without an
+// image.
 func (p *parsedPatch) containers() []string {
 	if p.merge == nil {
 		return nil
 	}
 	entries, err := p.merge.Pipe(kyaml.Lookup("spec", "template", "spec", "containers"))
 	if err != nil || entries == nil || entries.YNode().Kind != kyaml.SequenceNode {
-		return nil // apply says what is wrong with it
+		return nil // apply returns the error
 	}
 	var names []string
 	for _, e := range entries.YNode().Content {
@@ -140,16 +140,16 @@ func (p *parsedPatch) containers() []string {
 	return names
 }
 
-// Containers of the sample of a scanner Job, beside the lurker.
+// Containers of the sample of a scanner Job, besides the lurker.
 const (
 	sampleScanner = "scanner"
 	sampleOther   = "other"
 )
 
-// samplesOf are how the two samples of a phase are called.
+// samplesOf are the names of the two samples of a phase.
 var samplesOf = []string{"least", "much"}
 
-// sampleFiles are Jobs as the operator builds them. A test beside its builders keeps them so.
+// sampleFiles are Jobs as the operator builds them. A test of the builders keeps them up to date.
 //
 //go:embed samples/*.yaml
 var sampleFiles embed.FS
@@ -174,13 +174,13 @@ var readSamples = sync.OnceValues(func() (map[string]*batchv1.Job, error) {
 	return all, nil
 })
 
-// SampleFile is the file with a sample of a phase: the one with the least that a Job can have, or the one with much.
+// SampleFile is the file with a sample of a phase: the one with the least, or the one with many fields that a Job can have.
 func SampleFile(phase settingsv1alpha2.Phase, of string) string {
 	return "samples/" + strings.ToLower(string(phase)) + "-" + of + ".yaml"
 }
 
-// Samples are two Jobs of a phase, such as patches will meet: one with the least and one with much of what a Job can have. The
-// containers of a scanner Job are called as its ScanType says, so they get the names that a patch uses.
+// Samples returns two Jobs of a phase, as patches will meet them: one with the least and one with many fields. The containers of
+// a scanner Job are named by its ScanType, so they get the names that a patch uses.
 func Samples(phase settingsv1alpha2.Phase, containers []string) ([]*batchv1.Job, error) {
 	all, err := readSamples()
 	if err != nil {
@@ -197,7 +197,7 @@ func Samples(phase settingsv1alpha2.Phase, containers []string) ([]*batchv1.Job,
 	return jobs, nil
 }
 
-// rename gives the containers of a scanner Job their names. The first one is what the lurker waits for.
+// rename gives the containers of a scanner Job their names. The lurker waits for the first one.
 func rename(pod *corev1.PodSpec, names []string) {
 	if len(names) == 0 {
 		names = []string{sampleScanner}

@@ -18,27 +18,27 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// ValidateScanSetting returns all that is wrong with the settings of a namespace, each with the
-// field and the remedy. Cluster is nil where there is no ClusterScanSetting.
+// ValidateScanSetting returns all mistakes in the settings of a namespace, each with the field and the
+// remedy. Cluster is nil if there is no ClusterScanSetting.
 func ValidateScanSetting(cluster *settingsv1alpha2.ClusterScanSetting, s *settingsv1alpha2.ScanSetting) field.ErrorList {
 	return Review(ClusterInForce(cluster), s).All()
 }
 
-// ValidateClusterScanSetting returns all that is wrong with the settings of the cluster, each
-// with the field and the remedy.
+// ValidateClusterScanSetting returns all mistakes in the settings of the cluster, each with the field
+// and the remedy.
 func ValidateClusterScanSetting(s *settingsv1alpha2.ClusterScanSetting) field.ErrorList {
 	return ReviewCluster(s).All()
 }
 
-// Problems are what is wrong with a setting, by reason.
+// Problems are the mistakes in a setting, by reason.
 type Problems struct {
 	invalid, bounds, matches field.ErrorList
 }
 
-// All returns every problem, each with the field and the remedy.
+// All returns every mistake, each with the field and the remedy.
 func (p *Problems) All() field.ErrorList { return slices.Concat(p.invalid, p.bounds, p.matches) }
 
-// Reason is that of the condition: what makes no sense comes before what goes too far.
+// Reason is the reason of the condition: invalid values come before values out of bounds.
 func (p *Problems) Reason() string {
 	switch {
 	case len(p.invalid) > 0:
@@ -51,7 +51,7 @@ func (p *Problems) Reason() string {
 	return settingsv1alpha2.ReasonAccepted
 }
 
-// Review looks at the settings of a namespace, under what is in force for the cluster.
+// Review validates the settings of a namespace, under the settings in force of the cluster.
 func Review(cluster *settingsv1alpha2.ClusterScanSettingSpec, s *settingsv1alpha2.ScanSetting) *Problems {
 	c := ptr.Deref(cluster, settingsv1alpha2.ClusterScanSettingSpec{})
 	root := field.NewPath("spec")
@@ -77,7 +77,7 @@ func Review(cluster *settingsv1alpha2.ClusterScanSettingSpec, s *settingsv1alpha
 	return p
 }
 
-// ReviewCluster looks at the settings of the cluster.
+// ReviewCluster validates the settings of the cluster.
 func ReviewCluster(s *settingsv1alpha2.ClusterScanSetting) *Problems {
 	root := field.NewPath("spec")
 	p := &Problems{invalid: checkName(s.Name)}
@@ -101,7 +101,7 @@ func ReviewCluster(s *settingsv1alpha2.ClusterScanSetting) *Problems {
 	return p
 }
 
-// parts checks what both kinds have.
+// parts validates the fields that both kinds have.
 func (p *Problems) parts(
 	root *field.Path, ttl *settingsv1alpha2.TTL, phases *settingsv1alpha2.Phases, jobs *settingsv1alpha2.Jobs,
 	allowed *settingsv1alpha2.Allowed,
@@ -233,7 +233,7 @@ func checkProxy(text string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// shown is a URL without its password. Nothing is shown of one that cannot be read.
+// shown is a URL without its password, or "" for a URL that cannot be read.
 func shown(u *url.URL) string {
 	if u == nil {
 		return "(unreadable URL)"

@@ -200,14 +200,14 @@ func TestValidateClusterScanSetting(t *testing.T) {
 }
 
 func TestUnmatchedPatches(t *testing.T) {
-	known := &Known{ScanTypes: []string{"nmap", "zap"}, Hooks: []string{"slack"}}
+	installed := &Installed{ScanTypes: []string{"nmap", "zap"}, Hooks: []string{"slack"}}
 	target := func(types, hooks []string) settingsv1alpha2.JobPatch {
 		return settingsv1alpha2.JobPatch{Target: &settingsv1alpha2.PatchTarget{ScanTypes: types, Hooks: hooks}}
 	}
 	patches := []settingsv1alpha2.JobPatch{{}, target([]string{"nmap", "gone"}, nil), target([]string{"gone"}, nil), target(nil, []string{"slak"})}
 	refused(t, "of names, one that is there is enough", []string{
 		"spec.jobPatches[2].target.scanTypes: there are nmap, zap", "spec.jobPatches[3].target.hooks: there are slack",
-	}, UnmatchedPatches(patches, known, field.NewPath("spec", "jobPatches")))
+	}, UnmatchedPatches(patches, installed, field.NewPath("spec", "jobPatches")))
 	refused(t, "without knowledge nothing is said", nil, UnmatchedPatches(patches, nil, nil))
 }
 

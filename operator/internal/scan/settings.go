@@ -76,21 +76,21 @@ func (r *Reconciler) initialize(ctx context.Context, o *life.Observation) error 
 
 // jobShape is how settings change a Job.
 type jobShape struct {
-	config jobs.Config
-	tenant *settings.Effective
-	traits settings.Traits
+	config     jobs.Config
+	tenant     *settings.Effective
+	attributes settings.JobAttributes
 }
 
 // shapeOf returns how the settings of the namespace change a Job that runs in it.
 func (r *Reconciler) shapeOf(o *life.Observation, l life.JobRequest) jobShape {
-	s := jobShape{config: r.jobs, tenant: l.Tenant, traits: settings.Traits{
+	s := jobShape{config: r.jobs, tenant: l.Tenant, attributes: settings.JobAttributes{
 		Phase: settingsv1alpha2.PhaseScanner, ScanType: o.Scan.Spec.ScanType, Labels: o.Scan.Labels,
 	}}
 	switch {
 	case l.Hook != nil:
-		s.traits.Phase, s.traits.Hook = settingsv1alpha2.PhaseHook, l.Hook.Name
+		s.attributes.Phase, s.attributes.Hook = settingsv1alpha2.PhaseHook, l.Hook.Name
 	case l.Role == life.ParserRole:
-		s.traits.Phase = settingsv1alpha2.PhaseParser
+		s.attributes.Phase = settingsv1alpha2.PhaseParser
 	}
 	if s.tenant != nil {
 		s.config = withAdditions(s.config, s.tenant)
@@ -103,7 +103,7 @@ func (s jobShape) patch(job *batchv1.Job) (*batchv1.Job, error) {
 	if s.tenant == nil {
 		return job, nil
 	}
-	return s.tenant.Patch(job, s.traits)
+	return s.tenant.Patch(job, s.attributes)
 }
 
 // withAdditions passes the additions of the settings to the builders.

@@ -87,11 +87,11 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, key types.NamespacedN
 	if err := r.client.Get(ctx, key, s); err != nil {
 		return err
 	}
-	known, err := r.known(ctx, "", s.Spec.JobPatches)
+	installed, err := r.installed(ctx, "", s.Spec.JobPatches)
 	if err != nil {
 		return err
 	}
-	p := settings.ReviewCluster(s).AddUnmatched(s.Spec.JobPatches, known)
+	p := settings.ReviewCluster(s).AddUnmatched(s.Spec.JobPatches, installed)
 	changed := s.DeepCopy()
 	verdict := review.Of(p, s.Generation, s.Status.InForceGeneration)
 	changed.Status = verdict.ClusterStatus(s, metav1.NewTime(r.clock.Now()))
@@ -117,12 +117,12 @@ func (r *Reconciler) reconcileNamespace(ctx context.Context, key types.Namespace
 	} else if err != nil {
 		return reconcile.Result{}, fmt.Errorf("get ClusterScanSetting: %w", err)
 	}
-	known, err := r.known(ctx, s.Namespace, s.Spec.JobPatches)
+	installed, err := r.installed(ctx, s.Namespace, s.Spec.JobPatches)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	above := settings.ClusterInForce(cluster)
-	verdict := review.Of(settings.Review(above, s).AddUnmatched(s.Spec.JobPatches, known), s.Generation, s.Status.InForceGeneration)
+	verdict := review.Of(settings.Review(above, s).AddUnmatched(s.Spec.JobPatches, installed), s.Generation, s.Status.InForceGeneration)
 	result := reconcile.Result{}
 	if at := settings.Compute(settings.Input{Cluster: above, Setting: &s.Spec}).Storage; verdict.Good && at != (settings.Storage{}) {
 		unusable := r.places.CheckPlace(ctx, s.Namespace, PlaceOf(at))
@@ -153,22 +153,22 @@ func (r *Reconciler) report(o client.Object, before string, now review.Review) {
 	r.events.Eventf(o, nil, corev1.EventTypeWarning, now.Reason, "Review", "%s", text.CutRunes(now.Message, longest))
 }
 
-// known lists what targets of patches may refer to, in one namespace or, for "", in all; nil if there
+// installed lists what targets of patches may refer to, in one namespace or, for "", in all; nil if there
 // is no patch.
-func (r *Reconciler) known(ctx context.Context, namespace string, patches []settingsv1alpha2.JobPatch) (*settings.Known, error) {
+func (r *Reconciler) installed(ctx context.Context, namespace string, patches []settingsv1alpha2.JobPatch) (*settings.Installed, error) {
 	asks := slices.ContainsFunc(patches, func(p settingsv1alpha2.JobPatch) bool {
 		return p.Target != nil && len(p.Target.ScanTypes)+len(p.Target.Hooks) > 0
 	})
 	if !asks {
 		return nil, nil
 	}
-	return ListKnown(ctx, r.client, namespace)
+	return ListInstalled(ctx, r.client, namespace)
 }
 
-// ListKnown lists what targets of the patches of a namespace, or, for "", of the cluster may
+// ListInstalled lists what targets of the patches of a namespace, or, for "", of the cluster may
 // refer to.
-func ListKnown(ctx context.Context, reader client.Reader, namespace string) (*settings.Known, error) {
-	k := &settings.Known{}
+func ListInstalled(ctx context.Context, reader client.Reader, namespace string) (*settings.Installed, error) {
+	k := &settings.Installed{}
 	for _, kind := range []struct {
 		list  client.ObjectList
 		names func(client.ObjectList) []string

@@ -105,9 +105,9 @@ func (c settingsChecks) unmatched(ctx context.Context, namespace string, patches
 	if len(patches) == 0 {
 		return nil, nil
 	}
-	known, err := tenancy.ListKnown(ctx, c.reader, namespace)
+	installed, err := tenancy.ListInstalled(ctx, c.reader, namespace)
 	if err != nil {
 		return nil, err
 	}
-	return settings.UnmatchedPatches(patches, known, field.NewPath("spec", "jobPatches")), nil
+	return settings.UnmatchedPatches(patches, installed, field.NewPath("spec", "jobPatches")), nil
 }
