@@ -12,7 +12,6 @@ import (
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/receivertest"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/store"
-	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
 // flipping passes a connection on, and changes the last byte of a text as often as it may.
