@@ -32,7 +32,11 @@ type connection struct {
 	lines    *lines
 	metadata map[string]string
 
+	sessions *sessions
+
 	// Of the reader's goroutine:
+	end     context.CancelFunc
+	release func() // gives the session to the next connection
 	greeted bool
 	session string
 	stored  uint64 // through which the session's records are in the queue already
@@ -54,16 +58,18 @@ type connection struct {
 	progress chan struct{} // closed and made anew when something is synced
 }
 
-func newConnection(o Options, conn *net.UnixConn, p peer) *connection {
+func newConnection(o Options, conn *net.UnixConn, p peer, s *sessions) *connection {
 	return &connection{
 		o: o, conn: conn, lines: newLines(conn, o.MaxLineBytes),
 		metadata: map[string]string{"uid": strconv.FormatUint(uint64(p.uid), 10), "pid": strconv.Itoa(int(p.pid))},
-		wake:     make(chan struct{}, 1), progress: make(chan struct{}),
+		sessions: s, release: func() {}, wake: make(chan struct{}, 1), progress: make(chan struct{}),
 	}
 }
 
 // run serves the connection to its end.
 func (c *connection) run(ctx context.Context) {
+	ctx, c.end = context.WithCancel(ctx)
+	defer c.end()
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetReadDeadline(time.Unix(1, 0)) }) // reading ends; what was read is finished
 	defer stop()
 	written := make(chan struct{})
@@ -74,6 +80,7 @@ func (c *connection) run(ctx context.Context) {
 	last := c.read(ctx)
 	c.flush(false)
 	c.waitUntilSynced()
+	c.release()
 	c.mu.Lock()
 	if last == nil && ctx.Err() != nil {
 		last = &message{Bye: &through{c.through}}
@@ -157,7 +164,7 @@ func (c *connection) welcome(h hello) {
 		c.metadata["producer"] = h.Producer
 	}
 	if h.Session != "" {
-		c.session = h.Session
+		c.session, c.release = h.Session, c.sessions.claim(h.Session, c.end)
 		c.stored, _, _ = c.o.Queue.Session(h.Session)
 		w.Through = c.stored
 		if first > c.stored+1 {
@@ -198,6 +205,7 @@ func (c *connection) record(ctx context.Context, line []byte, ended bool) {
 	r, err := decision.Parse(line)
 	if err != nil {
 		if !ended {
+			c.flush(true) // a producer that died in the middle of its line brings the line again under the same number
 			c.reject(codeTruncated, "the stream ended inside of the record", false)
 			return
 		}

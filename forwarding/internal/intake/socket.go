@@ -71,6 +71,45 @@ type Socket struct {
 	listener *net.UnixListener
 	open     atomic.Int32
 	all      sync.WaitGroup
+	sessions sessions
+}
+
+// sessions are those of open connections. A producer that died and comes again finds what it sent before all on disk, and no one else has its session.
+type sessions struct {
+	mu   sync.Mutex
+	held map[string]*holder
+}
+
+// holder is a connection that has a session: it can be asked to end, and says when all that it has read is on disk.
+type holder struct {
+	end    context.CancelFunc
+	synced chan struct{}
+}
+
+// claim waits until the connection that had the session before has ended.
+func (s *sessions) claim(session string, end context.CancelFunc) (release func()) {
+	mine := &holder{end: end, synced: make(chan struct{})}
+	for {
+		s.mu.Lock()
+		other := s.held[session]
+		if other == nil {
+			if s.held == nil {
+				s.held = map[string]*holder{}
+			}
+			s.held[session] = mine
+			s.mu.Unlock()
+			break
+		}
+		s.mu.Unlock()
+		other.end()
+		<-other.synced
+	}
+	return func() {
+		s.mu.Lock()
+		delete(s.held, session)
+		s.mu.Unlock()
+		close(mine.synced)
+	}
 }
 
 // Listen makes the socket and its directory. A stale socket is removed where nobody answers on it.
@@ -175,5 +214,5 @@ func (s *Socket) serve(ctx context.Context, conn *net.UnixConn) {
 		_ = conn.Close()                                   // nothing was taken
 		return
 	}
-	newConnection(s.options, conn, p).run(ctx)
+	newConnection(s.options, conn, p, &s.sessions).run(ctx)
 }

@@ -11,8 +11,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,6 +191,33 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// TestASessionIsHeldOnce connects anew while the connection before is still open.
+func TestASessionIsHeldOnce(t *testing.T) {
+	b := start(t, nil)
+	first := b.dial(t)
+	if _, err := io.WriteString(first, `{"$hello":{"protocol":1,"session":"s"}}`+"\n"+line("1")+line("2")); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(first)
+	for through := ""; through != `{"ack":{"through":2}}`+"\n"; {
+		var err error
+		if through, err = answers.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := b.talk(t, `{"$hello":{"protocol":1,"session":"s"}}`+"\n"+line("1")+line("2")+line("3"))
+	if !strings.HasPrefix(said, `{"welcome":{"protocol":1,"through":2,`) || !strings.HasSuffix(said, `{"ack":{"through":3}}`+"\n") {
+		t.Error(said)
+	}
+	rest, err := io.ReadAll(answers)
+	if err != nil || string(rest) != `{"bye":{"through":2}}`+"\n" {
+		t.Errorf("the first connection is told %q, %v", rest, err)
+	}
+	if got := len(b.records(t, "default")); got != 3 {
+		t.Errorf("%d records are there", got)
+	}
+}
+
 func TestQuotaBlocks(t *testing.T) {
 	b := start(t, func(q *queue.Options, _ *intake.Options) { q.TenantMaxBytes = 300 })
 	conn := b.dial(t)
@@ -222,6 +251,57 @@ func TestQuotaBlocks(t *testing.T) {
 	}
 	expect(`{"resume":{}}`)
 	expect(`{"ack":{"through":4}}`)
+}
+
+// TestFaultDiskFull has a volume whose room goes away under the exporter, and comes back.
+func TestFaultDiskFull(t *testing.T) {
+	const reserve = 1 << 20
+	var free atomic.Int64
+	free.Store(1 << 30)
+	b := start(t, func(o *queue.Options, _ *intake.Options) {
+		o.DiskReserve, o.Free = reserve, func() (int64, error) { return free.Load(), nil }
+	})
+	conn := b.dial(t)
+	answers := bufio.NewReader(conn)
+	next := func() string {
+		t.Helper()
+		answer, err := answers.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	say := func(text string) {
+		t.Helper()
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(line("1"))
+	if got := next(); got != `{"ack":{"through":1}}`+"\n" {
+		t.Fatal(got)
+	}
+	free.Store(reserve - 1)
+	for !b.q.Usage().DiskFull { // the queue looks every now and then
+		runtime.Gosched()
+	}
+	say(line("2"))
+	if got := next(); got != `{"pause":{"reason":"QuotaReached","tenant":"default"}}`+"\n" {
+		t.Error(got)
+	}
+	if got := len(b.records(t, "default")); got != 1 {
+		t.Errorf("%d records were written to a volume that is full", got)
+	}
+	free.Store(1 << 30)
+	if got := next(); got != `{"resume":{}}`+"\n" {
+		t.Error(got)
+	}
+	if got := next(); got != `{"ack":{"through":2}}`+"\n" {
+		t.Error(got)
+	}
+	if got := len(b.records(t, "default")); got != 2 {
+		t.Errorf("%d records are there", got)
+	}
 }
 
 func TestQuotaRejects(t *testing.T) {
