@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -163,6 +164,68 @@ func TestFaultFsyncError(t *testing.T) {
 	}
 }
 
+// TestFaultDiskStall has a disk that does not answer for 30 seconds.
+func TestFaultDiskStall(t *testing.T) {
+	var shift atomic.Int64
+	stalled, release := make(chan struct{}), make(chan struct{})
+	toggle := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo) && strings.HasSuffix(op.Path, ".log") {
+			select {
+			case stalled <- struct{}{}: // the first one
+				<-release
+			case <-release:
+			}
+		}
+		return nil
+	})}
+	o := options("q", errorfs.Wrap(vfs.NewMem(), toggle))
+	o.Now = func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }
+	var slowest atomic.Int64
+	o.Committed = func(_ int, took time.Duration) { slowest.Store(max(slowest.Load(), int64(took))) }
+	q := open(t, o)
+	defer closeQueue(t, q)
+	put(t, q, "a", "before")
+	toggle.On()
+	const n = 200
+	acknowledged := make(chan error, n)
+	put := func(i int) {
+		e := entry("a", strconv.Itoa(i))
+		if err := q.Reserve("a", e.Record.Size()); err != nil {
+			t.Fatal(err)
+		}
+		q.Submit(&queue.Submission{Entries: []queue.Entry{e}, Done: func(err error) { acknowledged <- err }})
+	}
+	put(0)
+	<-stalled
+	goroutines := runtime.NumGoroutine()
+	for i := 1; i < n; i++ {
+		put(i)
+	}
+	if now := runtime.NumGoroutine(); now > goroutines+8 {
+		t.Errorf("%d goroutines wait for the disk, and %d did before", now, goroutines)
+	}
+	if len(acknowledged) > 0 {
+		t.Error("a record was acknowledged that is not synced")
+	}
+	shift.Store(int64(30 * time.Second))
+	commits := q.Usage().Counters.Commits
+	close(release)
+	for range n {
+		if err := <-acknowledged; err != nil {
+			t.Error(err)
+		}
+	}
+	if took := time.Duration(slowest.Load()); took < 30*time.Second {
+		t.Errorf("the slowest commit took %s", took)
+	}
+	if later := q.Usage().Counters.Commits - commits; later > 3 {
+		t.Errorf("what waited was written by %d commits", later)
+	}
+	if got := ids(t, q, "a"); len(got) != n+1 {
+		t.Errorf("%d records are there", len(got))
+	}
+}
+
 // fill makes a queue of n records of a KiB, and gives its directory.
 func fill(t *testing.T, n int) string {
 	t.Helper()
@@ -209,6 +272,10 @@ func TestFaultDamageOfTheTail(t *testing.T) {
 		"Torn":    func(b []byte) []byte { return b[:len(b)-5] },
 		"Garbage": func(b []byte) []byte { return append(b, bytes.Repeat([]byte("garbage "), 20)...) },
 		"Zeros":   func(b []byte) []byte { return append(b, make([]byte, 300)...) },
+		"Flip": func(b []byte) []byte {
+			b[len(b)-100] ^= 0x10 // in the last batch, which has 1 KiB
+			return b
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := fill(t, 30)
