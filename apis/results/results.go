@@ -76,3 +76,47 @@ type Refusal struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
+
+// Reasons why results are not released.
+const (
+	// ReasonModeIsKeep says that the settings keep results where they are.
+	ReasonModeIsKeep = "ModeIsKeep"
+	// ReasonNotSettled says that the Scan runs, is asked to run again, or is being deleted.
+	ReasonNotSettled = "NotSettled"
+	// ReasonRetained says that the Scan asks for its results to be kept.
+	ReasonRetained = "Retained"
+	// ReasonNotForwarded says that a sink lacks records of this run.
+	ReasonNotForwarded = "NotForwarded"
+	// ReasonNotProved says that no sink has proved that it has these records.
+	ReasonNotProved = "NotProved"
+	// ReasonNotHealthy says that a sink is not healthy.
+	ReasonNotHealthy = "NotHealthy"
+	// ReasonResultsChanged says that the results are others, or those of another run.
+	ReasonResultsChanged = "ResultsChanged"
+	// ReasonNeededForComparison says that this is the newest good run of its target, which the settings keep.
+	ReasonNeededForComparison = "NeededForComparison"
+)
+
+// ReleaseRequest asks to remove the results of one run of a Scan, since its sinks have them.
+type ReleaseRequest struct {
+	// DryRun asks whether they would be removed.
+	DryRun    bool   `json:"dryRun"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Revision is the run that the sinks have.
+	Revision int32 `json:"revision"`
+	// ETag is that of the findings that were sent; "" where there were none.
+	ETag string `json:"etag"`
+	// Records is how many a sink has proved to have, without the closing one, and Chain their digest in hexadecimal.
+	Records int64  `json:"records"`
+	Chain   string `json:"chain"`
+	// Sinks are those that have them, by their IDs.
+	Sinks []string `json:"sinks"`
+}
+
+// ReleaseAnswer says that nothing speaks against it, and whether it was done.
+type ReleaseAnswer struct {
+	// Released is true where the results are being removed now.
+	Released bool `json:"released"`
+}

@@ -50,6 +50,11 @@ const (
 	// AnnotationStoragePlace on a Scan says where its results lie, if not where the operator's
 	// own settings say. The operator writes it when it takes the Scan up.
 	AnnotationStoragePlace = "storage.scanyard.io/place"
+	// AnnotationReleased on a Scan names the revision whose results were removed after they were forwarded. The operator
+	// writes it before it removes anything, and takes it away when the Scan begins anew.
+	AnnotationReleased = "storage.scanyard.io/released"
+	// AnnotationResend on a Scan sends its results again to all sinks, once for each new value.
+	AnnotationResend = "forwarding.scanyard.io/resend"
 	// AnnotationRerun on a Scan that has ended asks to run a part of it again: "scanner",
 	// "parser" over the stored raw result, "hooks" for those that failed or were
 	// cancelled, "hook/NAME" for one. "links" asks for fresh download links in the status.

@@ -4,6 +4,7 @@ package v1
 
 import (
 	"math"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -478,6 +479,25 @@ const (
 	ReasonHeld = "Held"
 	// ReasonDeletedUnforwarded is that of the Event on a Scan that was deleted before every sink had its results.
 	ReasonDeletedUnforwarded = "DeletedUnforwarded"
+	// ReasonRemoving is set on the condition ResultsStored while the results are removed, since every sink has them.
+	ReasonRemoving = "Removing"
+	// ReasonRemovedAfterForwarding is set on the condition ResultsStored when they are. The message says which sinks have
+	// them; look there, or run the scanner again.
+	ReasonRemovedAfterForwarding = "RemovedAfterForwarding"
+	// ReasonForwardingUnhealthy is set on the condition ResultsStored while results that could be removed are kept, since a
+	// sink is not healthy. They are removed by themselves when all sinks are.
+	ReasonForwardingUnhealthy = "ForwardingUnhealthy"
+	// ReasonKeptForComparison is set on the condition ResultsStored of the newest run of a target, which KeepLastRun keeps.
+	ReasonKeptForComparison = "KeptForComparison"
+	// ReasonKeptRetained is set on the condition ResultsStored where the annotation storage.scanyard.io/on-delete is
+	// "retain". Remove the annotation to have the results removed.
+	ReasonKeptRetained = "KeptRetained"
+	// ReasonKeptUnproved is set on the condition ResultsStored while no sink has proved that it has all records. The
+	// message says what is missing.
+	ReasonKeptUnproved = "KeptUnproved"
+	// ReasonStorageSwitchOff is set on the condition ResultsStored where the settings want results removed and the forwarder
+	// may not do so. Install charts/forwarding with forwarder.storageSwitch.enabled=true, or set afterForwarding: Keep.
+	ReasonStorageSwitchOff = "StorageSwitchOff"
 	// ReasonNameConflict is set when a Job of the needed name exists and belongs to
 	// something else. Delete it to go on.
 	ReasonNameConflict = "NameConflict"
@@ -934,6 +954,11 @@ func (s *Scan) Revision() int32 {
 		}
 	}
 	return int32(min(highest, math.MaxInt32))
+}
+
+// Released says whether the results of the present run were removed after they were forwarded.
+func (s *Scan) Released() bool {
+	return s.Annotations[AnnotationReleased] == strconv.Itoa(int(s.Revision()))
 }
 
 // ScannerAttempt is the number of the run of the scanner that counts, from 1.

@@ -18,11 +18,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
 	"github.com/scanyard/scanyard/operator/internal/endpoint"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/results"
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/tenancy"
 	"github.com/scanyard/scanyard/operator/internal/uploads"
 )
 
@@ -87,8 +89,12 @@ func (o *EndpointOptions) certificate(namespace string) (certificate.Request, er
 	return r, nil
 }
 
-// addEndpoints adds the server that pods ask, with what is not switched off, and tells the Jobs of it.
-func addEndpoints(ctx context.Context, mgr ctrl.Manager, config *rest.Config, s *store.Store, o *Options) error {
+// addEndpoints adds the server that pods ask, with what is not switched off, and tells the Jobs of it. Compared says of which
+// Scans the findings are needed for coming runs.
+func addEndpoints(
+	ctx context.Context, mgr ctrl.Manager, config *rest.Config, s *store.Store,
+	compared func(context.Context, *executionv1.Scan) (bool, error), o *Options,
+) error {
 	e := &o.Endpoint
 	if e.UploadURL == "" && e.ResultsURL == "" {
 		return nil
@@ -121,6 +127,11 @@ func addEndpoints(ctx context.Context, mgr ctrl.Manager, config *rest.Config, s 
 		}
 		maps.Copy(handlers, results.NewHandler(results.Options{
 			Review: direct, Live: mgr.GetAPIReader(), Storage: s, Namespaces: o.WatchNamespaces,
+			Release: results.Releasing{
+				Client: direct, Compared: compared, Clock: clock.RealClock{},
+				// Not from the cache: who gives results up knows what holds now.
+				Effective: tenancy.NewSource(mgr.GetAPIReader(), o.defaults(), o.WatchNamespaces).Effective,
+			},
 		}).Handlers())
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.Address)

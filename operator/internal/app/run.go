@@ -73,7 +73,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	// Informers are started by this call's first read and by the watches below. RBAC
 	// that lacks a kind shows as an error at start, not as a worker that waits for ever.
-	if err := addEndpoints(ctx, mgr, config, storage, &o); err != nil {
+	var r *scan.Reconciler
+	compared := func(ctx context.Context, s *executionv1.Scan) (bool, error) { return r.IsCompared(ctx, s) } // the server begins after r is made
+	if err := addEndpoints(ctx, mgr, config, storage, compared, &o); err != nil {
 		return err
 	}
 	if err := addAdmission(ctx, mgr, config, &o); err != nil {
@@ -86,7 +88,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	r := scan.NewReconciler(scan.Options{
+	r = scan.NewReconciler(scan.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{},
 		Storage: storage, Settings: o.Scan, Expiry: o.Expiry, Jobs: o.Jobs, Metrics: scanMetrics,
 		Access: o.accessMode(), Namespaces: o.WatchNamespaces, Tenancy: settings, Queue: waiting, Health: monitor,

@@ -50,6 +50,8 @@ type Options struct {
 	Storage Storage
 	// Namespaces are the only ones that the operator works in; none means all.
 	Namespaces []string
+	// Release is what it takes to give results up; without it nothing is.
+	Release Releasing
 }
 
 // Handler answers the calls of the results endpoint.
@@ -66,7 +68,7 @@ func NewHandler(o Options) *Handler {
 
 // Handlers are its calls, by path.
 func (h *Handler) Handlers() map[string]http.Handler {
-	return map[string]http.Handler{api.URLPath: serve(h, h.url)}
+	return map[string]http.Handler{api.URLPath: serve(h, h.url), api.ReleasePath: serve(h, h.release)}
 }
 
 // refusal is an answer other than what was asked for.

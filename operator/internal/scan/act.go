@@ -60,6 +60,11 @@ func (r *Reconciler) act(ctx context.Context, o *life.Observation, d *life.Decis
 	if err := r.writeRecord(ctx, o, d); err != nil {
 		return err
 	}
+	if d.RemoveResults {
+		if err := r.store.Remove(ctx, store.OwnerOf(o.Scan), d.RawResultFile, executionv1.FindingsFile); err != nil {
+			return fmt.Errorf("remove forwarded results: %w", err)
+		}
+	}
 	if d.Status != nil {
 		if err := r.writeStatus(ctx, o, d); err != nil {
 			return err

@@ -23,6 +23,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/queue"
+	"github.com/scanyard/scanyard/operator/internal/scan/life"
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
@@ -94,10 +95,15 @@ func (p *previousRuns) watch(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// see notes a Scan in its present version. A Scan that is not Done, or is being deleted, is not
-// compared with.
+// isComparable reports whether a Scan has findings that hooks of later runs may be compared with. A Scan that is not Done, is
+// being deleted, or whose results were removed after they were forwarded, has none.
+func isComparable(s *executionv1.Scan) bool {
+	return s.Status.State == executionv1.ScanStateDone && s.DeletionTimestamp.IsZero() && !life.CarriesRelease(s)
+}
+
+// see notes a Scan in its present version.
 func (p *previousRuns) see(s *executionv1.Scan) {
-	if s.Status.State != executionv1.ScanStateDone || !s.DeletionTimestamp.IsZero() {
+	if !isComparable(s) {
 		p.forget(s.UID)
 		return
 	}
@@ -159,4 +165,18 @@ func (p *previousRuns) before(ctx context.Context, s *executionv1.Scan) (store.O
 		return store.Owner{}, false, nil
 	}
 	return runs[at-1], true, nil
+}
+
+// newest returns the Scan of a target that was created last, is Done and has its findings; false where there is none.
+func (p *previousRuns) newest(ctx context.Context, s *executionv1.Scan) (store.Owner, bool, error) {
+	if p.synced != nil && !toolscache.WaitForCacheSync(ctx.Done(), p.synced) {
+		return store.Owner{}, false, errRunsUnknown
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	runs := p.runs[runsKey{s.Namespace, targetOf(s)}]
+	if len(runs) == 0 {
+		return store.Owner{}, false, nil
+	}
+	return runs[len(runs)-1], true, nil
 }

@@ -38,8 +38,8 @@ type Storage interface {
 	OwnsFolder(o store.Owner) bool
 	// Read returns a file of at most limit bytes; a missing or larger file is not an error.
 	Read(ctx context.Context, o store.Owner, filename string, limit int64) ([]byte, bool, error)
-	// Remove removes all stored files of a Scan; missing files are not an error.
-	Remove(ctx context.Context, o store.Owner, rawResultFile string) error
+	// Remove removes all stored files of a Scan, the files in last after all others; missing files are not an error.
+	Remove(ctx context.Context, o store.Owner, rawResultFile string, last ...string) error
 }
 
 // Expiry is how long the presigned URLs of each phase are valid.

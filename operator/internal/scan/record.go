@@ -24,6 +24,9 @@ func (r *Reconciler) hasStored(ctx context.Context, b *life.Belief) (bool, error
 	if !kept || !life.SettledState(&b.Scan.Status) || len(b.Jobs) > 0 || b.BelievesEnd() {
 		return false, nil
 	}
+	if life.CarriesRelease(b.Scan) {
+		return true, nil // it had some, until they were forwarded
+	}
 	owner := store.OwnerOf(b.Scan)
 	found, err := r.store.Exists(ctx, owner, executionv1.FindingsFile)
 	if file := b.Scan.Status.RawResultFile; err == nil && !found && names.CheckFile(file) == nil {
@@ -35,20 +38,26 @@ func (r *Reconciler) hasStored(ctx context.Context, b *life.Belief) (bool, error
 	return found, err
 }
 
-// writeRecord writes the record if it has changed. The status, which is written afterwards, is not
-// believed without the record.
+// writeRecord writes the record if it has changed, and removes the annotation of released results if the Scan begins
+// anew. The status, which is written afterwards, is not believed without the record.
 func (r *Reconciler) writeRecord(ctx context.Context, o *life.Observation, d *life.Decision) error {
 	s, stays := d.Status, false
 	if s == nil {
 		s, stays = &o.Scan.Status, true
 	}
 	next, changed := life.NextRecord(o, s, stays || life.SettledState(s) && life.IsSettled(o) && !life.HasFailureHooks(o))
-	if !changed || life.IsDeleted(o) || d.DeleteScan {
+	annotations := map[string]any{}
+	if changed {
+		annotations[executionv1.AnnotationRecord] = next.Text()
+	}
+	if d.ForgetReleased {
+		annotations[executionv1.AnnotationReleased] = nil
+	}
+	if len(annotations) == 0 || life.IsDeleted(o) || d.DeleteScan {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": o.Scan.UID, "resourceVersion": o.Scan.ResourceVersion,
-		"annotations": map[string]string{executionv1.AnnotationRecord: next.Text()},
+		"uid": o.Scan.UID, "resourceVersion": o.Scan.ResourceVersion, "annotations": annotations,
 	}})
 	if err != nil {
 		return fmt.Errorf("write the record: %w", err)

@@ -62,6 +62,7 @@ func (r *Reconciler) initialize(ctx context.Context, o *life.Observation) error 
 		}
 		// A place that the new Scan has already was copied from another Scan, or made up.
 		delete(scan.Annotations, executionv1.AnnotationStoragePlace)
+		delete(scan.Annotations, executionv1.AnnotationReleased)
 		metav1.SetMetaDataAnnotation(&scan.ObjectMeta, executionv1.AnnotationRecord, life.Record{}.Text())
 		if place != "" {
 			metav1.SetMetaDataAnnotation(&scan.ObjectMeta, executionv1.AnnotationStoragePlace, place)

@@ -94,7 +94,8 @@ func stripScan(in any) (any, error) {
 	}
 	small := &executionv1.Scan{TypeMeta: s.TypeMeta, ObjectMeta: stripMeta(&s.ObjectMeta)}
 	small.Finalizers = s.Finalizers
-	small.Annotations = pick(s.Annotations, executionv1.AnnotationStoragePlace, executionv1.AnnotationOnDelete, executionv1.AnnotationRecord)
+	small.Annotations = pick(s.Annotations,
+		executionv1.AnnotationStoragePlace, executionv1.AnnotationOnDelete, executionv1.AnnotationRecord, executionv1.AnnotationReleased)
 	small.Spec = executionv1.ScanSpec{ScanType: s.Spec.ScanType, TTLSecondsAfterFinished: s.Spec.TTLSecondsAfterFinished, Cancel: s.Spec.Cancel}
 	ready := life.FindCondition(s.Status.Conditions, executionv1.ConditionReady)
 	small.Status = executionv1.ScanStatus{
@@ -112,6 +113,9 @@ func stripScan(in any) (any, error) {
 	}
 	if c := life.FindCondition(s.Status.Conditions, executionv1.ConditionCancelled); c != nil {
 		small.Status.Conditions = append(small.Status.Conditions, metav1.Condition{Type: c.Type, Status: c.Status})
+	}
+	if c := life.FindCondition(s.Status.Conditions, executionv1.ConditionResultsStored); c != nil && life.CarriesRelease(s) {
+		small.Status.Conditions = append(small.Status.Conditions, metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 	}
 	return small, nil
 }

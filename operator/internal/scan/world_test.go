@@ -492,6 +492,6 @@ func (s *faultyStorage) PresignDownload(ctx context.Context, o store.Owner, file
 	return u, err
 }
 
-func (s *faultyStorage) Remove(ctx context.Context, o store.Owner, file string) error {
-	return s.faults.do("remove stored", func() error { return s.Store.Remove(ctx, o, file) })
+func (s *faultyStorage) Remove(ctx context.Context, o store.Owner, file string, last ...string) error {
+	return s.faults.do("remove stored", func() error { return s.Store.Remove(ctx, o, file, last...) })
 }

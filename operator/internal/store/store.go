@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -258,25 +260,26 @@ func (s *Store) OwnsFolder(o Owner) bool {
 }
 
 // Remove removes all stored objects of a Scan: everything below its prefix, or, if the URL template
-// gives it none, its raw result, findings and counts. Missing objects are not an error.
-func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error {
+// gives it none, its raw result, findings and counts. The files in last are removed after all others. Missing objects are not
+// an error.
+func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string, last ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	at, err := s.resolve(ctx, o)
 	if err != nil {
 		return err
 	}
-	prefix, ok := s.layout.Prefix(o)
-	if ok {
-		prefix = at.prefix + prefix
-		err := s.removePrefix(ctx, at, prefix)
+	files := []string{rawResultFile, executionv1.FindingsFile, executionv1.ScannerLogFile, outcome.CategoriesFile}
+	if prefix, ok := s.layout.Prefix(o); ok {
+		prefix, files = at.prefix+prefix, nil
+		err := s.removePrefix(ctx, at, prefix, last)
 		s.observe("remove", err)
 		if err != nil {
 			return &Error{"remove " + prefix, err}
 		}
-		return nil
 	}
-	for _, f := range []string{rawResultFile, executionv1.FindingsFile, executionv1.ScannerLogFile, outcome.CategoriesFile} {
+	files = append(slices.DeleteFunc(files, func(f string) bool { return slices.Contains(last, f) }), last...)
+	for _, f := range files {
 		key, err := s.layout.Key(o, f)
 		if _, noName := errors.AsType[*names.FileError](err); noName {
 			continue // nothing can be stored under it
@@ -296,8 +299,8 @@ func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string) error
 	return nil
 }
 
-// removePrefix lists the objects, with their versions if the bucket keeps versions, and removes them.
-func (s *Store) removePrefix(ctx context.Context, at place, prefix string) error {
+// removePrefix lists the objects, with their versions if the bucket keeps versions, and removes them, except some files.
+func (s *Store) removePrefix(ctx context.Context, at place, prefix string, except []string) error {
 	batch := make(chan minio.ObjectInfo, deleteBatch)
 	var listErr error
 	go func() {
@@ -306,6 +309,9 @@ func (s *Store) removePrefix(ctx context.Context, at place, prefix string) error
 			if object.Err != nil {
 				listErr = object.Err
 				return
+			}
+			if slices.Contains(except, strings.TrimPrefix(object.Key, prefix)) {
+				continue
 			}
 			select {
 			case batch <- object:

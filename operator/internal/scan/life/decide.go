@@ -34,6 +34,7 @@ var (
 	toParse = []Need{NeedResult, NeedHooks, NeedDefinition}
 	toHook  = []Need{NeedHookJobs, NeedHooks, NeedResult, NeedDefinition}
 	toRerun = []Need{NeedHooks, NeedHookJobs, NeedStored}
+	again   = append([]Need{NeedWhole}, toRerun...)
 	toGo    = []Need{NeedWhole}
 	toStart = []Need{NeedScanner, NeedHooks, NeedScanType}
 )
@@ -47,7 +48,8 @@ var transitions = []transition{
 	{"CancelFailureHooks", []Need{NeedCanceller}, wantsHooksCancelled, cancelFailureHooks},
 	{"AfterFailure", toRerun, HasFailureHooks, runFailureHooks},
 	{"CancelTooLate", []Need{NeedCanceller}, isLateCancel, refuseCancel},
-	{"Rerun", toRerun, wantsRerun, rerun},
+	{"Rerun", again, wantsRerun, rerun},
+	{"Releasing", toGo, isReleasing, releaseResults},
 	{"HeldBeyondTTL", toGo, isHeldAnd(isExpired), hold},
 	{"Expired", none, isExpired, deleteScan},
 	{"Settled", none, IsSettled, keepSettled},

@@ -49,6 +49,10 @@ type Decision struct {
 	DeleteJobs []Job
 	// DeleteScan deletes the Scan.
 	DeleteScan bool
+	// RemoveResults removes what the Scan has stored, the findings last. The Scan stays.
+	RemoveResults bool
+	// ForgetReleased takes the annotation away that says that the results were given up: there will be others.
+	ForgetReleased bool
 	// RemoveStored removes what the Scan has stored, of which RawResultFile is the raw result, then its finalizer.
 	RemoveStored  bool
 	RawResultFile string

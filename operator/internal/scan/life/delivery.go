@@ -72,7 +72,7 @@ func isComplete(p *executionv1.SinkProgress, revision, epoch int32) bool {
 
 // awaitsDelivery holds for a Scan whose results a sink is to have, as far as it is known that it has not.
 func awaitsDelivery(o *Observation) bool {
-	return hasDelivery(o) && o.Forwards() && isDue(o) && (!o.Known.Has(NeedWhole) || len(undelivered(o)) > 0)
+	return hasDelivery(o) && o.Forwards() && isDue(o) && (!o.Known.Has(NeedWhole) || !isReleased(o) && len(undelivered(o)) > 0)
 }
 
 // holdEnds is when a Scan that is to go is held no longer, wherever its results are.

@@ -52,7 +52,11 @@ func rerun(o *Observation, d *Decision) {
 		return
 	}
 	what := asked(o.Scan)
-	again, refusal := s.hooksAgain(what)
+	var again []*executionv1.HookStatus
+	refusal := refusedRelease(o, what)
+	if refusal == "" {
+		again, refusal = s.hooksAgain(what)
+	}
 	if refusal == "" {
 		refusal = refusedRerun(o, what)
 	}
@@ -72,7 +76,8 @@ func rerun(o *Observation, d *Decision) {
 		d.writeLinks(o, s)
 		d.RequeueAfter, _ = untilExpiry(o)
 	default:
-		s.reopen(o, what, again, highestAttempt(o)+1)
+		s.reopen(o, what, again, max(highestAttempt(o), releasedRun(o.Scan))+1)
+		d.ForgetReleased = CarriesRelease(o.Scan)
 		d.FreshLinks = o.Settings.StatusLinks
 		d.RequeueAfter = ConflictRetry
 	}
@@ -185,6 +190,7 @@ func (s *Status) reopen(o *Observation, what string, again []*executionv1.HookSt
 		s.State = executionv1.ScanStateHookProcessing
 		s.wait(o, executionv1.ConditionHooksCompleted, t)
 	}
+	s.forget(executionv1.ConditionResultsStored)
 	s.set(o, executionv1.ConditionRerun, metav1.ConditionTrue, t)
 }
 

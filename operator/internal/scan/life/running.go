@@ -23,6 +23,7 @@ func startScanner(o *Observation, d *Decision) {
 	s.Admitted(o)
 	s.wait(o, executionv1.ConditionScanned, Cause{executionv1.ReasonRunning, "The scanner is running."})
 	d.Create = []JobRequest{s.requestOf(o, ScannerRole, o.Attempts().For(ScannerRole))}
+	d.ForgetReleased = CarriesRelease(o.Scan) // of a Scan that this one was copied from
 	d.Links = o.Settings.StatusLinks
 	d.Status = s.result()
 	d.RequeueAfter = LookForPods
