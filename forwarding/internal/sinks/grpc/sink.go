@@ -141,7 +141,7 @@ func (s *Sink) negotiate(ctx context.Context) (*forwardingv1.NegotiateResponse, 
 	return answer, nil
 }
 
-// Proof asks the receiver what it holds of a stream.
+// Proof asks the receiver what it holds of a stream. A receiver that keeps nothing has no verdict on anything.
 func (s *Sink) Proof(ctx context.Context, stream *forwardingv1.StreamId) (sink.Verdict, error) {
 	var verdict sink.Verdict
 	err := s.tried(ctx, func(ctx context.Context) error {
@@ -149,13 +149,17 @@ func (s *Sink) Proof(ctx context.Context, stream *forwardingv1.StreamId) (sink.V
 		if err != nil {
 			return err
 		}
+		if !negotiated.GetStores() {
+			verdict = sink.Verdict{}
+			return nil
+		}
 		answer, err := s.client.GetStream(ctx, &forwardingv1.GetStreamRequest{Stream: stream})
 		if err != nil {
 			return s.explain(err, true)
 		}
 		state := answer.GetState()
 		verdict = sink.Verdict{
-			Proved: negotiated.GetStores(), Completeness: state.GetCompleteness(), Records: state.GetRecords(), Missing: state.GetMissing(),
+			Proved: true, Completeness: state.GetCompleteness(), Records: state.GetRecords(), Missing: state.GetMissing(),
 			Gaps: state.GetGaps(), Chain: state.GetChain(), HighestSequence: state.GetHighestSequence(),
 		}
 		return nil
