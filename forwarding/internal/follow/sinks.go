@@ -244,6 +244,9 @@ var errChanged = errors.New("the sink was changed")
 
 // delivered notes an acknowledgement. It is called with the mutex.
 func (f *Follower) delivered(ctx context.Context, s *far) {
+	if f.sinks[s.id] != s {
+		return
+	}
 	recovered := !s.health.IsHealthy()
 	s.health = s.health.Delivered(f.o.Clock.Now())
 	if recovered {
@@ -294,6 +297,10 @@ func (f *Follower) probe(ctx context.Context, s *far) {
 			return
 		}
 		f.mutex.Lock()
+		if f.sinks[s.id] != s { // changed while it was asked: the one of now has a health of its own
+			f.mutex.Unlock()
+			return
+		}
 		if failure != nil {
 			f.fails(ctx, s, failure)
 			f.mutex.Unlock()
