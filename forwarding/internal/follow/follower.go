@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/download"
 	"github.com/scanyard/scanyard/forwarding/internal/plan"
 	"github.com/scanyard/scanyard/forwarding/internal/results"
 	"github.com/scanyard/scanyard/forwarding/internal/turns"
@@ -52,6 +53,8 @@ type Follower struct {
 	scans map[types.UID]*known
 	uids  map[types.NamespacedName]types.UID
 	keys  plan.Keys
+	// downloads are those of results, which sinks share.
+	downloads download.Downloads
 
 	// kick says that somebody may have a turn; the others have Scans, ScanSettings and the ClusterScanSetting looked at.
 	kick          chan struct{}

@@ -295,7 +295,9 @@ func (t *transfer) open(
 	if where.ETag != known.findings.ETag {
 		return nil, nil, scans.ErrStopped // other results: the next look begins anew
 	}
-	body, err := t.f.o.Results.Read(ctx, where, at.Offset)
+	body, err := t.f.downloads.Read(ctx, string(t.uid)+" "+where.ETag, at.Offset, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
+		return t.f.o.Results.Read(ctx, where, offset)
+	})
 	if errors.Is(err, results.ErrChanged) {
 		return nil, nil, scans.ErrStopped
 	}
