@@ -5,6 +5,7 @@ package follow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -120,8 +121,18 @@ func (f *Follower) write(ctx context.Context, scan *executionv1.Scan, status *pl
 		return err
 	}
 	target := scanAt(client.ObjectKeyFromObject(scan))
-	return f.o.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, raw))
+	if err := f.o.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, raw)); err != nil {
+		return err
+	}
+	if len(target.Status.Forwarding) != len(status.Forwarding) || plan.Forwarded(target) == nil {
+		return errNotStored
+	}
+	return nil
 }
+
+// errNotStored: admission has let the request pass, but not what it says.
+var errNotStored = errors.New("the API server has not stored status.forwarding: name the forwarder's account in resultsEndpoint.account of charts/scanyard, " +
+	"or in statusPolicy.exempt where the policy is another operator's")
 
 func (f *Follower) tell(about client.Object, list []plan.Event) {
 	for _, e := range list {

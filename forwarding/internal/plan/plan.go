@@ -292,6 +292,11 @@ func unsealed(e executionv1.SinkProgress) executionv1.SinkProgress {
 	return e
 }
 
+// Forwarded is the condition of that name; nil where there is none.
+func Forwarded(scan *executionv1.Scan) *metav1.Condition {
+	return find(scan.Status.Conditions, executionv1.ConditionForwarded)
+}
+
 func find(conditions []metav1.Condition, kind string) *metav1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == kind {
