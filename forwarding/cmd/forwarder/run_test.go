@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,6 +56,11 @@ const patience = 60 * time.Second
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
+	eventuallyIn(t, patience, what, is)
+}
+
+func eventuallyIn(t *testing.T, patience time.Duration, what string, is func() bool) {
+	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	end := time.After(patience)
@@ -79,6 +85,8 @@ type operator struct {
 	mutex    sync.Mutex
 	findings map[string]string // by UID
 	url      string
+	// downloads counts the requests of storage.
+	downloads atomic.Int64
 }
 
 func newOperator(t *testing.T, release string) *operator {
@@ -86,6 +94,7 @@ func newOperator(t *testing.T, release string) *operator {
 	o := &operator{findings: map[string]string{}}
 	storage := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		uid := strings.Trim(r.URL.Path, "/")
+		o.downloads.Add(1)
 		w.Header().Set("ETag", `"`+uid+`"`)
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(o.of(uid)))
 	}))
@@ -117,7 +126,7 @@ func (o *operator) of(uid string) string {
 }
 
 // start runs the program; its address of HTTP is returned.
-func start(t *testing.T, release string, o *operator) (*exec.Cmd, string) {
+func start(t *testing.T, release string, o *operator, flags ...string) (*exec.Cmd, string) {
 	t.Helper()
 	directory := t.TempDir()
 	access := clientcmdapi.NewConfig()
@@ -131,8 +140,10 @@ func start(t *testing.T, release string, o *operator) (*exec.Cmd, string) {
 	kubeconfig, token := filepath.Join(directory, "kubeconfig"), filepath.Join(directory, "token")
 	must(t, clientcmd.WriteToFile(*access, kubeconfig))
 	must(t, os.WriteFile(token, []byte("word\n"), 0o600))
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "run", "--kubeconfig", kubeconfig, "--namespace", release, "--operator-url", o.url,
-		"--results-token-file", token, "--http-listen", "127.0.0.1:0", "--print-address")
+	arguments := append([]string{
+		"run", "--kubeconfig", kubeconfig, "--namespace", release, "--operator-url", o.url, "--results-token-file", token, "--http-listen", "127.0.0.1:0", "--print-address",
+	}, flags...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], arguments...)
 	cmd.Env = append(os.Environ(), "FORWARDER_RUN=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -171,12 +182,16 @@ func finished(t *testing.T, o *operator, space, name string, findings int) *exec
 	scan := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name}, Spec: executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{"localhost"}}}
 	must(t, cluster.Client.Create(t.Context(), scan))
 	removed(t, scan)
-	var list []string
+	var list strings.Builder
 	for i := range findings {
-		list = append(list, fmt.Sprintf(`{"name":"Open Port","category":"Open Port","severity":"LOW","id":"%s-%d","location":"tcp://localhost:%d"}`, name, i, i))
+		between := ",\n"
+		if i == 0 {
+			between = ""
+		}
+		fmt.Fprintf(&list, `%s{"name":"Open Port","category":"Open Port","severity":"LOW","id":"%s-%d","location":"tcp://localhost:%d"}`, between, name, i, i)
 	}
 	o.mutex.Lock()
-	o.findings[string(scan.UID)] = "[" + strings.Join(list, ",\n") + "]"
+	o.findings[string(scan.UID)] = "[" + list.String() + "]"
 	o.mutex.Unlock()
 	now := metav1.Now()
 	scan.Status.State, scan.Status.FinishedAt, scan.Status.Findings.Count = executionv1.ScanStateDone, &now, new(int64(findings))
@@ -186,11 +201,12 @@ func finished(t *testing.T, o *operator, space, name string, findings int) *exec
 }
 
 // setting is the one of the cluster, with a sink of gRPC.
-func setting(t *testing.T, endpoint string) {
+func setting(t *testing.T, endpoint string, more ...string) {
 	t.Helper()
 	s := &settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name}}
 	must(t, client.IgnoreNotFound(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s)))
-	raw := fmt.Sprintf(`{"provider": "grpc", "since": "All", "retry": {"initialMilliseconds": 100, "maxSeconds": 1}, "grpc": {"endpoint": "http://%s", "tls": {"insecure": true}}}`, endpoint)
+	raw := fmt.Sprintf(`{"provider": "grpc", "since": "All", "retry": {"initialMilliseconds": 100, "maxSeconds": 1}, "grpc": {"endpoint": "http://%s", "tls": {"insecure": true}}%s}`,
+		endpoint, strings.Join(more, ""))
 	s.Spec.ResultForwarding = &settingsv1alpha2.ClusterResultForwarding{}
 	must(t, json.Unmarshal([]byte(raw), s.Spec.ResultForwarding))
 	if s.UID != "" {
