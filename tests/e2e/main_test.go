@@ -53,7 +53,7 @@ type world struct {
 	place  place
 }
 
-var w world
+var w = &world{}
 
 // uploadURLs is how long the upload URLs of scanners live.
 const uploadURLs = "3s"
