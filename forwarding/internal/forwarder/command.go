@@ -41,7 +41,7 @@ func New(o Options) *cobra.Command {
 	root.SetOut(o.Out)
 	root.SetErr(o.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
-	root.AddCommand(newRun(o), newMap(o), newSend(o), newClusterID(o))
+	root.AddCommand(newRun(o), newMap(o), newSend(o), newClusterID(o), newConformance(o))
 	return root
 }
 
