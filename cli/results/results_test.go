@@ -82,8 +82,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestFindingsThatSomebodyHasWritten are others than those that the status names.
-func TestFindingsThatSomebodyHasWritten(t *testing.T) {
+// TestFindingsOfAnotherClient: they are not the ones that the status names.
+func TestFindingsOfAnotherClient(t *testing.T) {
 	for name, names := range map[string]string{"Right": one, "Other": strings.Replace(one, "LOW", "low", 1), "Longer": one[1:], "Shorter": one + " "} {
 		t.Run(name, func(t *testing.T) {
 			w := clitest.New(t, cluster)

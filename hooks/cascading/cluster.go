@@ -27,7 +27,7 @@ var (
 )
 
 const (
-	// pageSize is how many objects are asked for at once.
+	// pageSize is how many objects are requested at once.
 	pageSize = "250"
 	// metadataOnly asks for objects without their content.
 	metadataOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -36,7 +36,7 @@ const (
 // patience is how long an API server that is away is waited for with each request; the hook's Job comes again.
 const patience = time.Minute
 
-// cluster reaches the API server. Objects are JSON as it stands, so that no value in a rule can spoil a list of rules.
+// cluster reaches the API server. Objects are unparsed JSON, so that no value in a rule can spoil a list of rules.
 type cluster struct {
 	api       *kubeapi.Client
 	namespace string
@@ -101,7 +101,7 @@ func (c *cluster) create(ctx context.Context, path kubeapi.Path, object finding.
 	return err
 }
 
-// apply writes the given fields and leaves those of others alone.
+// apply writes the given fields and leaves the fields of other clients alone.
 func (c *cluster) apply(ctx context.Context, path kubeapi.Path, object finding.Object) error {
 	body, err := finding.AppendValue(nil, object)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *cluster) call(ctx context.Context, path kubeapi.Path, request kubeapi.R
 	}
 	value, err := finding.DecodeValue(body, 0)
 	if err != nil {
-		return nil, fmt.Errorf("read the API server's answer: %w", err)
+		return nil, fmt.Errorf("read the API server's response: %w", err)
 	}
 	object, _ := value.(finding.Object)
 	return object, nil

@@ -20,7 +20,7 @@ const commandUsage = `Tells which Scans the findings of a Scan would start, and 
                         [--parse-definition definition.yaml] [--output yaml|json]
 
 Files may be YAML or JSON. Rules may be several documents or a list, as kubectl get -o yaml prints it.
-Exit code: 0 told, 1 told and the hook would fail, 2 not understood.
+Exit code: 0 shown, 1 shown and the hook would fail, 2 invalid input.
 
 `
 

@@ -13,12 +13,12 @@
 //   - A Scan of resourceMode clusterWide sees ClusterCascadingRules and ClusterParseDefinitions only, any other one
 //     the kinds of its namespace only.
 //   - Children are named by what they come from, so a hook that runs again finds its own and creates what is missing. A
-//     name that somebody else has is an error.
+//     name that another client has taken is an error.
 //   - A child that cannot be created, and a rule with a mistake, fail the hook, after all others were created. A mistake
 //     in the scope fails it before.
 //   - A rule of the chain that was deleted meanwhile is noted and nothing more.
 //   - Where hooks that write findings ran before, and rules need a category that no finding has any more, the log and the
 //     condition [ConditionMatched] of the Scan say so.
 //
-// [Explain] tells the same without a cluster.
+// [Explain] shows the same without a cluster.
 package cascading

@@ -166,7 +166,7 @@ func (h *handler) kindsOf(spec finding.Object) kinds {
 	}
 }
 
-// report tells of every rule that has not started everything it could.
+// report names every rule that has not started everything it could.
 func report(notef func(string, ...any), p *plan.Plan, outcomes []plan.Outcome) {
 	started := 0
 	for _, o := range outcomes {

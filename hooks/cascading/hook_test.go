@@ -146,7 +146,7 @@ func TestHookFailures(t *testing.T) {
 		},
 		"BadTemplateOfNoUse": {
 			cascades: `{}`, objects: map[string]string{rulesPath + "/bad": ruleWith("CascadingRule", "bad", `{"name":"other"}`, `,"scanLabels":{"l":"{{#open}}"}`)},
-			exitCode: 0, says: "rule bad: not fired", reason: "where it does not match, a broken rule harms nobody",
+			exitCode: 0, says: "rule bad: not fired", reason: "where it does not match, a broken rule does no harm",
 		},
 		"HugeNumberInOneRule": {
 			cascades: `{}`, objects: map[string]string{
@@ -192,7 +192,7 @@ func TestHookFailures(t *testing.T) {
 				rulesPath + "/a":                         ruleWith("CascadingRule", "a", anyPort, ""),
 				scansPath + "/sslyze-x-a-" + takenSuffix: `{"metadata":{"name":"sslyze-x-a-` + takenSuffix + `","ownerReferences":[{"uid":"another","controller":true}]}}`,
 			},
-			exitCode: 1, says: "there is one of that name that this Scan does not own", reason: "what somebody else owns is not ours",
+			exitCode: 1, says: "there is one of that name that this Scan does not own", reason: "another client's Scan is not ours",
 		},
 	}
 	for name, c := range cases {
@@ -286,12 +286,12 @@ func TestHookStartsNoFlood(t *testing.T) {
 			a.env = map[string]string{"CASCADE_MAX_CHILDREN": c.most}
 			a.put(rulesPath+"/r", ruleWith("CascadingRule", "r", anyPort, ""))
 			got := a.run(t, scanWith(c.cascades, ""), all)
-			told := strings.Join(a.patches, "\n")
+			message := strings.Join(a.patches, "\n")
 			if got.ExitCode != 0 || len(a.created) != c.created || !strings.Contains(got.Stderr, c.says) {
 				t.Errorf("exit code %d, created %d: %.300s", got.ExitCode, len(a.created), got.Stderr)
 			}
-			if (c.says != "") != strings.Contains(told, cascading.ReasonChildrenLeftOut) || !strings.Contains(told, c.says) {
-				t.Errorf("the condition says %q", told)
+			if (c.says != "") != strings.Contains(message, cascading.ReasonChildrenLeftOut) || !strings.Contains(message, c.says) {
+				t.Errorf("the condition says %q", message)
 			}
 		})
 	}
@@ -302,7 +302,7 @@ func TestHookStartsNoFlood(t *testing.T) {
 	}
 }
 
-// TestHookLetsFindingsChooseNoOptions: others of the rule are started, and the condition tells of this one.
+// TestHookLetsFindingsChooseNoOptions: others of the rule are started, and the condition names this one.
 func TestHookLetsFindingsChooseNoOptions(t *testing.T) {
 	a := newAPI(t)
 	a.put(rulesPath+"/r", ruleWith("CascadingRule", "r", anyPort, ""))
@@ -310,8 +310,8 @@ func TestHookLetsFindingsChooseNoOptions(t *testing.T) {
 	if got.ExitCode != 0 || len(a.created) != 1 || !strings.Contains(got.Stderr, "would begin with '-'") {
 		t.Errorf("exit code %d, created %v: %s", got.ExitCode, names(a), got.Stderr)
 	}
-	if told := strings.Join(a.patches, "\n"); !strings.Contains(told, "1 Scans were not started, since a finding would have chosen an option of the scanner. By rule: r (1).") {
-		t.Errorf("the condition says %q", told)
+	if message := strings.Join(a.patches, "\n"); !strings.Contains(message, "1 Scans were not started, since a finding would have chosen an option of the scanner. By rule: r (1).") {
+		t.Errorf("the condition says %q", message)
 	}
 }
 
@@ -431,7 +431,7 @@ func TestHookTellsTheOperator(t *testing.T) {
 	}
 	if len(o.Conditions) != 1 || o.Conditions[0].Type != cascading.ConditionMatched || o.Conditions[0].Status != outcome.False ||
 		o.Conditions[0].Reason != cascading.ReasonCategoryMissing || !strings.Contains(o.Conditions[0].Message, "which rules r need") {
-		t.Errorf("told %+v", o)
+		t.Errorf("outcome %+v", o)
 	}
 	if len(a.patches) > 0 {
 		t.Errorf("it patches %v", a.patches)

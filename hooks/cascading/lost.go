@@ -49,7 +49,7 @@ func (h *handler) tellLost(ctx context.Context, s *sdk.Session, scan finding.Obj
 	default:
 		return
 	}
-	err := s.TellCondition(outcome.Condition{Type: ConditionMatched, Status: status, Reason: reason, Message: message})
+	err := s.ReportCondition(outcome.Condition{Type: ConditionMatched, Status: status, Reason: reason, Message: message})
 	if errors.Is(err, sdk.ErrNotHandedOver) {
 		err = h.setCondition(ctx, scan, string(status), reason, message)
 	}

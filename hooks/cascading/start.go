@@ -45,7 +45,7 @@ func (r *run) start(ctx context.Context, c plan.Child) (plan.Result, error) {
 	return plan.Started, nil
 }
 
-// count looks how many Scans the chain has. It is asked anew each time, since the hooks of other Scans of the
+// count counts the Scans of the chain. It is called again each time, since the hooks of other Scans of the
 // chain may be at work as well.
 func (r *run) count(ctx context.Context) error {
 	chain, err := r.cluster.list(ctx, r.cluster.inNamespace(executionAPI, "scans"), child.LabelRoot+"="+r.plan.Parent().Root(), metadataOnly)

@@ -261,7 +261,7 @@ func TestOverTheNetwork(t *testing.T) {
 
 func TestSilentReceiver(t *testing.T) {
 	w := sdktest.New(t)
-	far := w.NewFarEnd(t, func(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{Hang: time.Minute} })
+	far := w.NewRemote(t, func(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{Hang: time.Minute} })
 	got := w.Run(t, Hook(), map[string]string{"WEBHOOK_URL": far.URL, "WEBHOOK_TIMEOUT": "20s", "DELIVERY_ATTEMPTS": "2", "DELIVERY_BUDGET": "24h"})
 	if got.ExitCode == 0 || !strings.Contains(got.Stderr, "given up after 2 attempts") || !strings.Contains(got.Stderr, "no sign of life in time (20s)") {
 		t.Errorf("exit code %d, stderr %q", got.ExitCode, got.Stderr)

@@ -26,7 +26,7 @@ const maxWhole = 2 << 20
 
 // Handle sends the Scan and its findings.
 func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
-	run := &run{handler: h, session: s, client: s.Sender(delivery.Options{FarEnd: "the webhook", Timeout: h.timeout})}
+	run := &run{handler: h, session: s, client: s.Sender(delivery.Options{Remote: "the webhook", Timeout: h.timeout})}
 	switch {
 	case h.batch > 0:
 		return run.batches(ctx)
@@ -43,7 +43,7 @@ type run struct {
 	client  *delivery.Client
 }
 
-// post sends one request. The parts tell it from others of this Scan.
+// post sends one request. The parts distinguish it from other requests of this Scan.
 func (r *run) post(ctx context.Context, body delivery.Body, parts ...string) error {
 	_, err := r.client.Do(ctx, &delivery.Request{
 		URL: r.address, Header: r.header, Body: body, Signer: r.signer,

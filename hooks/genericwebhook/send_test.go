@@ -25,7 +25,7 @@ func accept(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{Status: h
 // sent runs the hook with settings and returns the bodies that arrive.
 func sent(t *testing.T, w *sdktest.World, env map[string]string) (bodies []string, requests []sdktest.Request, got sdktest.Result) {
 	t.Helper()
-	far := w.NewFarEnd(t, accept)
+	far := w.NewRemote(t, accept)
 	if env["WEBHOOK_URL"] == "" {
 		env["WEBHOOK_URL"] = far.URL + "/in"
 	}
@@ -107,7 +107,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	w := sdktest.New(t)
 	w.Clock.Set(time.Now())
 	w.Objects["/findings.json"] = sdktest.Findings(3)
-	far := w.NewFarEnd(t, accept)
+	far := w.NewRemote(t, accept)
 	env := map[string]string{"WEBHOOK_BATCH_SIZE": "2"}
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8G"
 	for name, content := range map[string]string{
@@ -209,7 +209,7 @@ func TestKilledEverywhere(t *testing.T) {
 						return map[string]string{"WEBHOOK_URL": url, "WEBHOOK_BATCH_SIZE": size}
 					},
 					Prepare: func(w *sdktest.World) { w.Objects["/findings.json"] = sdktest.Findings(count) },
-					FarEnd:  receiver(remembers),
+					Remote:  receiver(remembers),
 				}.KillEverywhere(t)
 			})
 		}

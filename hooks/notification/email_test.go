@@ -83,7 +83,7 @@ func TestMailSettings(t *testing.T) {
 		"Port":            {map[string]string{"SMTP_CONFIG": "smtp://mail.example.com:99999"}, nil, "SMTP_CONFIG: the port", nil},
 		"NotSet":          {map[string]string{"SMTP_CONFIG": ""}, nil, "SMTP_CONFIG is not set", nil},
 		"Recipient":       {map[string]string{"NOTIFICATION_CHANNELS": "- {type: email, template: email, endPoint: nobody}"}, nil, `endPoint is "nobody"`, nil},
-		"NoRecipient":     {map[string]string{"NOTIFICATION_CHANNELS": "- {type: email, template: email}"}, nil, "nobody is named as recipient", nil},
+		"NoRecipient":     {map[string]string{"NOTIFICATION_CHANNELS": "- {type: email, template: email}"}, nil, "no recipient is named", nil},
 		"Copies": {map[string]string{"NOTIFICATION_CHANNELS": "- {type: email, endPoint: a@b.c, templateText: '{subject: \"a\\nb\", text: t, cc: c@d.e, bcc: f@g.h, replyTo: i@j.k}'}"}, nil, "", func(m letterIn) bool {
 			return cmp.Equal(m.to, []string{"a@b.c", "c@d.e", "f@g.h"}) && m.header.Get("Cc") == "<c@d.e>" && m.header.Get("Bcc") == "" && m.header.Get("Reply-To") == "<i@j.k>" && m.subject == "a b"
 		}},
@@ -129,7 +129,7 @@ func TestMailAnnotation(t *testing.T) {
 // TestMailWithFaults holds that a mail is sent again when it may pass, and only then.
 func TestMailWithFaults(t *testing.T) {
 	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try again later"}
-	nobody := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
+	unknown := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
 	cases := map[string]struct {
 		refuse func(n int, to string) *smtp.SMTPError
 		drop   func(n int) (before, after bool)
@@ -145,7 +145,7 @@ func TestMailWithFaults(t *testing.T) {
 		"ForEver": {func(int, string) *smtp.SMTPError { return busy }, nil, 0, "given up after 5 attempts"},
 		"RefusedRecipient": {func(_ int, to string) *smtp.SMTPError {
 			if to == "ops@example.com" {
-				return nobody
+				return unknown
 			}
 			return nil
 		}, nil, 0, "the mail server at mail.example.com:587 answers 550"},

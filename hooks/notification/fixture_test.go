@@ -20,7 +20,7 @@ import (
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
-// network stands in for far ends of the internet: it keeps requests and says yes.
+// network stands in for remote services of the internet: it keeps requests and says yes.
 type network struct {
 	mu       sync.Mutex
 	requests []sent

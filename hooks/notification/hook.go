@@ -37,7 +37,7 @@ func newHook(o options) sdk.Hook {
 		Name:    "notification",
 		Summary: "Tells chats, mail, incident managers and issue trackers about Scans and their findings.",
 		Settings: append([]sdk.Setting{
-			{Name: "NOTIFICATION_CHANNELS", Text: "whom to tell of what, as YAML; or NOTIFICATION_CHANNELS_FILE; default the file " + defaultChannels},
+			{Name: "NOTIFICATION_CHANNELS", Text: "recipients and what to send to each, as YAML; or NOTIFICATION_CHANNELS_FILE; default the file " + defaultChannels},
 			{Name: "NOTIFICATION_TEMPLATES", Text: "folder with templates of your own, NAME.tmpl; default " + defaultTemplates},
 			{Name: "SLACK_APP_TOKEN", Text: "slack-app: token of the bot (all credentials here may come from a file that NAME_FILE names)"},
 			{Name: "SLACK_DEFAULT_CHANNEL", Text: "slack-app: where Scans without the annotation " + senders.AnnotationSlack + " go"},
@@ -116,7 +116,7 @@ func readChannels(env sdk.Env) (string, error) {
 	return string(content), nil
 }
 
-// failures are those of several channels, on one line.
+// failures are the failures of several channels, on one line.
 type failures []error
 
 func (f failures) Error() string {
@@ -137,7 +137,7 @@ func (f failures) err() error {
 	return f
 }
 
-// Handle tells all channels, and fails in the end if one of them could not be told.
+// Handle notifies all channels, and fails in the end if one of them could not be notified.
 func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	scan, err := message.NewScan(s.Scan())
 	if err != nil {
@@ -159,9 +159,9 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	for i, c := range h.channels {
 		t := &turn{c, &channel.Task{
 			Channel: c.Channel, Session: s, Scan: scan, Errored: c.errored, Override: c.override,
-			Client: s.Sender(delivery.Options{FarEnd: c.kind.farEnd, Secrets: c.secrets, MaxAnswer: maxAnswer}),
+			Client: s.Sender(delivery.Options{Remote: c.kind.remote, Secrets: c.secrets, MaxAnswer: maxAnswer}),
 		}}
-		if err := t.tell(ctx, selection, all[i]); err != nil {
+		if err := t.notify(ctx, selection, all[i]); err != nil {
 			failed = append(failed, fmt.Errorf("channel %q: %w", c.Name, err))
 		}
 		if ctx.Err() != nil {
@@ -171,15 +171,15 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	return failed.err()
 }
 
-// turn is when a recipient is told.
+// turn is when a recipient is notified.
 type turn struct {
 	*recipient
 
 	task *channel.Task
 }
 
-// tell does one channel's part.
-func (t *turn) tell(ctx context.Context, l *selection, s *message.Findings) error {
+// notify does one channel's part.
+func (t *turn) notify(ctx context.Context, l *selection, s *message.Findings) error {
 	errored := t.task.Scan.Errored()
 	switch {
 	case errored && t.SkipErrored:

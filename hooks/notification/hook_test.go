@@ -32,7 +32,7 @@ func accept(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{} }
 // run runs the hook with channels, whose addresses are in the variables FAR and OTHER, over three findings.
 func run(t *testing.T, w *sdktest.World, channels string, env map[string]string, reply func(int, sdktest.Request) sdktest.Reply) ([]sdktest.Request, sdktest.Result) {
 	t.Helper()
-	far := w.NewFarEnd(t, reply)
+	far := w.NewRemote(t, reply)
 	all := map[string]string{"NOTIFICATION_CHANNELS": channels, "FAR": far.URL + "/services/s3cr3tpath", "FAR_END": far.URL}
 	maps.Copy(all, env)
 	got := w.Run(t, Hook(), all)
@@ -118,7 +118,7 @@ func TestMistakes(t *testing.T) {
 		"RuleKey":        {good + "- {type: slack, rules: [{matches: {allOf: []}}]}", `not "allOf"`},
 		"RuleState":      {good + "- {type: slack, rules: [{matches: {states: [old]}}]}", `not "old"`},
 		"RuleNothing":    {good + "- {type: slack, rules: [{matches: {}}]}", "neither anyOf nor states"},
-		"FixedToTrello":  {good + "- {type: trello, rules: [{matches: {states: [fixed]}}]}", "which the type trello cannot tell"},
+		"FixedToTrello":  {good + "- {type: trello, rules: [{matches: {states: [fixed]}}]}", "which the type trello cannot report"},
 		"Variable":       {good + "- {name: c, type: slack, template: slack-messageCard, endPoint: NOPE}", `channel "c": environment variable NOPE is not set`},
 		"NoEndPoint":     {good + "- {name: c, type: ms-teams, template: msteams-messageCard}", "endPoint is not set; it names the variable"},
 		"EndPointOfJira": {good + "- {type: jira, endPoint: FAR}", "takes no endPoint"},

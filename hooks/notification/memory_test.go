@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(sdktest.Main(m, Hook())) }
 
-// TestMemoryIsBounded tells five channels of a run that shares half of its findings with the one before.
+// TestMemoryIsBounded notifies five channels of a run that shares half of its findings with the one before.
 // SCANYARD_TEST_FINDINGS changes their number.
 func TestMemoryIsBounded(t *testing.T) {
 	count := sdktest.HowMany(t, 100_000)

@@ -18,7 +18,7 @@ import (
 	"github.com/scanyard/scanyard/hooks/sdk"
 )
 
-// recipient is a channel that can be told.
+// recipient is a channel that can be notified.
 type recipient struct {
 	*channel.Channel
 
@@ -84,8 +84,8 @@ func (c *recipient) check() error {
 		return errors.New("both template and templateText are set; one is enough")
 	case c.MaxFindings < 0:
 		return errors.New("maxFindings is less than 0")
-	case c.rules.Name(compare.Fixed) && !c.kind.hearsOfFixed:
-		return fmt.Errorf("its rules name fixed, which the type %s cannot tell", c.Type)
+	case c.rules.Name(compare.Fixed) && !c.kind.reportsFixed:
+		return fmt.Errorf("its rules name fixed, which the type %s cannot report", c.Type)
 	case c.EndPoint != "" && c.kind.endPoint == "":
 		return fmt.Errorf("the type %s takes no endPoint; its README says which variables it reads", c.Type)
 	}

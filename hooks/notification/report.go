@@ -79,7 +79,7 @@ func isAboutOne(status int) bool {
 	return false
 }
 
-// reportFailure tells that the Scan is Errored.
+// reportFailure reports that the Scan is Errored.
 func (t *turn) reportFailure(ctx context.Context) error {
 	return t.reporter.Report(ctx, t.task, t.task.Scan.Failure(t.task.Session.Key("errored")))
 }

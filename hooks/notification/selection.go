@@ -101,14 +101,14 @@ func nothingThere(err error) bool {
 	return ok && (status.Code == http.StatusNotFound || status.Code == http.StatusForbidden)
 }
 
-// chooseForErrored is choose for a Scan that may have no findings: whatever is wrong with them, the failure is told.
+// chooseForErrored is choose for a Scan that may have no findings: whatever is wrong with them, the failure is reported.
 func (l *selection) chooseForErrored(ctx context.Context, to []*recipient) ([]*message.Findings, error) {
 	all, err := l.choose(ctx, to)
 	if err == nil || ctx.Err() != nil {
 		return all, err
 	}
 	if !nothingThere(err) {
-		l.session.Notef("%v; the Scan is Errored, so it is told as one without findings", err)
+		l.session.Notef("%v; the Scan is Errored, so it is reported without findings", err)
 	}
 	for i := range all {
 		all[i] = message.NewFindings(all[i].Limit)

@@ -19,7 +19,7 @@ import (
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
-// TestAnswers holds what each far end says about a message to what the hook makes of it. Only the last attempt is asked about.
+// TestAnswers holds what each remote service says about a message to what the hook makes of it. Only the last attempt is asked about.
 func TestAnswers(t *testing.T) {
 	const slack, teams, rocket = "{type: slack, template: slack-messageCard, endPoint: FAR}", "{type: ms-teams, template: msteams-messageCard, endPoint: FAR}", "{type: rocket-chat, template: rocket-chat, endPoint: URL, env: {ROCKET_CHAT_AUTH_TOKEN: FAR, ROCKET_CHAT_USER_ID: FAR}}"
 	plain := map[string]string{"Content-Type": "text/plain"}
@@ -48,12 +48,12 @@ func TestAnswers(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			far := w.NewFarEnd(t, func(n int, _ sdktest.Request) sdktest.Reply { return c.replies[min(n, len(c.replies)-1)] })
+			far := w.NewRemote(t, func(n int, _ sdktest.Request) sdktest.Reply { return c.replies[min(n, len(c.replies)-1)] })
 			got := w.Run(t, Hook(), map[string]string{
 				"FAR": far.URL + "/services/s3cr3tpath", "DELIVERY_BUDGET": "1h",
 				"NOTIFICATION_CHANNELS": "- " + strings.Replace(c.channel, "URL", far.URL, 1),
 			})
-			// A far end that hangs goes on letting time pass for a moment, which can cost the next attempt its patience.
+			// A remote service that hangs goes on letting time pass for a moment, which can cost the next attempt its patience.
 			if n := len(far.Requests()); n != len(c.replies) && (name != "Hanging" || n < len(c.replies)) {
 				t.Errorf("%d requests, want %d", len(far.Requests()), len(c.replies))
 			}
@@ -84,7 +84,7 @@ func TestSlackApp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.Scan = strings.Replace(scanOK, `"uid"`, `"annotations":{"`+senders.AnnotationSlack+`":"`+c.annotation+`"},"uid"`, 1)
-			far := w.NewFarEnd(t, func(n int, _ sdktest.Request) sdktest.Reply { return sdktest.Reply{Body: c.replies[n]} })
+			far := w.NewRemote(t, func(n int, _ sdktest.Request) sdktest.Reply { return sdktest.Reply{Body: c.replies[n]} })
 			w.Transport = detour{far.URL}
 			got := w.Run(t, Hook(), map[string]string{
 				"SLACK_APP_TOKEN": "xoxb-s3cr3t", "SLACK_DEFAULT_CHANNEL": "#all",
@@ -120,7 +120,7 @@ func (d detour) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// tracker is a far end that opens issues, in the way of one product.
+// tracker is a remote service that opens issues, in the way of one product.
 type tracker struct {
 	kind   string
 	issues map[string]string // what it is about: open or closed
@@ -255,7 +255,7 @@ func (r *tracker) list(query url.Values) sdktest.Reply {
 
 var trackerKinds = []string{"github", "gitlab", "jira", "pagerduty"}
 
-// TestTrackers opens what is new once, over several runs, and closes what is gone where that can be told.
+// TestTrackers opens what is new once, over several runs, and closes what is gone if the tracker can.
 func TestTrackers(t *testing.T) {
 	for _, kind := range trackerKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestTrackers(t *testing.T) {
 			for i, r := range runs {
 				w := newWorld(t)
 				w.Objects["/findings.json"], w.Objects["/previous.json"] = []byte(r.findings), []byte(r.previous)
-				server := w.NewFarEnd(t, func(_ int, q sdktest.Request) sdktest.Reply { return far.take(q) })
+				server := w.NewRemote(t, func(_ int, q sdktest.Request) sdktest.Reply { return far.take(q) })
 				env := far.env(server.URL)
 				if kind == "jira" {
 					env["NOTIFICATION_CHANNELS"] = "- {name: issues, type: jira}"
@@ -317,7 +317,7 @@ func TestTrackersWithFaults(t *testing.T) {
 					far := newTracker(kind)
 					w := newWorld(t)
 					failed := map[string]int{}
-					server := w.NewFarEnd(t, func(_ int, q sdktest.Request) sdktest.Reply {
+					server := w.NewRemote(t, func(_ int, q sdktest.Request) sdktest.Reply {
 						key := q.Method + string(q.Body)
 						if failed[key]++; failed[key] > 1 {
 							return far.take(q)
@@ -332,7 +332,7 @@ func TestTrackersWithFaults(t *testing.T) {
 						return fault
 					})
 					env := far.env(server.URL)
-					// A far end that hangs goes on letting time pass until it notices that nobody waits any more.
+					// A remote service that hangs lets time pass until it notices that the client is gone.
 					env["DELIVERY_ATTEMPTS"], env["DELIVERY_BUDGET"] = "50", "240h"
 					if kind == "jira" {
 						env["NOTIFICATION_CHANNELS"] = "- {name: issues, type: jira}"
@@ -365,7 +365,7 @@ func TestTrackersKilled(t *testing.T) {
 					return env
 				},
 				Prepare: func(w *sdktest.World) { w.Scan, w.Objects["/findings.json"] = scanOK, sdktest.Findings(count) },
-				FarEnd: func() (func(sdktest.Request) sdktest.Reply, func() error) {
+				Remote: func() (func(sdktest.Request) sdktest.Reply, func() error) {
 					far = newTracker(kind)
 					return far.take, func() error {
 						if len(far.issues) != count || len(far.twice) != 0 {
@@ -401,7 +401,7 @@ func TestChannelsKilled(t *testing.T) {
 			}
 		},
 		Prepare: func(w *sdktest.World) { w.Scan, w.Objects["/findings.json"] = scanOK, sdktest.Findings(10_000) },
-		FarEnd: func() (func(sdktest.Request) sdktest.Reply, func() error) {
+		Remote: func() (func(sdktest.Request) sdktest.Reply, func() error) {
 			chats, whole, keys, events, arrived := 0, 0, map[string]bool{}, map[string]bool{}, sdktest.Tally{}
 			take := func(r sdktest.Request) sdktest.Reply {
 				key := r.Header.Get("Idempotency-Key")
@@ -442,7 +442,7 @@ func TestOneRefusedOfMany(t *testing.T) {
 	far := newTracker("github")
 	w := newWorld(t)
 	refuse := true
-	server := w.NewFarEnd(t, func(_ int, q sdktest.Request) sdktest.Reply {
+	server := w.NewRemote(t, func(_ int, q sdktest.Request) sdktest.Reply {
 		if refuse && strings.Contains(string(q.Body), "[LOW] b") {
 			return sdktest.Reply{Status: 422, Header: map[string]string{"Content-Type": "application/json"}, Body: `{"message":"Validation Failed"}`}
 		}
@@ -463,11 +463,11 @@ func TestOneRefusedOfMany(t *testing.T) {
 	}
 }
 
-// TestGitHubLimits waits as long as it is told.
+// TestGitHubLimits waits as long as the server asks.
 func TestGitHubLimits(t *testing.T) {
 	far := newTracker("github")
 	w := newWorld(t)
-	server := w.NewFarEnd(t, func(n int, q sdktest.Request) sdktest.Reply {
+	server := w.NewRemote(t, func(n int, q sdktest.Request) sdktest.Reply {
 		switch n {
 		case 0:
 			return sdktest.Reply{Status: 403, Header: map[string]string{"X-RateLimit-Remaining": "0"}}
@@ -497,7 +497,7 @@ func TestOverride(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			far := newTracker(c.kind)
 			w := newWorld(t)
-			server := w.NewFarEnd(t, func(_ int, q sdktest.Request) sdktest.Reply { return far.take(q) })
+			server := w.NewRemote(t, func(_ int, q sdktest.Request) sdktest.Reply { return far.take(q) })
 			env := far.env(server.URL)
 			encoded, err := json.Marshal([]any{map[string]any{"name": "i", "type": c.kind, "templateText": c.template}})
 			if err != nil {
@@ -528,7 +528,7 @@ func TestTrello(t *testing.T) {
 	w := newWorld(t)
 	requests, got := run(t, w, "- {type: trello, endPoint: TRELLO_CARDS_ENDPOINT, env: {TRELLO_TOKEN: OTHER_TOKEN}, maxFindings: 2}", map[string]string{
 		"TRELLO_KEY": "k", "OTHER_TOKEN": "t", "TRELLO_LIST": "l", "TRELLO_LABELS": "x,y", "TRELLO_POS": "bottom", "TRELLO_TITLE_PREFIX": "scan: ",
-		"TRELLO_CARDS_ENDPOINT": w.NewFarEnd(t, accept).URL,
+		"TRELLO_CARDS_ENDPOINT": w.NewRemote(t, accept).URL,
 	}, accept)
 	if got.ExitCode != 0 || len(requests) != 0 || !strings.Contains(got.Stderr, "2 of 3 findings are reported") {
 		t.Errorf("exit code %d, %d requests at the wrong place: %s", got.ExitCode, len(requests), got.Stderr)

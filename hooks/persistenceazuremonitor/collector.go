@@ -73,7 +73,7 @@ func decodeKey(text string) ([]byte, error) {
 
 // Handle sends the findings.
 func (c *collector) Handle(ctx context.Context, s *sdk.Session) error {
-	client := s.Sender(delivery.Options{FarEnd: "Azure Monitor", Secrets: []string{base64.StdEncoding.EncodeToString(c.key)}})
+	client := s.Sender(delivery.Options{Remote: "Azure Monitor", Secrets: []string{base64.StdEncoding.EncodeToString(c.key)}})
 	logType := c.logType(s.Scan().Spec.ScanType)
 	return deliver(ctx, s, client, collectorLimits, func(*record) {}, func(ctx context.Context, body delivery.Body) error {
 		date := s.Now().UTC().Format(http.TimeFormat)

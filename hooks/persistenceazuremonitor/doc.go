@@ -12,7 +12,7 @@
 //     of the HTTP Data Collector API for 14 September 2026. The latter stays because existing installations name its
 //     settings, and what it is sent is byte for byte what secureCodeBox sends.
 //   - Neither knows a record again that it has already. What was sent when the hook was killed, or when an answer was
-//     lost, is sent again: at least once. Records carry the Scan's UID and the finding's id, by which queries tell.
+//     lost, is sent again: at least once. Records carry the Scan's UID and the finding's id, by which queries detect repetitions.
 //   - A 2xx is success even if the rest of the answer is lost, since repeating would double the records.
 //   - Requests stay below what the interfaces take. A finding that is too large even alone is refused and named, after
 //     all others were sent.

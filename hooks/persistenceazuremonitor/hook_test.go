@@ -128,7 +128,7 @@ func TestRecords(t *testing.T) {
 			w.Scan = scanText
 			w.Objects["/findings.json"] = []byte(`[{"id":"1", "scan_id":"mine", "n": 1.50}]`)
 			a := newAzure()
-			far := w.NewFarEnd(t, func(_ int, r sdktest.Request) sdktest.Reply { return a.take(r) })
+			far := w.NewRemote(t, func(_ int, r sdktest.Request) sdktest.Reply { return a.take(r) })
 			if got := w.Run(t, Hook(), env(far.URL)); got.ExitCode != 0 {
 				t.Fatal(got.Stderr)
 			}
@@ -156,7 +156,7 @@ func TestKilledEverywhere(t *testing.T) {
 			sdktest.Delivery{
 				Hook: Hook(), Env: env,
 				Prepare: func(w *sdktest.World) { w.Scan, w.Objects["/findings.json"] = scanText, sdktest.Findings(count) },
-				FarEnd: func() (func(sdktest.Request) sdktest.Reply, func() error) {
+				Remote: func() (func(sdktest.Request) sdktest.Reply, func() error) {
 					a := newAzure()
 					return a.take, func() error { return a.arrived.AtLeast(count) }
 				},
@@ -173,7 +173,7 @@ func TestFaults(t *testing.T) {
 			w := sdktest.New(t)
 			w.Scan, w.Objects["/findings.json"] = scanText, sdktest.Findings(count)
 			a, lost := newAzure(), map[string]int{}
-			far := w.NewFarEnd(t, func(n int, r sdktest.Request) sdktest.Reply {
+			far := w.NewRemote(t, func(n int, r sdktest.Request) sdktest.Reply {
 				switch n % 7 {
 				case 0:
 					return sdktest.Reply{Status: 429, Header: map[string]string{"Retry-After": "3"}}
@@ -230,7 +230,7 @@ func TestTokens(t *testing.T) {
 			w := sdktest.New(t)
 			w.Scan, w.Objects["/findings.json"] = scanText, sdktest.Findings(c.count)
 			a := newAzure()
-			far := w.NewFarEnd(t, func(n int, r sdktest.Request) sdktest.Reply {
+			far := w.NewRemote(t, func(n int, r sdktest.Request) sdktest.Reply {
 				c.before(a, n)
 				return a.take(r)
 			})
@@ -251,7 +251,7 @@ func TestTooLarge(t *testing.T) {
 	w.Scan = scanText
 	w.Objects["/findings.json"] = []byte(`[{"id":"finding-0"},{"id":"huge","x":"` + strings.Repeat("x", 1<<20) + `"},{"id":"finding-1"}]`)
 	a := newAzure()
-	far := w.NewFarEnd(t, func(_ int, r sdktest.Request) sdktest.Reply { return a.take(r) })
+	far := w.NewRemote(t, func(_ int, r sdktest.Request) sdktest.Reply { return a.take(r) })
 	got := w.Run(t, Hook(), settings["Ingestion"](far.URL))
 	if want := "refuses 1 of 3 findings, such as finding huge: it is too large for Azure Monitor (413)"; got.ExitCode == 0 || !strings.Contains(got.Stderr, want) {
 		t.Errorf("exit code %d, stderr %q", got.ExitCode, got.Stderr)
@@ -289,7 +289,7 @@ func TestSettings(t *testing.T) {
 			w := sdktest.New(t)
 			w.Scan, w.Objects["/findings.json"] = scanText, sdktest.Findings(1)
 			a := newAzure()
-			far := w.NewFarEnd(t, func(_ int, r sdktest.Request) sdktest.Reply { return a.take(r) })
+			far := w.NewRemote(t, func(_ int, r sdktest.Request) sdktest.Reply { return a.take(r) })
 			env := map[string]string{}
 			if like := settings[c.like]; like != nil {
 				env = like(far.URL)
@@ -310,10 +310,10 @@ func TestSettings(t *testing.T) {
 
 // TestTokenAnswers holds that an answer without a token is said to be one.
 func TestTokenAnswers(t *testing.T) {
-	for text, want := range map[string]string{"{}": "the answer holds no token", "<html>": "the answer is not the expected JSON"} {
+	for text, want := range map[string]string{"{}": "the response has no token", "<html>": "the response is not the expected JSON"} {
 		w := sdktest.New(t)
 		w.Objects["/findings.json"] = sdktest.Findings(1)
-		far := w.NewFarEnd(t, func(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{Body: text} })
+		far := w.NewRemote(t, func(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{Body: text} })
 		got := w.Run(t, Hook(), settings["Ingestion"](far.URL))
 		if got.ExitCode == 0 || !strings.Contains(got.Stderr, "get token: "+want) {
 			t.Errorf("exit code %d, stderr %q, want %q", got.ExitCode, got.Stderr, want)

@@ -23,7 +23,7 @@ const (
 	early = 5 * time.Minute
 )
 
-// ingestionLimits stay below the 1 MB that a request may have, with what stands between the records.
+// ingestionLimits stay below the 1 MB that a request may have, with the separators of the records.
 var ingestionLimits = delivery.Limits{Count: 10_000, Bytes: 950_000}
 
 // ingestion sends to the Logs Ingestion API.
@@ -71,8 +71,8 @@ func (i *ingestion) Handle(ctx context.Context, s *sdk.Session) error {
 		return err
 	}
 	secrets := i.form["client_secret"]
-	client := s.Sender(delivery.Options{FarEnd: "Azure Monitor", Secrets: secrets})
-	tokens := &tokens{ingestion: i, client: s.Sender(delivery.Options{FarEnd: "Microsoft Entra", Secrets: secrets}), now: s.Now}
+	client := s.Sender(delivery.Options{Remote: "Azure Monitor", Secrets: secrets})
+	tokens := &tokens{ingestion: i, client: s.Sender(delivery.Options{Remote: "Microsoft Entra", Secrets: secrets}), now: s.Now}
 	generated := at.UTC().Format("2006-01-02T15:04:05.000Z")
 	stamp := func(r *record) { r.Set("TimeGenerated", generated) }
 	return deliver(ctx, s, client, ingestionLimits, stamp, func(ctx context.Context, body delivery.Body) error {
@@ -99,7 +99,7 @@ func (i *ingestion) post(ctx context.Context, client *delivery.Client, tokens *t
 	}
 }
 
-// tokens keeps a token for as long as it is good.
+// tokens keeps a token as long as it is valid.
 type tokens struct {
 	*ingestion
 
@@ -129,7 +129,7 @@ func (t *tokens) get(ctx context.Context) (token string, fresh bool, err error) 
 		return "", false, err
 	}
 	if got.AccessToken == "" {
-		return "", false, errors.New("the answer holds no token")
+		return "", false, errors.New("the response has no token")
 	}
 	t.value, t.ends = got.AccessToken, asked.Add(time.Duration(got.ExpiresIn)*time.Second-early)
 	return t.value, true, nil

@@ -113,7 +113,7 @@ type entity struct {
 	body any
 }
 
-// named is what all entities have in common, with the fields that tell them apart.
+// named is what all entities have in common, with the fields that distinguish them.
 type named struct {
 	ID       int64   `json:"id"`
 	Name     *string `json:"name"`
@@ -161,7 +161,7 @@ func (a *api) oldest(ctx context.Context, e entity, first *delivery.Answer) (id 
 		for _, raw := range p.Results {
 			var n named
 			if err := json.Unmarshal(raw, &n); err != nil {
-				return fmt.Errorf("the answer is not the expected JSON: %w", err)
+				return fmt.Errorf("the response is not the expected JSON: %w", err)
 			}
 			if e.matches(&n) && (id == 0 || n.ID < id) {
 				id = n.ID
@@ -180,7 +180,7 @@ func (a *api) oldest(ctx context.Context, e entity, first *delivery.Answer) (id 
 	return id, a.eachPage(ctx, e.path, e.query, from, look)
 }
 
-// create makes an entity once and returns the id of the one that stands: its own, or that of somebody who was faster.
+// create makes an entity once and returns the id of the entity: its own, or the id of a faster client's.
 func (a *api) create(ctx context.Context, e entity) (int64, error) {
 	if e.body == nil {
 		return 0, errMissing

@@ -17,6 +17,6 @@
 //   - The raw result goes up where DefectDojo has a parser for it, by the exact name of the ScanType. Everything else
 //     goes up as a generic import. Both are streamed.
 //   - Findings stay what they are when DefectDojo's view of them is brought back: attributes are added, nothing is
-//     taken away, so cascading rules go on matching. Findings that cannot be told to be the same stay as they are.
+//     taken away, so cascading rules still match. Findings that cannot be recognized do not change.
 //   - An import may take minutes; it has a patience of its own.
 package persistencedefectdojo

@@ -46,7 +46,7 @@ func TestFixtureDefectdojoMapping(t *testing.T) {
 		w := sdktest.New(t)
 		w.Scan = `{"metadata":{"name":"s","namespace":"ns","uid":"u"},"spec":{"scanType":"kube-hunter"}}`
 		w.Objects["/findings.json"] = c.Findings
-		far := w.NewFarEnd(t, dojo.serve)
+		far := w.NewRemote(t, dojo.serve)
 		if got := w.Run(t, Hook(), env(far.URL, map[string]string{"TZ": c.TimeZone})); got.ExitCode != 0 {
 			t.Fatal(got.Stderr)
 		}

@@ -27,7 +27,7 @@ const (
 	defaultImportTimeout = 15 * time.Minute
 	// longestImport is when a delivery ends in any case.
 	longestImport = 30 * time.Minute
-	// longestWait is what a far end may ask a hook to wait as well.
+	// longestWait is what a remote service may ask a hook to wait as well.
 	longestWait = 2 * time.Minute
 	// maxPage is how large a page of findings may be.
 	maxPage = 16 << 20
@@ -147,7 +147,7 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 }
 
 func (h *handler) newAPI(s *sdk.Session) *api {
-	options := delivery.Options{FarEnd: "DefectDojo", Secrets: []string{h.key}, MaxAnswer: maxPage}
+	options := delivery.Options{Remote: "DefectDojo", Secrets: []string{h.key}, MaxAnswer: maxPage}
 	once, long := options, options
 	once.Attempts = 1
 	long.Timeout = h.importTimeout

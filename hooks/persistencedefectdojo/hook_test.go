@@ -34,7 +34,7 @@ func (d *dojo) names(kind string) (all []string) {
 
 func runHook(t *testing.T, w *sdktest.World, d *dojo, more map[string]string) (sdktest.Result, []sdktest.Request) {
 	t.Helper()
-	far := w.NewFarEnd(t, d.serve)
+	far := w.NewRemote(t, d.serve)
 	got := w.Run(t, Hook(), env(far.URL, more))
 	if strings.Contains(got.Stderr, apiKey) {
 		t.Errorf("the key is printed: %s", got.Stderr)
@@ -196,7 +196,7 @@ func TestMadeOnce(t *testing.T) {
 			w := sdktest.New(t)
 			w.Scan = strings.Replace(plainScan, `"uid"`, `"annotations":{"defectdojo.securecodebox.io/product-type-name":"PT"},"uid"`, 1)
 			seen := map[string]bool{}
-			far := w.NewFarEnd(t, func(n int, r sdktest.Request) sdktest.Reply {
+			far := w.NewRemote(t, func(n int, r sdktest.Request) sdktest.Reply {
 				reply := d.serve(n, r)
 				// An import that hangs is left to the next start of the Job.
 				if r.Method == http.MethodPost && !seen[r.URL] && (name != "Hang" || !strings.Contains(r.URL, "reimport")) {
@@ -225,7 +225,7 @@ func TestMadeByTwo(t *testing.T) {
 	d := newDojo()
 	w := sdktest.New(t)
 	w.Scan = plainScan
-	far := w.NewFarEnd(t, func(n int, r sdktest.Request) sdktest.Reply {
+	far := w.NewRemote(t, func(n int, r sdktest.Request) sdktest.Reply {
 		if r.Method == http.MethodPost && !strings.Contains(r.URL, "reimport") {
 			d.serve(n, r) // the other one was faster
 		}
@@ -304,7 +304,7 @@ func TestRefused(t *testing.T) {
 			if c.scan != "" {
 				w.Scan = c.scan
 			}
-			far := w.NewFarEnd(t, func(n int, r sdktest.Request) sdktest.Reply {
+			far := w.NewRemote(t, func(n int, r sdktest.Request) sdktest.Reply {
 				if c.reply != nil {
 					if reply := c.reply(r); reply != nil {
 						return *reply
@@ -365,7 +365,7 @@ func TestBroughtBack(t *testing.T) {
 			w := sdktest.New(t)
 			w.Scan = `{"metadata":{"name":"s","uid":"u"},"spec":{"scanType":"nmap"},"status":{"findings":{"categories":{"Open Port":1,"c":1}}}}`
 			w.Objects["/findings.json"] = []byte(findings)
-			far := w.NewFarEnd(t, d.serve)
+			far := w.NewRemote(t, d.serve)
 			got := w.Run(t, Hook(), env(far.URL, map[string]string{"DEFECTDOJO_SYNC_MODE": mode, "DEFECTDOJO_REFETCH_WAIT_SECONDS": "5"}))
 			if got.ExitCode != 0 {
 				t.Fatal(got.Stderr)
@@ -415,7 +415,7 @@ func TestReadOnly(t *testing.T) {
 	w := sdktest.New(t)
 	w.Scan = plainScan
 	w.Objects["/findings.json"] = sdktest.Findings(3)
-	far := w.NewFarEnd(t, d.serve)
+	far := w.NewRemote(t, d.serve)
 	got := w.RunArgs(t, Hook(), sdktest.Env(env(far.URL, nil)), w.URLs("/raw", "/findings.json"))
 	if got.ExitCode != 0 || len(got.Operations) != 1 || len(d.imports) != 1 {
 		t.Fatalf("exit code %d, %d operations, %d imports: %s", got.ExitCode, len(got.Operations), len(d.imports), got.Stderr)
@@ -455,7 +455,7 @@ func TestKilledEverywhere(t *testing.T) {
 		Prepare: func(w *sdktest.World) {
 			w.Scan, w.Objects["/findings.json"] = plainScan, sdktest.Findings(count)
 		},
-		FarEnd: func() (take func(sdktest.Request) sdktest.Reply, check func() error) {
+		Remote: func() (take func(sdktest.Request) sdktest.Reply, check func() error) {
 			d := newDojo()
 			return func(r sdktest.Request) sdktest.Reply { return d.serve(0, r) }, func() error {
 				arrived := sdktest.Tally{}

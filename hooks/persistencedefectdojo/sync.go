@@ -87,13 +87,13 @@ func (s *syncer) take(ctx context.Context, all *known, p *page) error {
 	}
 	if len(p.Prefetch) > 0 {
 		if err := json.Unmarshal(p.Prefetch, &prefetched); err != nil {
-			return fmt.Errorf("the answer is not the expected JSON: %w", err)
+			return fmt.Errorf("the response is not the expected JSON: %w", err)
 		}
 	}
 	for _, raw := range p.Results {
 		d := &dojoFinding{}
 		if err := json.Unmarshal(raw, d); err != nil {
-			return fmt.Errorf("the answer is not the expected JSON: %w", err)
+			return fmt.Errorf("the response is not the expected JSON: %w", err)
 		}
 		if d.IsMitigated || d.Test != s.test {
 			continue // an older DefectDojo may not know the filter

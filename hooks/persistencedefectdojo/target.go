@@ -108,7 +108,7 @@ func targetOf(scan *sdk.Scan) (*target, error) {
 var run = regexp.MustCompile(`^(.+?)-[0-9]{10}(-.*)?$`)
 
 // lastingName is a name that is the same in every run: of the ScheduledScan, of what started the cascade, or of the Scan
-// itself. Scans of a cascade share it, so what tells their tests apart comes with it.
+// itself. Scans of a cascade share it, so the field that distinguishes their tests is added.
 func lastingName(scan *sdk.Scan, owners []owner) (name, ownTest string) {
 	for _, o := range owners {
 		switch o.Kind {

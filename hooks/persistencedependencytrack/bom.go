@@ -39,7 +39,7 @@ func readBOM(ctx context.Context, s *sdk.Session) (b *bom, err error) {
 
 const bufferSize = 64 << 10
 
-// source remembers an error of what it reads from, to tell it from one of what is read.
+// source remembers an error of what it reads from, to distinguish it from an error in the text.
 type source struct {
 	from io.Reader
 	err  error

@@ -290,7 +290,7 @@ func TestKilledEverywhere(t *testing.T) {
 	sdktest.Delivery{
 		Hook: Hook(), Env: envOf(map[string]string{"DEPENDENCYTRACK_WAIT": "5m"}),
 		Prepare: func(w *sdktest.World) { w.Scan, w.Objects["/raw"] = scanOf("{}"), []byte(large) },
-		FarEnd: func() (func(sdktest.Request) sdktest.Reply, func() error) {
+		Remote: func() (func(sdktest.Request) sdktest.Reply, func() error) {
 			d := &tracker{projects: map[string]string{}, ready: 3}
 			return d.take, func() error { return d.has(large) }
 		},
@@ -307,7 +307,7 @@ func TestFaults(t *testing.T) {
 			w := sdktest.New(t)
 			w.Scan, w.Objects["/raw"] = scanOf("{}"), []byte(sbom)
 			d := &tracker{projects: map[string]string{}, ready: 3}
-			far := w.NewFarEnd(t, func(n int, r sdktest.Request) sdktest.Reply {
+			far := w.NewRemote(t, func(n int, r sdktest.Request) sdktest.Reply {
 				if n%2 == 0 {
 					return fault
 				}
@@ -343,7 +343,7 @@ func TestWait(t *testing.T) {
 			w.Scan, w.Objects["/raw"] = scanOf("{}"), []byte(sbom)
 			d := &c.far
 			d.projects = map[string]string{}
-			far := w.NewFarEnd(t, func(_ int, r sdktest.Request) sdktest.Reply { return d.take(r) })
+			far := w.NewRemote(t, func(_ int, r sdktest.Request) sdktest.Reply { return d.take(r) })
 			got := w.Run(t, Hook(), envOf(map[string]string{"DEPENDENCYTRACK_WAIT": c.wait})(far.URL))
 			if failed := got.ExitCode != 0; failed != (c.fails != "") || !strings.Contains(got.Stderr, c.fails) || d.asked != c.asked || d.uploads != 1 {
 				t.Errorf("exit code %d, %d uploads, asked %d times, stderr %q, want %d, %q", got.ExitCode, d.uploads, d.asked, got.Stderr, c.asked, c.fails)
@@ -369,8 +369,8 @@ func TestRefused(t *testing.T) {
 		"KeyWrong":      {reply(401, ""), nil, "answers 401 Unauthorized; the team of the API key needs the permission BOM_UPLOAD"},
 		"NotAllowed":    {reply(403, ""), nil, "PROJECT_CREATION_UPLOAD"},
 		"NoProject":     {reply(404, ""), nil, "answers 404 Not Found"},
-		"TokenOdd":      {reply(200, "x"), map[string]string{"DEPENDENCYTRACK_WAIT": "1m"}, "read what Dependency-Track answers"},
-		"TokenMissing":  {reply(200, "{}"), map[string]string{"DEPENDENCYTRACK_WAIT": "1m"}, "holds no token"},
+		"TokenOdd":      {reply(200, "x"), map[string]string{"DEPENDENCYTRACK_WAIT": "1m"}, "read the response of Dependency-Track"},
+		"TokenMissing":  {reply(200, "{}"), map[string]string{"DEPENDENCYTRACK_WAIT": "1m"}, "has no token"},
 		"AnswerOdd":     {reply(0, "{}"), map[string]string{"DEPENDENCYTRACK_WAIT": "1m"}, "does not say whether"},
 		"AddressOdd":    {reply(200, ""), map[string]string{"DEPENDENCYTRACK_URL": "s3cr3t"}, "DEPENDENCYTRACK_URL is not an http:// or https:// address"},
 		"KeyMissing":    {reply(200, ""), map[string]string{"DEPENDENCYTRACK_APIKEY": ""}, "DEPENDENCYTRACK_APIKEY is not set"},
@@ -383,7 +383,7 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sdktest.New(t)
 			w.Scan, w.Objects["/raw"] = scanOf("{}"), []byte(sbom)
-			far := w.NewFarEnd(t, c.far)
+			far := w.NewRemote(t, c.far)
 			got := w.Run(t, Hook(), envOf(c.env)(far.URL))
 			if got.ExitCode == 0 || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "s3cr3t") {
 				t.Errorf("exit code %d, stderr %q, want %q", got.ExitCode, got.Stderr, c.want)

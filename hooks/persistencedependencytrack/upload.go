@@ -18,7 +18,7 @@ import (
 )
 
 func (h *handler) options() delivery.Options {
-	return delivery.Options{FarEnd: "Dependency-Track", Secrets: []string{h.apiKey}}
+	return delivery.Options{Remote: "Dependency-Track", Secrets: []string{h.apiKey}}
 }
 
 // upload sends the SBOM and returns the token by which its processing is asked for, if there is one.
@@ -44,7 +44,7 @@ func (h *handler) upload(ctx context.Context, s *sdk.Session, p *project) (token
 		Token string `json:"token"`
 	}
 	if err := answer.JSON(&got); err != nil && h.wait > 0 {
-		return "", fmt.Errorf("read what Dependency-Track answers: %w", err)
+		return "", fmt.Errorf("read the response of Dependency-Track: %w", err)
 	}
 	return got.Token, nil
 }
@@ -84,11 +84,11 @@ var errProcessing = errors.New("the SBOM is still being processed")
 // await asks until the SBOM is processed. Dependency-Track does not say how that went.
 func (h *handler) await(ctx context.Context, s *sdk.Session, token string) error {
 	if token == "" {
-		return errors.New("the answer of Dependency-Track holds no token to ask with; leave DEPENDENCYTRACK_WAIT out")
+		return errors.New("the response of Dependency-Track has no token to ask with; leave DEPENDENCYTRACK_WAIT out")
 	}
 	o := h.options()
 	o.Attempts, o.Budget, o.FirstPause, o.LongestPause = int(h.wait/time.Second)+2, h.wait, time.Second, 10*time.Second
-	o.Notef = func(string, ...any) {} // waiting is no trouble
+	o.Notef = func(string, ...any) {} // waiting is not a fault
 	client := s.Sender(o)
 	s.Notef("waiting for its processing")
 	// Before version 4.11 the question was another one.
@@ -119,7 +119,7 @@ func isProcessed(a *delivery.Answer) error {
 	}
 	switch {
 	case got.Processing == nil:
-		return errors.New("the answer does not say whether the SBOM is processed")
+		return errors.New("the response does not say whether the SBOM is processed")
 	case *got.Processing:
 		return delivery.TryAgain(errProcessing, 0)
 	}

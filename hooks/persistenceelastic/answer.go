@@ -47,7 +47,7 @@ type item struct {
 }
 
 // failures reads which findings of a batch were not written. The answer holds one item for each, in their order; one
-// that does not is of a far end that cannot be relied on.
+// that does not is of a remote service that cannot be relied on.
 func (r *run) failures(a *delivery.Answer, b *delivery.Batch) ([]delivery.Failure, error) {
 	var answer struct {
 		Items []struct {

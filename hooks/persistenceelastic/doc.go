@@ -7,14 +7,14 @@
 //
 // What it decides:
 //
-//   - Every document has an id: the Scan's UID for the Scan, UID and id for a finding. A Job that starts anew writes the
+//   - Every document has an id: the Scan's UID for the Scan, UID and id for a finding. A restarted Job writes the
 //     same documents again, not further ones, so each finding is there exactly once.
 //   - For that the name of the index must be the same again, too. Its date is that of the moment at which the findings
 //     were stored, which the Scan's condition Parsed holds; only under an operator that sets none it is the hook's clock.
-//   - An index that is there already is used as it is. Everything else that is wrong with it ends the hook.
+//   - An existing index is used unchanged. Everything else that is wrong with it ends the hook.
 //   - A bulk request is answered for each document. Those that may go in later (429, 5xx) are sent again alone; those
 //     that are refused for good end the hook with their number and reasons, after all others were written.
-//   - The far end guesses the types of fields unless ELASTICSEARCH_MAPPINGS says otherwise.
+//   - The remote service guesses the types of fields unless ELASTICSEARCH_MAPPINGS says otherwise.
 //   - Only what both products have in common is used: plain JSON and NDJSON, no headers of either product.
 //
 // Dashboards are not made.

@@ -57,7 +57,7 @@ func TestKilledEverywhere(t *testing.T) {
 					return map[string]string{"ELASTICSEARCH_ADDRESS": url, "ELASTICSEARCH_BATCH_SIZE": c.batch}
 				},
 				Prepare: func(w *sdktest.World) { w.Scan, w.Objects["/findings.json"] = stored, sdktest.Findings(c.count) },
-				FarEnd: func() (func(sdktest.Request) sdktest.Reply, func() error) {
+				Remote: func() (func(sdktest.Request) sdktest.Reply, func() error) {
 					far := newCluster()
 					rejects(far)
 					return far.take, func() error { return far.exactly(c.count) }
@@ -74,14 +74,14 @@ func TestFaults(t *testing.T) {
 	w.Scan, w.Objects["/findings.json"] = stored, sdktest.Findings(count)
 	c := newCluster()
 	rejects(c)
-	far := w.NewFarEnd(t, func(n int, r sdktest.Request) sdktest.Reply {
+	far := w.NewRemote(t, func(n int, r sdktest.Request) sdktest.Reply {
 		switch n % 8 {
 		case 0:
 			return sdktest.Reply{Status: 429, Header: map[string]string{"Retry-After": "3"}}
 		case 1:
 			return sdktest.Reply{Status: 500}
 		case 2:
-			c.take(r) // and nobody hears of it
+			c.take(r) // and the response is lost
 			return sdktest.Reply{Status: 503}
 		case 3:
 			reply := c.take(r)

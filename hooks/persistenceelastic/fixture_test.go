@@ -54,7 +54,7 @@ func TestFixturePersistenceElastic(t *testing.T) {
 		w := sdktest.New(t)
 		w.Scan, w.Objects["/findings.json"] = string(c.Scan), c.Findings
 		w.Clock.Set(c.Now)
-		far := w.NewFarEnd(t, yes)
+		far := w.NewRemote(t, yes)
 		env := maps.Clone(c.Env)
 		env["ELASTICSEARCH_ADDRESS"] = far.URL + "/"
 		// The world has one namespace, the case another: the hook alone sees that of the case.

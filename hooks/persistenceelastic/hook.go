@@ -34,7 +34,7 @@ func Hook() sdk.Hook {
 			{Name: "ELASTICSEARCH_PASSWORD", Text: "password; or ELASTICSEARCH_PASSWORD_FILE"},
 			{
 				Name: "ELASTICSEARCH_MAPPINGS",
-				Text: "elasticsearch or opensearch: types of fields that a new index has for labels and attributes; default none, the far end guesses",
+				Text: "elasticsearch or opensearch: types of fields that a new index has for labels and attributes; default none, the remote service guesses",
 			},
 			{Name: "ELASTICSEARCH_INDEX_BODY", Text: "JSON that a new index is made with, instead of ELASTICSEARCH_MAPPINGS; or ELASTICSEARCH_INDEX_BODY_FILE"},
 			{Name: "ELASTICSEARCH_BATCH_SIZE", Text: fmt.Sprintf("findings per request; default %d", defaultBatch)},
@@ -59,7 +59,7 @@ type handler struct {
 	address   string // without a slash at its end
 	prefix    string
 	namespace string // empty: not in the name
-	misread   bool   // somebody wrote false where that means true
+	misread   bool   // a user wrote false where that means true
 	suffix    layout
 	header    http.Header
 	secrets   []string

@@ -32,7 +32,7 @@ var stored = fmt.Sprintf(scanText, storedText)
 // run runs the hook against a cluster.
 func runHook(t *testing.T, w *sdktest.World, c *cluster, env map[string]string) sdktest.Result {
 	t.Helper()
-	far := w.NewFarEnd(t, func(_ int, r sdktest.Request) sdktest.Reply { return c.take(r) })
+	far := w.NewRemote(t, func(_ int, r sdktest.Request) sdktest.Reply { return c.take(r) })
 	all := map[string]string{"ELASTICSEARCH_ADDRESS": far.URL}
 	maps.Copy(all, env)
 	return w.Run(t, Hook(), all)
@@ -266,14 +266,14 @@ func TestRefused(t *testing.T) {
 		"IndexThere":   {create: reply(400, `{"error":{"type":"resource_already_exists_exception","reason":"x"}}`), bulk: reply(200, `{"items":[{"index":{"_id":"`+uid+`_finding-0","status":200}}]}`)},
 		"AliasThere":   {create: reply(400, `{"error":{"type":"invalid_index_name_exception","reason":"Invalid index name [a], already exists as alias"}}`), bulk: reply(200, `{"items":[{"index":{"_id":"`+uid+`_finding-0","status":200}}]}`)},
 		"IndexName":    {create: reply(400, `{"error":{"type":"invalid_index_name_exception","reason":"must be lowercase"}}`), want: "answers 400: invalid_index_name_exception: must be lowercase"},
-		"IndexNoJSON":  {create: reply(400, `nonsense`), want: "the answer is not the expected JSON"},
+		"IndexNoJSON":  {create: reply(400, `nonsense`), want: "the response is not the expected JSON"},
 		"IndexDenied":  {create: reply(403, `{"error":{"type":"security_exception","reason":"action [indices:admin/create] is unauthorized"}}`), want: "create index scb_2035-06-30: Elasticsearch at 127.0.0.1"},
 		"ScanRefused":  {scan: reply(400, `{"error":"no"}`), want: "write Scan: Elasticsearch at 127.0.0.1"},
 		"BulkTooLarge": {bulk: reply(413, ``), want: "write findings: Elasticsearch at 127.0.0.1"},
 		"BulkFewer":    {bulk: reply(200, `{"items":[]}`), want: "it speaks of 0 findings, not of the 1 that were sent"},
 		"BulkOthers":   {bulk: reply(200, `{"items":[{"index":{"_id":"x","status":201}}]}`), want: "it speaks of other findings"},
 		"BulkCreated":  {bulk: reply(200, `{"items":[{"create":{"_id":"x","status":201}}]}`), want: "it speaks of other findings"},
-		"BulkNoJSON":   {bulk: reply(200, `<html>`), want: "the answer is not the expected JSON"},
+		"BulkNoJSON":   {bulk: reply(200, `<html>`), want: "the response is not the expected JSON"},
 		"ItemText":     {bulk: reply(200, `{"items":[{"index":{"_id":"`+uid+`_finding-0","status":400,"error":"broken"}}]}`), want: "finding finding-0: status 400 : broken"},
 		"ItemCause":    {bulk: reply(200, `{"items":[{"index":{"_id":"`+uid+`_finding-0","status":400,"error":{"type":"t","reason":"r","caused_by":{"type":"u","reason":"s"}}}}]}`), want: "status 400 t: r: s"},
 		"ItemSilent":   {bulk: reply(200, `{"items":[{"index":{"_id":"`+uid+`_finding-0","status":404}}]}`), want: "finding finding-0: status 404"},
@@ -283,7 +283,7 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sdktest.New(t)
 			w.Scan, w.Objects["/findings.json"] = stored, sdktest.Findings(1)
-			far := w.NewFarEnd(t, func(_ int, r sdktest.Request) sdktest.Reply {
+			far := w.NewRemote(t, func(_ int, r sdktest.Request) sdktest.Reply {
 				switch {
 				case r.Method == http.MethodPost:
 					return c.bulk
@@ -300,7 +300,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLongID holds that an id that no far end takes is replaced by one that is made of it.
+// TestLongID holds that an id that no remote service takes is replaced by one that is made of it.
 func TestLongID(t *testing.T) {
 	long := strings.Repeat("x", 600)
 	findings, err := json.Marshal([]map[string]string{{"id": long + "1"}, {"id": long + "2"}})

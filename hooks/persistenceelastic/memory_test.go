@@ -51,7 +51,7 @@ func writeFindings(out io.Writer, count int) {
 	for i := range count {
 		if _, err := fmt.Fprintf(out, `%s{"id":"%08d","name":"Open Port: 22","description":"%s","category":"Open Port","severity":"INFORMATIONAL","attributes":{"port":22,"state":"open"}}`,
 			separator, i, text); err != nil {
-			return // the hook has gone, which its exit code tells
+			return // the hook has gone, which its exit code shows
 		}
 		separator = ","
 	}

@@ -28,7 +28,7 @@ const (
 // Handle writes the Scan and its findings.
 func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	r := &run{handler: h, session: s, client: s.Sender(delivery.Options{
-		FarEnd: "Elasticsearch", MaxAnswer: maxAnswer, Secrets: h.secrets,
+		Remote: "Elasticsearch", MaxAnswer: maxAnswer, Secrets: h.secrets,
 	})}
 	at, err := s.StoredAt()
 	if err != nil {
@@ -200,7 +200,7 @@ func (r *run) bulk(ctx context.Context, b *delivery.Batch) ([]delivery.Failure, 
 	}
 	failures, err := r.failures(answer, b)
 	if err != nil {
-		return nil, fmt.Errorf("write findings: read what Elasticsearch answers: %w", err)
+		return nil, fmt.Errorf("write findings: read the response of Elasticsearch: %w", err)
 	}
 	return failures, nil
 }

@@ -319,13 +319,13 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestTakenOver: fields that somebody else has written become the hook's.
+// TestTakenOver: fields that another client has written become the hook's.
 func TestTakenOver(t *testing.T) {
 	w := newWorld(t)
 	w.findings(1)
 	w.succeed(t, nil)
 	_, err := w.client.Resource(policyReports).Namespace(w.namespace).Patch(t.Context(), "nightly-00", "application/merge-patch+json",
-		[]byte(`{"summary":{"fail":7},"metadata":{"labels":{"mine":"x"}}}`), metav1.PatchOptions{FieldManager: "somebody"})
+		[]byte(`{"summary":{"fail":7},"metadata":{"labels":{"mine":"x"}}}`), metav1.PatchOptions{FieldManager: "kubectl"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,8 +390,8 @@ func TestSmallServer(t *testing.T) {
 	}
 }
 
-// TestNobodyServesReports tells what to install, and a namespace that is gone apart.
-func TestNobodyServesReports(t *testing.T) {
+// TestGroupNotServed: the error says what to install, and differs from the one of a namespace that is gone.
+func TestGroupNotServed(t *testing.T) {
 	w := newWorld(t)
 	w.findings(1)
 	w.stones = func(*http.Request, []byte) (int, http.Header) { return http.StatusNotFound, nil }
@@ -440,7 +440,7 @@ func writeFindings(out io.Writer, count int) {
 	for i := range count {
 		if _, err := fmt.Fprintf(out, `%s{"id":"%08d","name":"Open Port: 22","description":"%s","category":"Open Port","severity":"INFORMATIONAL","attributes":{"port":22,"state":"open"}}`,
 			separator, i, text); err != nil {
-			return // the hook has gone, which its exit code tells
+			return // the hook has gone, which its exit code shows
 		}
 		separator = ","
 	}

@@ -38,7 +38,7 @@ func replacedBy(p plan, reports []stored) []stored {
 func outlived(o *origin, reports []stored, history int) []stored {
 	mine, err := time.Parse(time.RFC3339, o.Metadata.CreationTimestamp)
 	if err != nil {
-		return nil // an operator that tells no times: nobody knows which Scan is the earlier one
+		return nil // the operator writes no times: the earlier Scan is unknown
 	}
 	type scan struct {
 		uid     string

@@ -261,5 +261,5 @@ func decodeObject(decoder *finding.Decoder, element []byte) (finding.Object, err
 	return object, nil
 }
 
-// indexOf is where an outcome stands in a summary.
+// indexOf is the index of an outcome in a summary.
 func indexOf(outcome string) int { return slices.Index(outcomes, outcome) }

@@ -32,7 +32,7 @@ const (
 	metadataOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 )
 
-// errNoGroup says that nobody serves reports.
+// errNoGroup says that no server serves reports.
 var errNoGroup = errors.New("the cluster does not serve them: install charts/reports or the PolicyReport CRDs")
 
 // handle writes the reports of one Scan, then deletes those that they replace.
@@ -140,7 +140,7 @@ func (w *writer) apply(ctx context.Context, p plan, c *chunk) error {
 	return nil
 }
 
-// explained tells a group that nobody serves from a namespace that is gone: both are not found.
+// explained distinguishes a group that is not served from a namespace that is gone: both are not found.
 func explained(err error) error {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
@@ -206,7 +206,7 @@ func (w *writer) list(ctx context.Context, label, value string) ([]stored, error
 	}
 }
 
-// delete removes a report, unless somebody has written it since it was listed.
+// delete removes a report, unless another client has written it since it was listed.
 func (w *writer) delete(ctx context.Context, r stored) error {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "DeleteOptions",

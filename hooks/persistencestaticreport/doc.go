@@ -7,9 +7,9 @@
 //
 // What it decides:
 //
-//   - Where reports go is told by the operator: OUTPUT_URLS maps names of objects to presigned URLs. A hook asks for
+//   - The operator says where reports go: OUTPUT_URLS maps names of objects to presigned URLs. A hook asks for
 //     them with its spec.outputs.
-//   - Which reports are written, and how, is told by REPORT_ variables. What is in them, and how what is hostile in
+//   - REPORT_ variables say which reports are written, and how. What is in them, and how what is hostile in
 //     findings is kept from meaning anything, is decided by package report, which the command line uses as well.
 //   - The same findings make the same reports, so that writing them again after a retry changes nothing.
 package persistencestaticreport

@@ -24,7 +24,7 @@ func Hook() sdk.Hook {
 		Summary: "Writes reports beside the findings: a page of HTML, SARIF, JUnit, CSV and Markdown.",
 		Settings: append([]sdk.Setting{
 			{Name: "REPORT_FORMATS", Text: "which reports, separated by commas; default " + strings.Join(report.FormatNames(), ",")},
-			{Name: "REPORT_TITLE", Text: "what stands above the page and the Markdown; default: the name of the Scan"},
+			{Name: "REPORT_TITLE", Text: "title of the page and the Markdown; default: the name of the Scan"},
 			{Name: "REPORT_MAX_FINDINGS", Text: fmt.Sprintf("how many findings the page holds at most, the worst first; default %d", report.DefaultMaxFindings)},
 			{Name: "REPORT_JUNIT_SEVERITY", Text: "findings of this severity and above are failures in JUnit: HIGH, MEDIUM, LOW or INFORMATIONAL; default LOW"},
 			{Name: "OUTPUT_URLS", Text: "set by the operator: where objects go, as JSON"},
@@ -113,7 +113,7 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 	if err != nil {
 		return err
 	}
-	client := s.Sender(delivery.Options{FarEnd: "the store"})
+	client := s.Sender(delivery.Options{Remote: "the store"})
 	for _, f := range h.formats {
 		if err := put(ctx, client, r, f, h.urls[f.Object]); err != nil {
 			return fmt.Errorf("%s: %w", f.Object, err)

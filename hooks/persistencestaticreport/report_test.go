@@ -118,7 +118,7 @@ func TestKilledEverywhere(t *testing.T) {
 			return map[string]string{"OUTPUT_URLS": fmt.Sprintf(`{"report.csv":"%s/report.csv?sig=1","report.html":"%s/report.html?sig=1"}`, address, address), "REPORT_FORMATS": "csv,html"}
 		},
 		Prepare: func(w *sdktest.World) { w.Objects["/findings.json"] = sdktest.Findings(10_000) },
-		FarEnd: func() (take func(sdktest.Request) sdktest.Reply, check func() error) {
+		Remote: func() (take func(sdktest.Request) sdktest.Reply, check func() error) {
 			objects := map[string][]byte{}
 			return func(r sdktest.Request) sdktest.Reply {
 					if r.Method != http.MethodPut || !strings.HasSuffix(r.URL, "?sig=1") {

@@ -12,16 +12,16 @@ import (
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
-// Comparison holds this Scan's findings against those of the run before it.
+// Comparison compares this Scan's findings with those of the previous run.
 type Comparison struct {
 	session *Session
 	known   compare.Set
 	has     bool
 }
 
-// Compare reads what the previous run found, remembering 16 bytes of each. The operator says where that is in the
-// variable PREVIOUS_FINDINGS_URL. Where it does not, or where those findings were deleted meanwhile, there is no
-// previous run, and every finding is new.
+// Compare reads the findings of the previous run, and keeps 16 bytes of each. The operator puts their URL into the
+// variable PREVIOUS_FINDINGS_URL. Without the variable, or if those findings were deleted since, there is no previous run,
+// and every finding is new.
 func (s *Session) Compare(ctx context.Context) (*Comparison, error) {
 	c := &Comparison{session: s}
 	if s.urls.previous == "" {
@@ -45,10 +45,10 @@ func (s *Session) Compare(ctx context.Context) (*Comparison, error) {
 	return c, nil
 }
 
-// HasPrevious says that there is a run to compare with.
+// HasPrevious reports whether there is a previous run.
 func (c *Comparison) HasPrevious() bool { return c.has }
 
-// State says whether one of the Scan's findings is new or known. It may be asked more than once.
+// State returns whether one of the Scan's findings is new or known. It may be called more than once.
 func (c *Comparison) State(element []byte) (compare.State, error) {
 	mark, err := compare.MarkOf(element)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *Comparison) State(element []byte) (compare.State, error) {
 	return c.known.Classify(mark), nil
 }
 
-// EachFixed calls a function with every finding of the previous run that this Scan does not have any more, as it was
-// then. All findings of this Scan must have been asked about with State before. Bytes are valid during the call.
+// EachFixed calls a function with every finding of the previous run that this Scan does not have any more, as it was then.
+// State must have been called for all findings of this Scan before. Bytes are valid during the call.
 func (c *Comparison) EachFixed(ctx context.Context, do func(element []byte) error) error {
 	if !c.has || c.known.FixedCount() == 0 {
 		return nil
@@ -72,5 +72,5 @@ func (c *Comparison) EachFixed(ctx context.Context, do func(element []byte) erro
 	})
 }
 
-// FixedCount is how many different findings of the previous run are gone, as soon as all of this Scan were asked about.
+// FixedCount is how many different findings of the previous run are gone, after State was called for all of this Scan.
 func (c *Comparison) FixedCount() int { return c.known.FixedCount() }

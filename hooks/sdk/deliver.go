@@ -14,18 +14,18 @@ import (
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
 
-// DeliverySettings are variables that every hook with a far end knows.
+// DeliverySettings are the variables of every hook that sends to a remote service.
 func DeliverySettings() []Setting {
 	return []Setting{
 		{Name: "DELIVERY_ATTEMPTS", Text: fmt.Sprintf("how often a request is made at most; default %d", delivery.DefaultAttempts)},
 		{
 			Name: "DELIVERY_BUDGET",
 			Text: fmt.Sprintf(
-				"how long after its first attempt a request is still repeated; default 5m, and %s until the far end has answered well once",
+				"how long after its first attempt a request is still repeated; default 5m, and %s until the remote service has answered well once",
 				delivery.DefaultContact,
 			),
 		},
-		{Name: "DELIVERY_TIMEOUT", Text: "how long the far end may take without a sign of life; default 1m"},
+		{Name: "DELIVERY_TIMEOUT", Text: "how long the remote service may take without a sign of life; default 1m"},
 		{Name: "HTTPS_PROXY", Text: "proxy for https addresses; default none"},
 		{Name: "HTTP_PROXY", Text: "proxy for http addresses; default none"},
 		{Name: "NO_PROXY", Text: "hosts, domains and networks that are reached without a proxy, separated by commas"},
@@ -33,7 +33,7 @@ func DeliverySettings() []Setting {
 	}
 }
 
-// newSending reads what all deliveries of the process have in common.
+// newSending reads the settings that all deliveries of the process share.
 func newSending(p Process) (o delivery.Options, err error) {
 	o = delivery.Options{Transport: p.Transport, Clock: p.Clock.WithDefaults(), Random: p.Random}
 	if o.Attempts, err = p.Env.Count("DELIVERY_ATTEMPTS", 0); err != nil {
@@ -46,7 +46,7 @@ func newSending(p Process) (o delivery.Options, err error) {
 	return o, err
 }
 
-// Sender makes a client for a far end. What the options leave open comes from the environment, see [DeliverySettings].
+// Sender makes a client of a remote service. Options that are not set come from the environment, see [DeliverySettings].
 func (s *Session) Sender(o delivery.Options) *delivery.Client {
 	o.Transport, o.Clock, o.Random = s.sending.Transport, s.sending.Clock, s.sending.Random
 	if o.Attempts == 0 {
@@ -73,8 +73,8 @@ func (s *Session) Hook() string { return s.hook }
 // Now is the time by the session's clock.
 func (s *Session) Now() time.Time { return s.sending.Clock.Now() }
 
-// StoredAt is when the findings were stored: the same time again when the Job is started again. Under an operator that
-// tells no conditions it is now.
+// StoredAt is when the findings were stored: the same time when the Job is started again. Under an operator that writes no
+// conditions it is now.
 func (s *Session) StoredAt() (time.Time, error) {
 	var scan struct {
 		Status struct {
@@ -95,9 +95,9 @@ func (s *Session) StoredAt() (time.Time, error) {
 	return s.Now(), nil
 }
 
-// Key derives an idempotency key for a delivery of this hook about this Scan. It is the same when the Job is started
-// again. The parts tell one delivery from another: where it goes to, and a finding's id or those of a batch.
-// Two hooks of one kind must not share keys: HOOK_NAME tells them apart where it is set, else the parts must.
+// Key derives an idempotency key for a delivery of this hook about this Scan. It is the same when the Job is started again.
+// The parts distinguish deliveries: the destination, and a finding's id or the ids of a batch. Two hooks of one kind must
+// not share keys: HOOK_NAME distinguishes them where it is set, else the parts must.
 func (s *Session) Key(parts ...string) string {
 	scan := s.scan.Metadata.UID
 	if scan == "" {
@@ -106,8 +106,8 @@ func (s *Session) Key(parts ...string) string {
 	return delivery.Key(append([]string{scan, s.hook, s.instance}, parts...)...)
 }
 
-// FindingID names a finding in the same way in every run of the hook: by its id or, since parsers made by others may
-// give none, by its content as [finding.ID] does.
+// FindingID identifies a finding in the same way in every run of the hook: by its id or, since parsers of others may give
+// none, by its content as [finding.ID] does.
 func (s *Session) FindingID(element []byte) (string, error) {
 	var f struct {
 		ID json.RawMessage `json:"id"`
@@ -135,8 +135,8 @@ func (s *Session) FindingID(element []byte) (string, error) {
 	return finding.ID(s.scan.Metadata.Namespace, s.scan.Spec.ScanType, content), nil
 }
 
-// Encode makes what is sent of a finding; nil leaves it out. The bytes it is given and those it returns are valid
-// during the call.
+// Encode makes the data that is sent for a finding; nil leaves the finding out. The bytes it gets and those it returns are
+// valid during the call.
 type Encode func(id string, element []byte) ([]byte, error)
 
 // Deliver streams all findings through a Batcher, one batch in memory, and closes it.
@@ -156,7 +156,7 @@ func (s *Session) Deliver(ctx context.Context, to *delivery.Batcher, encode Enco
 	})
 	switch {
 	case sending != nil:
-		return sending // it is about a batch, not about the finding that came next
+		return sending // the error is about a batch, not about the next finding
 	case err != nil:
 		return err
 	}

@@ -23,13 +23,13 @@ import (
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
-// bulkHook sends findings in batches to a far end that answers for each of them.
+// bulkHook sends findings in batches to a remote service that answers for each of them.
 func bulkHook(with func(s *sdk.Session, b *delivery.Batch) *delivery.Request) sdk.Hook {
 	var address string
 	return sdk.Hook{Name: "bulk", New: func(env sdk.Env) (_ sdk.Handler, err error) {
 		address, err = env.Require("ADDRESS")
 		return sdk.HandlerFunc(func(ctx context.Context, s *sdk.Session) error {
-			client := s.Sender(delivery.Options{FarEnd: "Bulk"})
+			client := s.Sender(delivery.Options{Remote: "Bulk"})
 			batches := client.NewBatcher(delivery.Limits{Count: 1000}, func(ctx context.Context, b *delivery.Batch) ([]delivery.Failure, error) {
 				r := with(s, b)
 				r.URL = address
@@ -68,13 +68,13 @@ func address(url string) map[string]string { return map[string]string{"ADDRESS":
 
 func prepare(w *sdktest.World) { w.Objects["/findings.json"] = sdktest.Findings(tenThousand) }
 
-// TestKilledEverywhere delivers 10,000 findings to three kinds of far ends.
+// TestKilledEverywhere delivers 10,000 findings to three kinds of remote services.
 func TestKilledEverywhere(t *testing.T) {
 	keyed := func(s *sdk.Session, b *delivery.Batch) *delivery.Request {
 		return &delivery.Request{Body: b.Lines(), Key: s.Key(b.IDs()...)}
 	}
 	t.Run("DocumentIDs", func(t *testing.T) {
-		sdktest.Delivery{Hook: bulkHook(keyed), Env: address, Prepare: prepare, FarEnd: func() (func(sdktest.Request) sdktest.Reply, func() error) {
+		sdktest.Delivery{Hook: bulkHook(keyed), Env: address, Prepare: prepare, Remote: func() (func(sdktest.Request) sdktest.Reply, func() error) {
 			documents, requests := sdktest.Tally{}, 0
 			return func(r sdktest.Request) sdktest.Reply {
 				requests++
@@ -96,7 +96,7 @@ func TestKilledEverywhere(t *testing.T) {
 		}}.KillEverywhere(t)
 	})
 	t.Run("IdempotencyKeys", func(t *testing.T) {
-		sdktest.Delivery{Hook: bulkHook(keyed), Env: address, Prepare: prepare, FarEnd: func() (func(sdktest.Request) sdktest.Reply, func() error) {
+		sdktest.Delivery{Hook: bulkHook(keyed), Env: address, Prepare: prepare, Remote: func() (func(sdktest.Request) sdktest.Reply, func() error) {
 			arrived, known := sdktest.Tally{}, map[string]bool{}
 			return func(r sdktest.Request) sdktest.Reply {
 				if key := r.Header.Get("Idempotency-Key"); !known[key] {
@@ -110,7 +110,7 @@ func TestKilledEverywhere(t *testing.T) {
 		}}.KillEverywhere(t)
 	})
 	t.Run("NoMemory", func(t *testing.T) {
-		sdktest.Delivery{Hook: bulkHook(keyed), Env: address, Prepare: prepare, FarEnd: func() (func(sdktest.Request) sdktest.Reply, func() error) {
+		sdktest.Delivery{Hook: bulkHook(keyed), Env: address, Prepare: prepare, Remote: func() (func(sdktest.Request) sdktest.Reply, func() error) {
 			arrived := sdktest.Tally{}
 			return func(r sdktest.Request) sdktest.Reply {
 				for _, id := range idsOf(r) {
@@ -122,7 +122,7 @@ func TestKilledEverywhere(t *testing.T) {
 	})
 }
 
-// TestFaultyFarEnd delivers 10,000 findings to a far end that has each fault now and then.
+// TestFaultyFarEnd delivers 10,000 findings to a remote service that has each fault now and then.
 func TestFaultyFarEnd(t *testing.T) {
 	keyed := func(s *sdk.Session, b *delivery.Batch) *delivery.Request {
 		return &delivery.Request{Body: b.Lines(), Key: s.Key(b.IDs()...)}
@@ -130,7 +130,7 @@ func TestFaultyFarEnd(t *testing.T) {
 	w := sdktest.New(t)
 	prepare(w)
 	arrived, known := sdktest.Tally{}, map[string]bool{}
-	far := w.NewFarEnd(t, func(n int, r sdktest.Request) sdktest.Reply {
+	far := w.NewRemote(t, func(n int, r sdktest.Request) sdktest.Reply {
 		take := func() {
 			if key := r.Header.Get("Idempotency-Key"); !known[key] {
 				known[key] = true
@@ -145,7 +145,7 @@ func TestFaultyFarEnd(t *testing.T) {
 		case 1:
 			return sdktest.Reply{Status: 500}
 		case 2:
-			take() // and nobody hears of it
+			take() // and the response is lost
 			return sdktest.Reply{Status: 503}
 		case 3:
 			take()
@@ -167,11 +167,11 @@ func TestFaultyFarEnd(t *testing.T) {
 	}
 }
 
-// TestDeadFarEnd ends in one sentence that names far end, host and status.
+// TestDeadFarEnd ends in one sentence that names remote service, host and status.
 func TestDeadFarEnd(t *testing.T) {
 	w := sdktest.New(t)
 	prepare(w)
-	far := w.NewFarEnd(t, func(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{Status: 502} })
+	far := w.NewRemote(t, func(int, sdktest.Request) sdktest.Reply { return sdktest.Reply{Status: 502} })
 	got := w.Run(t, bulkHook(func(_ *sdk.Session, b *delivery.Batch) *delivery.Request { return &delivery.Request{Body: b.Lines()} }),
 		map[string]string{"ADDRESS": far.URL + "/?token=s3cr3t", "DELIVERY_ATTEMPTS": "2"})
 	host := strings.TrimPrefix(far.URL, "http://")

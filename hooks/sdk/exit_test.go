@@ -17,14 +17,14 @@ import (
 )
 
 func TestExitCode(t *testing.T) {
-	status := func(code int) error { return &delivery.StatusError{FarEnd: "it", Status: code} }
+	status := func(code int) error { return &delivery.StatusError{Remote: "it", Status: code} }
 	expired := &transfer.StatusError{Code: http.StatusForbidden, S3Code: "AccessDenied", S3Message: "Request has expired"}
 	cases := map[string]struct {
 		reason string
 		err    error
 		want   int
 	}{
-		"Unknown":        {"what nobody knows may pass", io.ErrUnexpectedEOF, 1},
+		"Unknown":        {"an unknown error may pass", io.ErrUnexpectedEOF, 1},
 		"Setting":        {"the next try has the same settings", fmt.Errorf("channel: %w", process.Misconfigured(io.EOF)), exitcode.Configuration},
 		"ReadOnly":       {"the next try has no more URLs", fmt.Errorf("write: %w", sdk.ErrReadOnly), exitcode.Configuration},
 		"Unauthorized":   {"the next try has the same credentials", fmt.Errorf("send: %w", status(http.StatusUnauthorized)), exitcode.Refused},
@@ -35,7 +35,7 @@ func TestExitCode(t *testing.T) {
 		"TooMany":        {"it passes", status(http.StatusTooManyRequests), 1},
 		"Expired":        {"the next try has the same URL", fmt.Errorf("get findings: %w", expired), exitcode.Refused},
 		"StoreRefuses":   {"whoever runs the store may mend it", &transfer.StatusError{Code: http.StatusForbidden, S3Code: "AccessDenied"}, 1},
-		"SomeFindings":   {"the next try may bring those that were busy", &delivery.PartialError{FarEnd: "it", Refused: 1, Total: 2}, 1},
+		"SomeFindings":   {"the next try may bring those that were busy", &delivery.PartialError{Remote: "it", Refused: 1, Total: 2}, 1},
 		"AllAreFinal":    {"no channel can work", errors.Join(status(http.StatusForbidden), process.Misconfigured(io.EOF)), exitcode.Refused},
 		"OneMayPass":     {"one channel may work yet", errors.Join(process.Misconfigured(io.EOF), status(http.StatusBadGateway)), 1},
 		"OneIsNotKnown":  {"one channel may work yet", errors.Join(status(http.StatusForbidden), io.EOF), 1},

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Hook describes one hook: what people read about it and how it is made.
+// Hook is one hook: its description for people, and how it is made.
 type Hook struct {
-	// Name is what the hook is called in images, charts and on the command line.
+	// Name is the name of the hook in images, charts and on the command line.
 	Name string
-	// Summary is one sentence on what it does.
+	// Summary is one sentence about the hook.
 	Summary string
-	// Writes says that it changes findings or the raw result, so that it must be installed as ReadAndWrite.
+	// Writes says that the hook changes findings or the raw result, so that it must be installed as ReadAndWrite.
 	Writes bool
-	// Settings are the environment variables it reads, for the help text.
+	// Settings are the environment variables that the hook reads, for the help text.
 	Settings []Setting
-	// New reads the settings. Its errors name the variable that is wrong.
+	// New reads the settings. Its errors name the wrong variable.
 	New func(env Env) (Handler, error)
 }
 
@@ -39,11 +39,11 @@ func (h Hook) Type() string {
 type Setting struct {
 	// Name of the variable.
 	Name string
-	// Text says what it means, with its default.
+	// Text is the meaning of the variable, with its default.
 	Text string
 }
 
-// Handler does a hook's work for one Scan. An error ends the container with exit code 1; the Job then tries again.
+// Handler does a hook's work for one Scan. An error ends the container with exit code 1; the Job then retries.
 type Handler interface {
 	Handle(ctx context.Context, s *Session) error
 }
@@ -71,11 +71,11 @@ func (e Env) Require(name string) (string, error) {
 	return "", fmt.Errorf("environment variable %s is not set", name)
 }
 
-// maxSecretFile is more than any secret has, and less than harms.
+// maxSecretFile is larger than any secret, and harmless.
 const maxSecretFile = 64 << 10
 
-// Secret is a variable's value, or the content of the file that NAME_FILE names, without a line break at its end; or
-// the empty text. Where a setting may hold a credential, hooks read it with Secret, so that it can be mounted.
+// Secret is a variable's value, or the content of the file that NAME_FILE names, without a line break at its end; or the
+// empty text. Hooks read every setting that may contain a credential with Secret, so that it can be mounted.
 func (e Env) Secret(name string) (string, error) {
 	value, path := e.Get(name), e.Get(name+"_FILE")
 	switch {
@@ -88,7 +88,7 @@ func (e Env) Secret(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read %s_FILE: %w", name, err)
 	}
-	defer file.Close() //nolint:errcheck // what was only read
+	defer file.Close() //nolint:errcheck // the file was only read
 	content, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 	if err != nil {
 		return "", fmt.Errorf("read %s_FILE: %w", name, err)
@@ -99,7 +99,7 @@ func (e Env) Secret(name string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r"), nil
 }
 
-// RequireSecret is Secret for what must be there.
+// RequireSecret is Secret for a variable that must be set.
 func (e Env) RequireSecret(name string) (string, error) {
 	value, err := e.Secret(name)
 	if err == nil && value == "" {
@@ -108,7 +108,7 @@ func (e Env) RequireSecret(name string) (string, error) {
 	return value, err
 }
 
-// Duration is a variable such as 30s, more than nothing; or fallback where it is not set.
+// Duration is a variable such as 30s, greater than zero; or fallback if it is not set.
 func (e Env) Duration(name string, fallback time.Duration) (time.Duration, error) {
 	text := e.Get(name)
 	if text == "" {
@@ -121,7 +121,7 @@ func (e Env) Duration(name string, fallback time.Duration) (time.Duration, error
 	return d, nil
 }
 
-// Count is a variable that is a whole number of 1 or more; or fallback where it is not set.
+// Count is a variable that is a whole number of 1 or more; or fallback if it is not set.
 func (e Env) Count(name string, fallback int) (int, error) {
 	text := e.Get(name)
 	if text == "" {
@@ -134,7 +134,7 @@ func (e Env) Count(name string, fallback int) (int, error) {
 	return n, nil
 }
 
-// Bool is a variable that is true or false; or fallback where it is not set.
+// Bool is a variable that is true or false; or fallback if it is not set.
 func (e Env) Bool(name string, fallback bool) (bool, error) {
 	switch text := strings.ToLower(e.Get(name)); text {
 	case "":

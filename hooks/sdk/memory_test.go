@@ -29,7 +29,7 @@ func comparingHook() sdk.Hook {
 		if err != nil {
 			return err
 		}
-		client := s.Sender(delivery.Options{FarEnd: "Bulk"})
+		client := s.Sender(delivery.Options{Remote: "Bulk"})
 		address := s.Scan().Metadata.Annotations["far-end"]
 		batches := client.NewBatcher(delivery.Limits{Count: 1000}, func(ctx context.Context, b *delivery.Batch) ([]delivery.Failure, error) {
 			_, err := client.Do(ctx, &delivery.Request{URL: address, Body: b.Lines(), Key: s.Key(b.IDs()...)})

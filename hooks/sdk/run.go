@@ -21,31 +21,31 @@ import (
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
-// Process is what the container gives a hook. The zero values of optional fields are those of a pod.
+// Process is what a container gives its hook. The zero values of optional fields are those of a pod.
 type Process struct {
 	// Args are the URLs, in the order of the contract.
 	Args []string
 	// Env is the environment.
 	Env Env
-	// Stderr takes the one sentence that says what went wrong, and notes about retries.
+	// Stderr gets the one sentence about a failure, and notes about retries.
 	Stderr io.Writer
-	// TerminationLog is a file that Kubernetes shows in the pod's status. It is written only where it exists.
+	// TerminationLog is a file that Kubernetes shows in the pod's status. It is written only if it exists.
 	TerminationLog process.LastWords
-	// Kubernetes says how to reach the API server, where the Scan is not in the environment. Optional: the pod's service account.
+	// Kubernetes returns how to reach the API server, if the Scan is not in the environment. Optional: the pod's service account.
 	Kubernetes func() (*rest.Config, error)
-	// Patience is how long an API server or a store that is away is waited for. Optional: five minutes.
+	// Patience is how long requests to an API server or a store that is away are retried. Optional: five minutes.
 	Patience time.Duration
 	// Transfer changes how storage is reached. Optional.
 	Transfer []transfer.Option
-	// Transport reaches third parties. Optional: one that trusts NODE_EXTRA_CA_CERTS and goes by the proxies of Env.
+	// Transport reaches third parties. Optional: one that trusts NODE_EXTRA_CA_CERTS and uses the proxies of Env.
 	Transport http.RoundTripper
-	// Clock is where deliveries take time from. Optional: the real one.
+	// Clock is the source of time of deliveries. Optional: the real one.
 	Clock delivery.Clock
-	// Random is the jitter of deliveries, from 0 to below 1. Optional: chance.
+	// Random is the jitter of deliveries, from 0 to below 1. Optional: random.
 	Random func() float64
 }
 
-// Run does a hook's work and returns the exit code: 0, or another after saying why in one sentence; see package process.
+// Run does a hook's work and returns the exit code: 0, or another one after one sentence about the failure; see package process.
 func Run(ctx context.Context, hook Hook, p Process) int {
 	err := run(ctx, hook, p)
 	if err == nil {
@@ -82,7 +82,7 @@ func run(ctx context.Context, hook Hook, p Process) error {
 	return handler.Handle(ctx, s)
 }
 
-// readScan has the session work by the API, as for an operator that hands nothing over.
+// readScan makes the session use the API, for an operator that hands nothing over.
 func (s *Session) readScan(ctx context.Context, p Process, scan process.Scan) error {
 	if p.Kubernetes == nil {
 		p.Kubernetes = func() (*rest.Config, error) { return kubeapi.Config(p.Env.Get) }
@@ -106,26 +106,26 @@ func (s *Session) readScan(ctx context.Context, p Process, scan process.Scan) er
 	return err
 }
 
-// runHandedOver does the work for a Scan from the environment, and leaves what was done as the last words of the container.
+// runHandedOver does the work for a Scan from the environment, and leaves the outcome as the container's termination message.
 func runHandedOver(ctx context.Context, handler Handler, s *Session, given *scanclient.Handover, p Process) error {
 	var err error
 	if s.scan, err = ParseScan(given.Scan); err != nil {
 		return fmt.Errorf("environment variable %s: %w", handover.EnvScan, err)
 	}
-	s.told = &outcome.Outcome{}
+	s.outcome = &outcome.Outcome{}
 	if s.urls.putFindings == "" {
-		// A hook that writes may find what an earlier try of its own has left.
+		// A writing hook may find the results of an earlier try of its own.
 		s.findings = s.scan.Status.StoredFindings
 	}
 	if err := handler.Handle(ctx, s); err != nil {
 		return err
 	}
-	words, err := given.Words(ctx, s.store, s.told)
+	words, err := given.Words(ctx, s.store, s.outcome)
 	if err == nil {
 		err = p.TerminationLog.Leave(words)
 	}
 	if err != nil {
-		return fmt.Errorf("tell the operator what was done: %w", err)
+		return fmt.Errorf("report the outcome to the operator: %w", err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func newSession(p Process, urls urls) (*Session, error) {
 		transfer.WithExtraCA(extraCA),
 		transfer.WithPatience(cmp.Or(p.Patience, transfer.DefaultPatience)),
 		transfer.WithRetryNotice(func(err error, wait time.Duration) {
-			fmt.Fprintf(p.Stderr, "storage does not answer, trying again in %s: %v\n", wait.Round(time.Second), err)
+			fmt.Fprintf(p.Stderr, "storage does not respond, retrying in %s: %v\n", wait.Round(time.Second), err)
 		}),
 	}, p.Transfer...)
 	store, err := transfer.New(options...)
@@ -156,7 +156,7 @@ func newSession(p Process, urls urls) (*Session, error) {
 	return &Session{urls: urls, store: store, sending: sending, log: p.Stderr}, nil
 }
 
-// urls are what the operator hands to a hook. All but the first two may be empty.
+// urls are the URLs that the operator hands to a hook. All but the first two may be empty.
 type urls struct {
 	raw, findings, putRaw, putFindings, previous transfer.URL
 }

@@ -31,12 +31,12 @@ type Scan struct {
 		Findings      struct {
 			Categories map[string]int64 `json:"categories"`
 		} `json:"findings"`
-		// StoredFindings are the bytes of the findings, as the operator was told them. Nil where it was not.
+		// StoredFindings are the size and digest of the findings that the operator knows. Nil if it does not know them.
 		StoredFindings *outcome.Stored `json:"storedFindings"`
 	} `json:"status"`
 }
 
-// ParseScan reads the fields a hook needs and keeps the whole text.
+// ParseScan reads the fields that a hook needs and keeps the whole text.
 func ParseScan(text json.RawMessage) (*Scan, error) {
 	s := &Scan{Raw: text}
 	if err := json.Unmarshal(text, s); err != nil {
@@ -45,5 +45,5 @@ func ParseScan(text json.RawMessage) (*Scan, error) {
 	return s, nil
 }
 
-// failed says whether the Scan is Errored. Hooks run for such Scans where their runOn says so.
+// failed reports whether the Scan is Errored. Hooks run for such Scans if their runOn says so.
 func (s *Scan) failed() bool { return s.Status.State == "Errored" }

@@ -20,7 +20,7 @@ import (
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
-// ErrReadOnly says that a hook wanted to write without having been given a place to write to.
+// ErrReadOnly says that a hook writes without an upload URL.
 var ErrReadOnly = process.Misconfigured(errors.New("this hook changes results, but the operator gave it no upload URLs: " +
 	"set spec.type of its ScanCompletionHook to ReadAndWrite"))
 
@@ -30,11 +30,11 @@ type Session struct {
 	instance string
 	scan     *Scan
 	urls     urls
-	// client reaches the Scan by the API. Nil where it was handed over.
+	// client reaches the Scan by the API. Nil if the Scan was handed over.
 	client *scanclient.Client
-	// told is what the operator will be told. Nil where the Scan was not handed over.
-	told *outcome.Outcome
-	// findings are the bytes that the findings must have. Nil: that is not known.
+	// outcome is what will be reported to the operator. Nil if the Scan was not handed over.
+	outcome *outcome.Outcome
+	// findings are the size and digest that the findings must have. Nil: unknown.
 	findings *outcome.Stored
 	store    *transfer.Client
 	sending  delivery.Options
@@ -46,7 +46,7 @@ type Session struct {
 // Scan is the Scan the hook runs for.
 func (s *Session) Scan() *Scan { return s.scan }
 
-// Transport reaches third parties: it knows the proxies of the environment and the cluster's extra CA.
+// Transport reaches third parties: it uses the proxies of the environment and the cluster's extra CA.
 func (s *Session) Transport() http.RoundTripper { return s.sending.Transport }
 
 // Notef writes a line for people who read the hook's log. Never pass URLs or credentials.
@@ -63,13 +63,13 @@ func (s *Session) RawResult(ctx context.Context) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// Findings is a findings array on its way in. The elements it gives are valid until the next one is asked for.
+// Findings is a findings array that is being read. An element is valid until the next one is read.
 type Findings struct {
 	*finding.Reader
 	io.Closer
 }
 
-// Findings opens the Scan's findings. The caller closes them. Opening them again starts anew. A Scan that is Errored may
+// Findings opens the Scan's findings. The caller closes them. Each call starts at the first finding. A Scan that is Errored may
 // have stored none; then there are none.
 func (s *Session) Findings(ctx context.Context) (*Findings, error) {
 	return s.open(ctx, s.urls.findings)
@@ -78,7 +78,7 @@ func (s *Session) Findings(ctx context.Context) (*Findings, error) {
 func (s *Session) open(ctx context.Context, from transfer.URL) (*Findings, error) {
 	body, _, err := s.store.Download(ctx, from)
 	if status, ok := errors.AsType[*transfer.StatusError](err); ok && status.Code == http.StatusNotFound && from == s.urls.findings && s.scan.failed() {
-		// It ended before it was parsed, and hooks that run on failures have to tell of that.
+		// The Scan ended before parsing, and hooks that run on failures must report that.
 		body, err = io.NopCloser(strings.NewReader("[]")), nil
 		s.unparsed = true
 	}
@@ -91,7 +91,7 @@ func (s *Session) open(ctx context.Context, from transfer.URL) (*Findings, error
 	return &Findings{Reader: finding.NewReader(body, finding.Limits{}), Closer: body}, nil
 }
 
-// EachFinding calls a function with every finding as it stands in findings.json. The bytes are valid during the call.
+// EachFinding calls a function with every finding as it is in findings.json. The bytes are valid during the call.
 func (s *Session) EachFinding(ctx context.Context, do func(element []byte) error) error {
 	return s.each(ctx, s.urls.findings, do)
 }
@@ -116,11 +116,11 @@ func (s *Session) each(ctx context.Context, from transfer.URL, do func(element [
 	}
 }
 
-// Edit makes a finding from a finding; nil leaves it out. It may be called twice for the same one and must answer the
-// same. The input is valid during the call, the output must be one JSON value.
+// Edit makes a finding from a finding; nil leaves it out. It may be called twice for the same finding and must return the same.
+// The input is valid during the call, the output must be one JSON value.
 type Edit func(element []byte) ([]byte, error)
 
-// EditFindings replaces the findings by what edit makes of them, and the counters in the Scan's status change with them.
+// EditFindings replaces each finding by the result of edit, and updates the counters in the Scan's status.
 func (s *Session) EditFindings(ctx context.Context, edit Edit) error {
 	return s.UpdateFindings(ctx, func(ctx context.Context, out *Output) error {
 		return s.EachFinding(ctx, func(element []byte) error {
@@ -133,7 +133,7 @@ func (s *Session) EditFindings(ctx context.Context, edit Edit) error {
 	})
 }
 
-// Output takes the findings of an update one after another.
+// Output gets the findings of an update one by one.
 type Output struct {
 	writer *finding.Writer
 	// stats is nil on any pass but the first.
@@ -160,9 +160,9 @@ func (o *Output) WriteRaw(element []byte) error {
 	return o.writer.WriteRaw(element)
 }
 
-// UpdateFindings replaces all findings by those that produce writes; the counters in the Scan's status follow. Large
-// outputs are produced twice and must be the same both times. A finding that cannot be counted is stored like the
-// others, as with every SDK of this protocol, and then is the error.
+// UpdateFindings replaces all findings by those that produce writes, and updates the counters in the Scan's status. Large
+// outputs are produced twice and must be the same both times. A finding that cannot be counted is stored like the others, as
+// with every SDK of this protocol, and then returned as an error.
 func (s *Session) UpdateFindings(ctx context.Context, produce func(ctx context.Context, out *Output) error) error {
 	if s.urls.putFindings == "" {
 		return ErrReadOnly
@@ -192,9 +192,9 @@ func (s *Session) UpdateFindings(ctx context.Context, produce func(ctx context.C
 	if first.uncounted != nil {
 		return first.uncounted
 	}
-	if s.told != nil {
+	if s.outcome != nil {
 		stored := staged.Stored()
-		s.told.Findings, s.findings = outcome.Count(first.stats, stored), &stored
+		s.outcome.Findings, s.findings = outcome.Count(first.stats, stored), &stored
 		return nil
 	}
 	previous := slices.Sorted(maps.Keys(s.scan.Status.Findings.Categories))
@@ -202,8 +202,8 @@ func (s *Session) UpdateFindings(ctx context.Context, produce func(ctx context.C
 	return err
 }
 
-// UpdateRawResult replaces the raw result by size bytes of what open gives; open may be called again after a fault of
-// the network. Findings and status stay as they are: nothing is parsed again.
+// UpdateRawResult replaces the raw result by size bytes of open; open may be called again after a fault of the network.
+// Findings and status do not change: the result is not parsed again.
 func (s *Session) UpdateRawResult(ctx context.Context, size int64, open func() (io.ReadCloser, error)) error {
 	if s.urls.putRaw == "" {
 		return ErrReadOnly

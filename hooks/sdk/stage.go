@@ -18,8 +18,8 @@ import (
 // bufferLimit is the size up to which an output is kept in memory instead of being made twice.
 const bufferLimit = 4 << 20
 
-// ErrNotRepeatable says that an output was different when it was made again: its source has changed in between, or
-// the hook does not answer the same way each time.
+// ErrNotRepeatable says that an output was different when it was made again: its source has changed in between, or the hook
+// is not deterministic.
 var ErrNotRepeatable = errors.New("the output differs from what was counted before; the findings changed meanwhile, or the hook is not deterministic")
 
 // Produce writes an output. It may be called several times and must write the same bytes each time.
@@ -51,13 +51,13 @@ func Stage(ctx context.Context, produce Produce) (*Staged, error) {
 // Size is the output's length in bytes.
 func (s *Staged) Size() int64 { return s.size }
 
-// Stored says which bytes the output has.
+// Stored is the size and digest of the output.
 func (s *Staged) Stored() outcome.Stored {
 	return outcome.Stored{Size: s.size, SHA256: hex.EncodeToString(s.sum[:])}
 }
 
-// Open reads the output from its beginning. The last bytes come only when the whole is known to be what was counted,
-// so whoever needs all Size bytes never takes a different output for this one.
+// Open reads the output from its beginning. The last bytes come only after the whole was compared with the counted output, so a
+// reader that needs all Size bytes never takes a different output for this one.
 func (s *Staged) Open() (io.ReadCloser, error) {
 	if s.size <= bufferLimit {
 		return io.NopCloser(bytes.NewReader(s.small)), nil
@@ -76,15 +76,15 @@ func (s *Staged) Open() (io.ReadCloser, error) {
 	return &stream{PipeReader: r, cancel: cancel}, nil
 }
 
-// stream stops the making of an output nobody reads any more.
+// stream stops producing an output that is not read any more.
 type stream struct {
 	*io.PipeReader
 	cancel context.CancelFunc
 }
 
-// Close ends the making of the output.
+// Close stops producing the output.
 func (s *stream) Close() error {
-	// In this order, so that a reader sees the close and not what it does to the source.
+	// In this order, so that a reader sees the close and not its effect on the source.
 	err := s.PipeReader.Close()
 	s.cancel()
 	return err

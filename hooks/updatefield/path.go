@@ -18,7 +18,7 @@ type Path struct {
 }
 
 var (
-	// plainName and deepName tell a single key from a path: only a name with a dot or a well formed bracket is a path.
+	// plainName and deepName distinguish a single key from a path: only a name with a dot or a well formed bracket is a path.
 	plainName = regexp.MustCompile(`^[A-Za-z0-9_]*$`)
 	deepName  = regexp.MustCompile(`\.|\[(?:[^\[\]]*|"(?:[^"\\]|\\.)*?"|'(?:[^'\\]|\\.)*?')\]`)
 

@@ -14,7 +14,7 @@ type span struct {
 	first bool
 }
 
-// separator stands before a value that is added.
+// separator comes before a value that is added.
 func (s span) separator() []byte {
 	if s.first {
 		return nil

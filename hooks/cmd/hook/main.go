@@ -91,7 +91,7 @@ func start(ctx context.Context, args []string, env sdk.Env, stdout, stderr io.Wr
 	return 2
 }
 
-// isPod says whether the arguments are those of the operator, which gives URLs only: no other command line will come.
+// isPod reports whether the arguments are the operator's, which are URLs only: no other command line has only URLs.
 func isPod(args []string) bool { return len(args) > 1 && isURL(args[1]) }
 
 // choose finds the hook and what is left of the arguments for it.
@@ -146,7 +146,7 @@ func wantsHelp(args []string) bool {
 	return len(args) == 1 && (args[0] == "--help" || args[0] == "-h")
 }
 
-// builtin answers the commands that are no hooks.
+// builtin runs the commands that are not hooks.
 func builtin(args []string, stdout io.Writer) bool {
 	if len(args) != 2 {
 		return false

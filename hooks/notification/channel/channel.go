@@ -4,9 +4,9 @@ package channel
 
 import "encoding/json"
 
-// Channel is one entry of the configuration: whom to tell, of what, and in which words.
+// Channel is one entry of the configuration: the recipient, what to send, and the template.
 type Channel struct {
-	// Name stands in messages about the channel, and tells it from others of its type.
+	// Name is in messages about the channel, and distinguishes it from others of its type.
 	Name string `json:"name"`
 	// Type is the name of its kind.
 	Type string `json:"type"`

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package channel is what the senders and trackers of a notification share: the entry of the configuration that they serve, its
-// settings, and the task of telling somebody.
+// settings, and the task of notifying a recipient.
 //
 // What it decides:
 //

@@ -21,7 +21,7 @@ type Messenger interface {
 // Note is what a template made, with a key that is the same when the Job is started again.
 type Note struct{ Text, Key string }
 
-// Reporter tells a far end of one finding, or that a Scan is Errored.
+// Reporter reports one finding to a remote service, or that a Scan is Errored.
 type Reporter interface {
 	Report(ctx context.Context, t *Task, e *message.Entry) error
 }
@@ -37,7 +37,7 @@ type Task struct {
 	Errored, Override *message.Message
 }
 
-// Post sends a value as JSON to a far end that cannot tell a repetition: a success whose text is lost stays one.
+// Post sends a value as JSON to a remote service that cannot detect a repetition: a success whose response body is lost is still a success.
 func (t *Task) Post(ctx context.Context, address string, header http.Header, value any, check func(*delivery.Answer) error) error {
 	body, err := delivery.JSON(value)
 	if err != nil {

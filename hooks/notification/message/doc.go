@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package message puts into words what a channel is told: of a Scan, of many findings, or of one.
+// Package message writes the text for a channel: about a Scan, about many findings, or about one.
 //
 //	Scan, Findings ──Message.Render──► text ──ToObject──► what a chat takes
 //	Scan, finding ──NewEntry──► Entry: title, text, key ──► what a tracker takes
@@ -8,6 +8,6 @@
 // What it decides:
 //
 //   - Templates are files of the user's, then those built in. What they make is read as YAML, of which JSON is a part.
-//   - A text from a scanner stands in fences where nothing is a link, a picture or a mention, and no text ends its fence.
+//   - A text from a scanner is in fences where nothing is a link, a picture or a mention, and no text ends its fence.
 //   - An entry's key is the same in every run of the hook and of the scanner.
 package message

@@ -23,7 +23,7 @@ const (
 	maxDescription = 8000
 )
 
-// Entry is what a reporter tells: a finding, or that a Scan is Errored.
+// Entry is what a reporter reports: a finding, or that a Scan is Errored.
 type Entry struct {
 	// Key names it in the same way in every run of the hook and of the scanner.
 	Key         string
@@ -115,5 +115,5 @@ func (e *Entry) Attribute(key string) (string, bool) {
 	return PlainText(value), ok
 }
 
-// RawMessage is a finding as it stands, inside another document.
+// RawMessage is a finding unchanged, inside another document.
 func (e *Entry) RawMessage() json.RawMessage { return json.RawMessage(e.Element) }

@@ -18,7 +18,7 @@ type Scan struct {
 	decoded any // for templates
 	state   string
 	Reason  string
-	// unreached says that the scanner reached nothing; empty where it did, or where nobody knows.
+	// unreached says that the scanner reached nothing; empty if it did, or if it is unknown.
 	unreached string
 	// severities and categories are {name, count}, in the order in which the Scan has them.
 	severities, categories []any
@@ -99,7 +99,7 @@ func counts(object finding.Object) []any {
 // Errored says that the Scan failed.
 func (s *Scan) Errored() bool { return s.state == "Errored" }
 
-// Failure is what reporters tell of an Errored Scan.
+// Failure is the report about an Errored Scan.
 func (s *Scan) Failure(key string) *Entry {
 	name := s.Metadata.Namespace + "/" + s.Metadata.Name
 	return &Entry{

@@ -90,7 +90,7 @@ func (e *email) Send(ctx context.Context, t *channel.Task, n channel.Note) error
 		to = e.to
 	}
 	if to == "" {
-		return errors.New("nobody is named as recipient, neither by the Scan's annotation " + AnnotationEmail + " nor by endPoint")
+		return errors.New("no recipient is named, neither by the Scan's annotation " + AnnotationEmail + " nor by endPoint")
 	}
 	message, err := e.message(l, to)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
 
-// incoming posts messages to the address that its far end gave for a chat.
+// incoming posts messages to the address that its remote service gave for a chat.
 type incoming struct {
 	address string
 	check   func(*delivery.Answer) error

@@ -107,7 +107,7 @@ func (m *mailServer) setOptions(s *channel.Settings, query url.Values, isTLS boo
 	case plainText:
 		m.options = append(m.options, gomail.WithTLSPolicy(gomail.NoTLS))
 	case query.Get("requireTLS") == "true" || m.password != "":
-		// A password is only told to a server that proves who it is.
+		// A password is only sent to a server that proves its identity.
 		m.options = append(m.options, gomail.WithTLSPolicy(gomail.TLSMandatory))
 	default:
 		m.options = append(m.options, gomail.WithTLSPolicy(gomail.TLSOpportunistic))

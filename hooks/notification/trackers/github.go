@@ -140,7 +140,7 @@ var limitedStatus = []int{http.StatusForbidden}
 // limitPause is how long to wait where GitHub does not say.
 const limitPause = time.Minute
 
-// checkLimited tells one from the other.
+// checkLimited distinguishes the two.
 func checkLimited(answer *delivery.Answer) error {
 	if answer.Status != http.StatusForbidden {
 		return nil

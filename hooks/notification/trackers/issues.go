@@ -17,7 +17,7 @@ import (
 // trackerLabel is on every issue, so that they can be listed.
 const trackerLabel = "scanyard"
 
-// marker stands at the end of an issue's text and names what it is about.
+// marker is at the end of an issue's text and names the finding.
 func marker(key string) string { return "\n<!-- scanyard: " + key + " -->\n" }
 
 var markers = regexp.MustCompile(`<!-- scanyard: ([0-9a-f-]{36}) -->`)

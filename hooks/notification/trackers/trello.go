@@ -14,7 +14,7 @@ import (
 // TrelloCards is the address where none is set.
 const TrelloCards = "https://api.trello.com/1/cards"
 
-// trello makes a card of each finding. Trello cannot tell a repetition.
+// trello makes a card of each finding. Trello cannot detect a repetition.
 type trello struct {
 	address                       string
 	key, token, list, labels, pos string

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Limits bound a batch. What would make it larger than one of them begins the next batch; an item that alone is larger
-// than Bytes is a batch of its own.
+// Limits bound a batch. An item that would exceed one of them begins the next batch; an item that alone is larger than Bytes
+// is a batch of its own.
 type Limits struct {
 	// Count is the number of items, 500 where it is 0.
 	Count int
@@ -30,14 +30,14 @@ type Item struct {
 	Data []byte
 }
 
-// Batch is what is sent at once.
+// Batch is sent with one request.
 type Batch struct {
-	// Number counts batches from 0. The rest of a batch that was taken in part keeps its number.
+	// Number counts batches from 0. The rest of a batch that was partly accepted keeps its number.
 	Number int
 	Items  []Item
 }
 
-// IDs are the items' ids in order: what a key for the batch is made of.
+// IDs are the items' ids in order: the key of the batch is made of them.
 func (b *Batch) IDs() []string {
 	ids := make([]string, 0, len(b.Items))
 	for i := range b.Items {
@@ -71,18 +71,18 @@ func (b *Batch) Join(before, between, after string) Body {
 	return append(body, []byte(after))
 }
 
-// Failure is an item that the far end did not take while it took the rest.
+// Failure is an item that the remote service refused while it accepted others.
 type Failure struct {
-	// Index is the item's place in the batch.
+	// Index is the item's position in the batch.
 	Index int
-	// Err says why, in few words and without credentials; see [Excerpt].
+	// Err is the reason, in few words and without credentials; see [Excerpt].
 	Err error
-	// Again says that it may be taken later.
+	// Again says that the service may accept the item later.
 	Again bool
 }
 
-// Send delivers one batch, mostly with [Client.Do]. An error means the whole batch; where the far end took some items
-// and not others, it says which.
+// Send delivers one batch, mostly with [Client.Do]. An error means the whole batch; if the remote service accepted some
+// items and not others, Send returns the latter.
 type Send func(ctx context.Context, b *Batch) ([]Failure, error)
 
 // Batcher collects items and sends them in batches, one after another. It holds one batch in memory.
@@ -106,7 +106,7 @@ func (c *Client) NewBatcher(limits Limits, send Send) *Batcher {
 	return &Batcher{client: c, limits: limits, send: send}
 }
 
-// Add takes an item, copying its data, and sends the batch that is full without it.
+// Add adds an item, copying its data. A batch that has no room for the item is sent first.
 func (b *Batcher) Add(ctx context.Context, id string, data []byte) error {
 	if len(b.ids) > 0 && (len(b.ids) >= b.limits.Count || len(b.data)+len(data) > b.limits.Bytes) {
 		if err := b.flush(ctx); err != nil {
@@ -120,7 +120,7 @@ func (b *Batcher) Add(ctx context.Context, id string, data []byte) error {
 	return nil
 }
 
-// Close sends what is left. Its error is a *PartialError if items were refused for good.
+// Close sends the last batch. Its error is a *PartialError if items were refused for good.
 func (b *Batcher) Close(ctx context.Context) error {
 	if len(b.ids) > 0 {
 		if err := b.flush(ctx); err != nil {
@@ -128,7 +128,7 @@ func (b *Batcher) Close(ctx context.Context) error {
 		}
 	}
 	if b.refused.Refused > 0 {
-		b.refused.FarEnd, b.refused.Total = b.client.farEnd(), b.total
+		b.refused.Remote, b.refused.Total = b.client.remote(), b.total
 		return &b.refused
 	}
 	return nil
@@ -154,7 +154,7 @@ func (b *Batcher) flush(ctx context.Context) error {
 	clear(b.ids)
 	b.ids, b.ends, b.data = b.ids[:0], b.ends[:0], b.data[:0]
 	if cap(b.data) > 2*b.limits.Bytes {
-		b.data = nil // one huge item must not be paid for until the end
+		b.data = nil // the memory of one huge item must not be kept until the end
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (b *Batcher) deliver(ctx context.Context, batch *Batch) error {
 		if len(rest) == 0 {
 			return nil
 		}
-		why = fmt.Errorf("%s does not take %d of %d findings: %w", b.client.farEnd(), len(rest), len(batch.Items), why)
+		why = fmt.Errorf("%s does not take %d of %d findings: %w", b.client.remote(), len(rest), len(batch.Items), why)
 		if err := b.client.wait(ctx, loop, TryAgain(why, 0)); err != nil {
 			return err
 		}
@@ -181,17 +181,17 @@ func (b *Batcher) deliver(ctx context.Context, batch *Batch) error {
 	}
 }
 
-// check holds that a hook understood the answer: findings that it cannot name would be lost.
+// check makes sure that a hook understood the response: findings that it cannot name would be lost.
 func (b *Batcher) check(batch *Batch, failures []Failure) error {
 	for _, f := range failures {
 		if f.Index < 0 || f.Index >= len(batch.Items) || f.Err == nil {
-			return fmt.Errorf("%s reports a failure of item %d in a batch of %d", b.client.farEnd(), f.Index, len(batch.Items))
+			return fmt.Errorf("%s reports a failure of item %d in a batch of %d", b.client.remote(), f.Index, len(batch.Items))
 		}
 	}
 	return nil
 }
 
-// sort writes down what was refused for good and returns what is to be sent again, and why the first of it was not taken.
+// sort records the items that were refused for good, and returns those to send again and the reason of the first of these.
 func (b *Batcher) sort(batch *Batch, failures []Failure) (rest []Item, why error) {
 	for _, f := range failures {
 		item := batch.Items[f.Index]
@@ -210,11 +210,11 @@ func (b *Batcher) sort(batch *Batch, failures []Failure) (rest []Item, why error
 // maxExamples is how many refused items are named.
 const maxExamples = 3
 
-// PartialError says that the far end took all but some items.
+// PartialError says that the remote service accepted all items except some.
 type PartialError struct {
-	// FarEnd is what it is called, with its host.
-	FarEnd string
-	// Refused of Total findings were not taken.
+	// Remote is the name of the service, with its host.
+	Remote string
+	// Refused of Total findings were not accepted.
 	Refused, Total int
 	examples       []error
 }
@@ -226,14 +226,14 @@ func (e *PartialError) add(id string, err error) {
 	}
 }
 
-// Error counts them and gives the first reasons.
+// Error counts the refused items and gives the first reasons.
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("%s refuses %d of %d findings, such as %s", e.FarEnd, e.Refused, e.Total,
+	return fmt.Sprintf("%s refuses %d of %d findings, such as %s", e.Remote, e.Refused, e.Total,
 		Excerpt(errors.Join(e.examples...).Error()))
 }
 
-// ExitCode is how the container ends: the error names some of those that were refused, and the next try may bring others.
+// ExitCode is the exit code of the container: the error names some of the refused items, and a retry may bring others.
 func (e *PartialError) ExitCode() int { return 1 }
 
-// Unwrap gives the first reasons.
+// Unwrap returns the first reasons.
 func (e *PartialError) Unwrap() []error { return e.examples }

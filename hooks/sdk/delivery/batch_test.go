@@ -27,7 +27,7 @@ func TestBatches(t *testing.T) {
 		"One":       {delivery.Limits{}, []string{"a"}, [][]string{{"a"}}, ""},
 		"ByCount":   {delivery.Limits{Count: 2}, []string{"a", "b", "c", "d", "e"}, [][]string{{"a", "b"}, {"c", "d"}, {"e"}}, ""},
 		"ByBytes":   {delivery.Limits{Bytes: 4}, []string{"aa", "bb", "c", "dddd", "e"}, [][]string{{"aa", "bb"}, {"c"}, {"dddd"}, {"e"}}, ""},
-		"LargeOnes": {delivery.Limits{Bytes: 2}, []string{"a", "bbbbbbb", "c"}, [][]string{{"a"}, {"bbbbbbb"}, {"c"}}, "the far end decides whether it is too large"},
+		"LargeOnes": {delivery.Limits{Bytes: 2}, []string{"a", "bbbbbbb", "c"}, [][]string{{"a"}, {"bbbbbbb"}, {"c"}}, "the remote service decides whether it is too large"},
 		"EmptyData": {delivery.Limits{Count: 2}, []string{"", "", ""}, [][]string{{"", ""}, {""}}, ""},
 	}
 	for name, c := range cases {
@@ -68,7 +68,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestPartialFailures has a far end that takes items in its own time.
+// TestPartialFailures has a remote service that takes items in its own time.
 func TestPartialFailures(t *testing.T) {
 	cases := map[string]struct {
 		refuses func(id string, attempt int) *delivery.Failure

@@ -21,61 +21,61 @@ import (
 const (
 	DefaultAttempts = 6
 	DefaultBudget   = 5 * time.Minute
-	// DefaultContact is the budget while a far end has not answered well yet. Nothing is lost by failing then, the hook's
-	// Job comes again, and its Scan tells meanwhile why it waits.
+	// DefaultContact is the budget until a remote service has responded well once. Failing then loses nothing: the hook's Job
+	// retries, and its Scan shows the reason in the meantime.
 	DefaultContact   = 20 * time.Second
 	DefaultTimeout   = time.Minute
 	DefaultMaxAnswer = 1 << 20
 
 	defaultFirstPause   = time.Second
 	defaultLongestPause = 30 * time.Second
-	// longestRetryAfter is how long a pod waits because it was asked to. Beyond that the Job comes again.
+	// longestRetryAfter is the longest pause that a service can ask for. Beyond that the Job retries later.
 	longestRetryAfter = 2 * time.Minute
-	// longestAttempt ends a request that goes on for ever, one byte at a time.
+	// longestAttempt ends a request that would never end, one byte after the other.
 	longestAttempt = 30 * time.Minute
 )
 
-// Options say how a Client behaves. The zero value of each but FarEnd is its default.
+// Options are the options of a Client. The zero value of each but Remote is its default.
 type Options struct {
-	// FarEnd is what the far end is called in sentences: "the webhook", "Elasticsearch".
-	FarEnd string
-	// Attempts is how often a request is made at most.
+	// Remote is the name of the remote service in messages: "the webhook", "Elasticsearch".
+	Remote string
+	// Attempts is the largest number of attempts of a request.
 	Attempts int
 	// Budget is how long after its first attempt a request is still repeated. By default it is DefaultBudget, and
-	// DefaultContact until the far end has answered well once, unless it asks to be waited for.
+	// DefaultContact until the remote service has responded well once, unless the service asks for a pause.
 	Budget time.Duration
-	// Timeout is how long the far end may be silent.
+	// Timeout is how long the remote service may be silent.
 	Timeout time.Duration
-	// FirstPause is before the second attempt, about. Pauses double up to LongestPause.
+	// FirstPause is about the pause before the second attempt. Pauses double up to LongestPause.
 	FirstPause, LongestPause time.Duration
-	// MaxAnswer is how much of an answer is read.
+	// MaxAnswer is how much of a response is read.
 	MaxAnswer int64
-	// Secrets must not appear in errors. What addresses and headers carry is known without.
+	// Secrets must not appear in errors. The credentials in addresses and headers are known without this field.
 	Secrets []string
-	// UserAgent is sent where a request's header has none.
+	// UserAgent is sent if a request's header has none.
 	UserAgent string
 	// Transport makes the connections.
 	Transport http.RoundTripper
-	// Clock is where time comes from.
+	// Clock is the source of time.
 	Clock Clock
 	// Random is a number from 0 to below 1, for jitter.
 	Random func() float64
-	// Notef writes a line for people when something is tried again. Nil is silent.
+	// Notef writes a line for people when a request is retried. Nil is silent.
 	Notef func(format string, args ...any)
 }
 
-// Client delivers requests to far ends of one kind.
+// Client delivers requests to remote services of one kind.
 type Client struct {
 	o    Options
 	http *http.Client
 	host atomic.Pointer[string] // of the last request
-	// answered says that the far end has answered well.
+	// answered says that the remote service has responded well.
 	answered atomic.Bool
 }
 
 // New makes a Client.
 func New(o Options) *Client {
-	setDefault(&o.FarEnd, "the far end")
+	setDefault(&o.Remote, "the remote service")
 	setDefault(&o.Attempts, DefaultAttempts)
 	setDefault(&o.Timeout, DefaultTimeout)
 	setDefault(&o.FirstPause, defaultFirstPause)
@@ -105,11 +105,11 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Do sends a request until it is taken, refused, or attempts or time are used up.
+// Do sends a request until the service accepts or refuses it, or attempts or time are used up.
 func (c *Client) Do(ctx context.Context, r *Request) (*Answer, error) {
 	target, err := r.prepare()
 	if err != nil {
-		return nil, fmt.Errorf("send to %s: %w", c.o.FarEnd, err)
+		return nil, fmt.Errorf("send to %s: %w", c.o.Remote, err)
 	}
 	c.host.Store(&target.Host)
 	loop := c.newLoop()
@@ -125,19 +125,19 @@ func (c *Client) Do(ctx context.Context, r *Request) (*Answer, error) {
 	}
 }
 
-// farEnd names the far end and its host, as soon as that is known.
-func (c *Client) farEnd() string {
+// remote names the remote service and its host, as soon as the host is known.
+func (c *Client) remote() string {
 	if host := c.host.Load(); host != nil {
-		return c.o.FarEnd + " at " + *host
+		return c.o.Remote + " at " + *host
 	}
-	return c.o.FarEnd
+	return c.o.Remote
 }
 
-// attempt makes the request once.
+// attempt sends the request once.
 func (c *Client) attempt(ctx context.Context, target *url.URL, r *Request) (*Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// One clock watches the whole exchange: every piece of the body that goes out sets it back, the answer does not.
+	// One clock watches the whole exchange: every piece of the body that is sent resets it, the response does not.
 	watch := c.o.Clock.AfterFunc(c.o.Timeout, func() { cancel(fmt.Errorf("%w (%s)", errSilent, c.o.Timeout)) })
 	defer watch.Stop()
 	limit := c.o.Clock.AfterFunc(longestAttempt, func() { cancel(fmt.Errorf("%w (%s)", errEndless, longestAttempt)) })
@@ -158,7 +158,7 @@ func (c *Client) attempt(ctx context.Context, target *url.URL, r *Request) (*Ans
 	defer resp.Body.Close()
 	answer, err := readAnswer(resp, c.o.MaxAnswer)
 	if !r.accepts(answer.Status) {
-		return nil, c.statusError(target, resp, answer, hide()) // an explanation that breaks off is still one
+		return nil, c.statusError(target, resp, answer, hide()) // a part of an explanation is still of use
 	}
 	if err != nil {
 		if r.StatusIsEnough {
@@ -168,7 +168,7 @@ func (c *Client) attempt(ctx context.Context, target *url.URL, r *Request) (*Ans
 	}
 	if r.Check != nil {
 		if err := r.Check(answer); err != nil {
-			return nil, &AnswerError{FarEnd: c.o.FarEnd, Host: target.Host, Status: answer.Status, err: err}
+			return nil, &AnswerError{Remote: c.o.Remote, Host: target.Host, Status: answer.Status, err: err}
 		}
 	}
 	return answer, nil
@@ -204,7 +204,7 @@ func (c *Client) newRequest(ctx context.Context, target *url.URL, r *Request, on
 		return nil, nil, errors.Join(redact.WithoutURL(err), source.Close())
 	}
 	if req.ContentLength = body.Size(); req.ContentLength == 0 {
-		req.Body = http.NoBody // with any other, net/http would take the length for unknown
+		req.Body = http.NoBody // net/http takes the length of any other body as unknown
 		if err := source.Close(); err != nil {
 			return nil, nil, fmt.Errorf("%w: %w", errSource, err)
 		}
@@ -227,7 +227,7 @@ func signBody(signer *Signer, header http.Header, key string, at time.Time, body
 	return nil
 }
 
-// readAnswer reads up to a bound. The answer it returns is never nil.
+// readAnswer reads a response up to a bound. The Answer is never nil.
 func readAnswer(resp *http.Response, most int64) (*Answer, error) {
 	answer := &Answer{Status: resp.StatusCode, Header: resp.Header}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
@@ -236,14 +236,14 @@ func readAnswer(resp *http.Response, most int64) (*Answer, error) {
 		answer.Body, answer.Cut = body[:most], true
 	}
 	if err != nil {
-		return answer, fmt.Errorf("read answer: %w", err)
+		return answer, fmt.Errorf("read response: %w", err)
 	}
 	return answer, nil
 }
 
 func (c *Client) statusError(target *url.URL, resp *http.Response, answer *Answer, hide redact.Secrets) error {
 	e := &StatusError{
-		FarEnd: c.o.FarEnd, Host: target.Host, Status: answer.Status,
+		Remote: c.o.Remote, Host: target.Host, Status: answer.Status,
 		Excerpt:    excerptOf(hide, answer),
 		RetryAfter: retry.After(answer.Header, c.o.Clock.Now()),
 	}
@@ -258,5 +258,5 @@ func (c *Client) unreachable(ctx context.Context, target *url.URL, status int, e
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) || errors.Is(cause, errEndless) {
 		err = cause
 	}
-	return &UnreachableError{FarEnd: c.o.FarEnd, Host: target.Host, Status: status, Text: Excerpt(hide.Text(err.Error())), err: err}
+	return &UnreachableError{Remote: c.o.Remote, Host: target.Host, Status: status, Text: Excerpt(hide.Text(err.Error())), err: err}
 }

@@ -28,7 +28,7 @@ import (
 
 func options(w *sdktest.World, change ...func(*delivery.Options)) delivery.Options {
 	o := delivery.Options{
-		FarEnd: "Elsewhere", Clock: w.Clock.Delivery(), Random: func() float64 { return 1 },
+		Remote: "Elsewhere", Clock: w.Clock.Delivery(), Random: func() float64 { return 1 },
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}
 	for _, do := range change {
@@ -43,7 +43,7 @@ func replies(list ...sdktest.Reply) func(int, sdktest.Request) sdktest.Reply {
 
 var ok = sdktest.Reply{Body: `{"ok":true}`}
 
-// TestFaults is every fault that a far end can have, on real connections.
+// TestFaults is every fault that a remote service can have, on real connections.
 func TestFaults(t *testing.T) {
 	text := map[string]string{"Content-Type": "text/plain"}
 	cases := map[string]struct {
@@ -87,7 +87,7 @@ func TestFaults(t *testing.T) {
 		"HTMLIsNotShown":     {replies: []sdktest.Reply{{Status: 403, Header: map[string]string{"Content-Type": "text/html"}, Body: "<h1>no</h1>"}}, tries: 1, fails: "answers 403 Forbidden\n"},
 		"LongAnswersAreCut":  {replies: []sdktest.Reply{{Status: 400, Header: text, Body: strings.Repeat("x", 1<<20)}}, tries: 1, fails: strings.Repeat("x", 199) + "…\n"},
 		"HalfAnAnswer":       {replies: []sdktest.Reply{{Body: `{"ok":`, Half: true}, ok}, tries: 2, pauses: []time.Duration{time.Second}},
-		"HalfOfAllAnswers":   {replies: []sdktest.Reply{{Body: `{"ok":`, Half: true}}, tries: 5, fails: "Elsewhere at HOST breaks off its answer of status 200: read answer: unexpected EOF"},
+		"HalfOfAllAnswers":   {replies: []sdktest.Reply{{Body: `{"ok":`, Half: true}}, tries: 5, fails: "Elsewhere at HOST breaks off its response of status 200: read response: unexpected EOF"},
 		"HalfIsEnough":       {replies: []sdktest.Reply{{Body: `{"ok":`, Half: true}}, request: func(r *delivery.Request) { r.StatusIsEnough = true }, tries: 1},
 		"ConnectionBreaks":   {replies: []sdktest.Reply{{Drop: true}, ok}, tries: 2, pauses: []time.Duration{time.Second}},
 		"NeverAnAnswer":      {replies: []sdktest.Reply{{Drop: true}}, tries: 5, fails: "given up after 5 attempts: Elsewhere at HOST cannot be reached: EOF"},
@@ -102,7 +102,7 @@ func TestFaults(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := sdktest.New(t)
-			far := w.NewFarEnd(t, replies(c.replies...))
+			far := w.NewRemote(t, replies(c.replies...))
 			o := options(w)
 			if c.change != nil {
 				c.change(&o)
@@ -135,7 +135,7 @@ func TestFaults(t *testing.T) {
 // TestFarEndThatWentAway has taken something already: failing would begin from the start, so it is waited for.
 func TestFarEndThatWentAway(t *testing.T) {
 	w := sdktest.New(t)
-	far := w.NewFarEnd(t, replies(ok, sdktest.Reply{Status: 503}))
+	far := w.NewRemote(t, replies(ok, sdktest.Reply{Status: 503}))
 	client := delivery.New(options(w))
 	r := &delivery.Request{URL: far.URL + "/x"}
 	if _, err := client.Do(t.Context(), r); err != nil {
@@ -155,7 +155,7 @@ func again(times int) func(*delivery.Answer) error {
 	}
 }
 
-// TestRefusedThenFine finds nobody at the address first.
+// TestRefusedThenFine finds no server at the address first.
 func TestRefusedThenFine(t *testing.T) {
 	w := sdktest.New(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -199,10 +199,10 @@ func TestRefusedThenFine(t *testing.T) {
 	}
 }
 
-// TestCredentialsStayHere lets the far end repeat everything it was sent, and redirect to another host.
+// TestCredentialsStayHere lets the remote service repeat everything it was sent, and redirect to another host.
 func TestCredentialsStayHere(t *testing.T) {
 	w := sdktest.New(t)
-	elsewhere := w.NewFarEnd(t, replies(ok))
+	elsewhere := w.NewRemote(t, replies(ok))
 	secrets := []string{"us3r-t0ken", "qu3ry-s3cret", "p4th-t0ken", "b4sic-p4ss", "h34der-k3y", "b0dy-s3cret", "bearer-t0ken"}
 	for name, reply := range map[string]sdktest.Reply{
 		"Repeats":   {Status: 400, Header: map[string]string{"Content-Type": "application/json"}},
@@ -210,7 +210,7 @@ func TestCredentialsStayHere(t *testing.T) {
 		"Drops":     {Drop: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			far := w.NewFarEnd(t, func(_ int, r sdktest.Request) sdktest.Reply {
+			far := w.NewRemote(t, func(_ int, r sdktest.Request) sdktest.Reply {
 				reply.Body = fmt.Sprintf(`{"url":%q,"headers":%q,"body":%q,"password":"gu3ssed","pass":"b4sic-p4ss","user":"us3r-t0ken"}`, r.URL, r.Header, r.Body)
 				return reply
 			})
@@ -246,7 +246,7 @@ func TestCredentialsStayHere(t *testing.T) {
 
 func TestCustomCA(t *testing.T) {
 	w := sdktest.New(t)
-	far := w.NewTLSFarEnd(t, replies(ok))
+	far := w.NewTLSRemote(t, replies(ok))
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: far.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestCustomCA(t *testing.T) {
 	for name, c := range map[string]struct{ ca, url, fails string }{
 		"Known":       {ca, far.URL, ""},
 		"Unknown":     {"", far.URL, "certificate signed by unknown authority"},
-		"PlainServer": {"", strings.Replace(w.NewFarEnd(t, replies(ok)).URL, "http://", "https://", 1), "server gave HTTP response to HTTPS client"},
+		"PlainServer": {"", strings.Replace(w.NewRemote(t, replies(ok)).URL, "http://", "https://", 1), "server gave HTTP response to HTTPS client"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transport, err := delivery.NewTransport(c.ca, none)
@@ -279,8 +279,8 @@ func TestCustomCA(t *testing.T) {
 
 func TestProxy(t *testing.T) {
 	w := sdktest.New(t)
-	proxy := w.NewFarEnd(t, replies(ok))
-	direct := w.NewFarEnd(t, replies(ok))
+	proxy := w.NewRemote(t, replies(ok))
+	direct := w.NewRemote(t, replies(ok))
 	for name, c := range map[string]struct {
 		env     map[string]string
 		url     string
@@ -322,7 +322,7 @@ func TestSignature(t *testing.T) {
 	}
 	w := sdktest.New(t)
 	w.Clock.Set(time.Now())
-	far := w.NewFarEnd(t, replies(sdktest.Reply{Status: 503}, ok))
+	far := w.NewRemote(t, replies(sdktest.Reply{Status: 503}, ok))
 	body := bytes.Repeat([]byte(`{"a":1}`), 1000)
 	_, err = delivery.New(options(w)).Do(t.Context(), &delivery.Request{URL: far.URL, Body: delivery.Pieces{body[:10], body[10:]}, Key: delivery.Key("k"), Signer: signer})
 	if err != nil {
@@ -386,7 +386,7 @@ func (brokenBody) Open() (io.ReadCloser, error) { return nil, errors.New("boom")
 
 func TestStoppedWhilePausing(t *testing.T) {
 	w := sdktest.New(t)
-	far := w.NewFarEnd(t, replies(sdktest.Reply{Status: 503}))
+	far := w.NewRemote(t, replies(sdktest.Reply{Status: 503}))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	client := delivery.New(options(w, func(o *delivery.Options) {
 		o.Notef = func(string, ...any) { cancel(errors.New("pod is deleted")) }
@@ -399,7 +399,7 @@ func TestStoppedWhilePausing(t *testing.T) {
 
 func TestAnswerIsBounded(t *testing.T) {
 	w := sdktest.New(t)
-	far := w.NewFarEnd(t, replies(sdktest.Reply{Body: `["` + strings.Repeat("x", 5000) + `"]`}))
+	far := w.NewRemote(t, replies(sdktest.Reply{Body: `["` + strings.Repeat("x", 5000) + `"]`}))
 	answer, err := delivery.New(options(w, func(o *delivery.Options) { o.MaxAnswer = 100 })).Do(t.Context(), &delivery.Request{URL: far.URL, Method: http.MethodGet})
 	if err != nil {
 		t.Fatal(err)

@@ -8,10 +8,10 @@ import (
 	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// Clock is where time comes from. Functions that are nil are the real ones.
+// Clock is the source of time. Nil functions are the real ones.
 type Clock struct {
 	retry.Clock
-	// AfterFunc calls f in its own goroutine after d, unless the Timer is stopped or set back before.
+	// AfterFunc calls f in its own goroutine after d, unless the Timer is stopped or reset before.
 	AfterFunc func(d time.Duration, f func()) Timer
 }
 

@@ -14,22 +14,22 @@ import (
 	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// StatusError is an answer whose status is not an accepted one.
+// StatusError is a response whose status is not an accepted one.
 type StatusError struct {
-	// FarEnd is what the far end is called, Host is where it is.
-	FarEnd, Host string
+	// Remote is the name of the remote service, Host is its host.
+	Remote, Host string
 	Status       int
-	// Excerpt is the beginning of what it said, on one line and without credentials. Often empty.
+	// Excerpt is the beginning of the response, on one line and without credentials. Often empty.
 	Excerpt string
-	// Location is scheme and host of where a redirect points.
+	// Location is scheme and host of the target of a redirect.
 	Location string
-	// RetryAfter is what it asked to wait, 0 if it did not.
+	// RetryAfter is how long the service asked to wait, 0 if it did not.
 	RetryAfter time.Duration
 }
 
-// Error names the far end, host and status.
+// Error names the remote service, host and status.
 func (e *StatusError) Error() string {
-	text := e.FarEnd + " at " + e.Host + " answers " + strconv.Itoa(e.Status)
+	text := e.Remote + " at " + e.Host + " answers " + strconv.Itoa(e.Status)
 	if words := http.StatusText(e.Status); words != "" {
 		text += " " + words
 	}
@@ -42,7 +42,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// ExitCode is how the container ends: another try has the same credentials.
+// ExitCode is the exit code of the container: a retry has the same credentials.
 func (e *StatusError) ExitCode() int {
 	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
 		return exitcode.Refused
@@ -50,46 +50,46 @@ func (e *StatusError) ExitCode() int {
 	return 1
 }
 
-// UnreachableError says that there was no answer, or only a part of one.
+// UnreachableError says that there was no response, or only a part of one.
 type UnreachableError struct {
-	FarEnd, Host string
-	// Status is that of an answer that broke off, 0 where there was none.
+	Remote, Host string
+	// Status is the status of a response that broke off, 0 if there was no response.
 	Status int
 	// Text is the reason, without credentials.
 	Text string
 	err  error
 }
 
-// Error names the far end and host.
+// Error names the remote service and host.
 func (e *UnreachableError) Error() string {
 	if e.Status != 0 {
-		return fmt.Sprintf("%s at %s breaks off its answer of status %d: %s", e.FarEnd, e.Host, e.Status, e.Text)
+		return fmt.Sprintf("%s at %s breaks off its response of status %d: %s", e.Remote, e.Host, e.Status, e.Text)
 	}
-	return e.FarEnd + " at " + e.Host + " cannot be reached: " + e.Text
+	return e.Remote + " at " + e.Host + " cannot be reached: " + e.Text
 }
 
-// Unwrap gives the cause, whose own text may hold what Text leaves out.
+// Unwrap returns the cause, whose own text may contain what Text leaves out.
 func (e *UnreachableError) Unwrap() error { return e.err }
 
-// AnswerError is what a Request's Check found wrong with an answer.
+// AnswerError is what a Request's Check found wrong with a response.
 type AnswerError struct {
-	FarEnd, Host string
+	Remote, Host string
 	Status       int
 	err          error
 }
 
-// Error names the far end, host and status.
+// Error names the remote service, host and status.
 func (e *AnswerError) Error() string {
-	return fmt.Sprintf("%s at %s answers %d: %v", e.FarEnd, e.Host, e.Status, e.err)
+	return fmt.Sprintf("%s at %s answers %d: %v", e.Remote, e.Host, e.Status, e.err)
 }
 
-// Unwrap gives what Check returned.
+// Unwrap returns the error of Check.
 func (e *AnswerError) Unwrap() error { return e.err }
 
 var (
 	errSilent  = errors.New("no sign of life in time")
 	errEndless = errors.New("the request does not come to an end")
-	// errSource marks an error of what is to be sent, not of the far end.
+	// errSource marks an error of the data to send, not of the remote service.
 	errSource = errors.New("read what is to be sent")
 )
 
@@ -103,13 +103,13 @@ func (a *again) Error() string { return a.err.Error() }
 
 func (a *again) Unwrap() error { return a.err }
 
-// ExitCode is how the container ends: the next try may go well, whatever the error is.
+// ExitCode is the exit code of the container: a retry may succeed, whatever the error is.
 func (a *again) ExitCode() int { return 1 }
 
-// TryAgain marks an error as one that may pass; after is how long the far end asked to wait, 0 if it did not.
+// TryAgain marks an error as one that may pass; after is how long the service asked to wait, 0 if it did not.
 func TryAgain(err error, after time.Duration) error { return &again{err: err, after: after} }
 
-// MayPass says whether the same request may succeed later, and how long the far end asked to wait.
+// MayPass reports whether the same request may succeed later, and how long the service asked to wait.
 func MayPass(err error) (after time.Duration, yes bool) {
 	var (
 		status      *StatusError

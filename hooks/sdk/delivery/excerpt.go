@@ -11,11 +11,11 @@ import (
 	"github.com/scanyard/scanyard/podkit/redact"
 )
 
-// maxExcerpt is how many characters of a text of a far end are shown.
+// maxExcerpt is how many characters of a remote service's text are shown.
 const maxExcerpt = 200
 
-// Excerpt makes one short line of a text of a far end: no line breaks, nothing that looks like a credential. Hooks use it for
-// messages inside answers.
+// Excerpt makes one short line of a remote service's text: no line breaks, and nothing that looks like a credential. Hooks use it
+// for messages inside responses.
 func Excerpt(words string) string {
 	visible := strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsGraphic(r) {
@@ -26,7 +26,7 @@ func Excerpt(words string) string {
 	return text.CutRunes(text.Line(visible), maxExcerpt)
 }
 
-// excerptOf is what is worth showing of an answer: text and JSON, but not a page for browsers.
+// excerptOf is the part of a response that is worth showing: text and JSON, but not a page for browsers.
 func excerptOf(hide redact.Secrets, a *Answer) string {
 	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Key derives an idempotency key from what a delivery is: the same parts give the same key, and no two lists of parts
-// that differ give the same. It looks like a UUID (version 8 of RFC 9562), since some receivers take nothing else.
+// Key derives an idempotency key from the parts of a delivery: the same parts give the same key, and different lists of parts
+// give different keys. It looks like a UUID (version 8 of RFC 9562), since some receivers accept nothing else.
 func Key(parts ...string) string {
 	hash := sha256.New()
 	var length [8]byte

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Body is what a request carries. It is opened once per attempt and must give the same bytes each time, from a reader
-// of its own. What sdk.Stage makes is one, for bodies that do not fit in memory.
+// Body is the body of a request. It is opened once per attempt and must give the same bytes each time, from a reader of its
+// own. sdk.Stage makes one for bodies that do not fit in memory.
 type Body interface {
 	// Size is the length in bytes.
 	Size() int64
@@ -76,53 +76,53 @@ func JSON(v any) (Bytes, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// Request is one thing to deliver.
+// Request is one delivery.
 type Request struct {
-	// Method is POST where it is empty.
+	// Method is the method; empty means POST.
 	Method string
-	// URL is where to send it. All of it but scheme and host counts as secret.
+	// URL is where to send the request. All of it but scheme and host counts as secret.
 	URL string
-	// Header is sent as it is. All values but those of content headers count as secret.
+	// Header is sent unchanged. All values but those of content headers count as secret.
 	Header http.Header
 	// Body may be nil.
 	Body Body
-	// Key identifies the delivery across attempts and Job retries, see [Key]. It is sent as Idempotency-Key; where it
-	// is empty no such header is sent.
+	// Key identifies the delivery across attempts and retries of the Job, see [Key]. It is sent as Idempotency-Key; an empty
+	// key sends no such header.
 	Key string
 	// Signer signs each attempt. Nil does not sign. It needs Key.
 	Signer *Signer
-	// Accept lists statuses that are answers like 2xx, such as 404 for a question or 409 for "there already".
+	// Accept lists statuses that count as success like 2xx, such as 404 for a lookup or 409 for an object that exists.
 	Accept []int
-	// Check looks at an answer that has an accepted status. Its error is the delivery's; one made by [TryAgain] is
-	// repeated like a status.
+	// Check checks a response with an accepted status. Its error is the delivery's error; one made by [TryAgain] is retried
+	// like a status.
 	Check func(*Answer) error
-	// StatusIsEnough takes a 2xx for success even if the rest of the answer is lost on the way. It is for far ends that
-	// cannot tell a repetition: there it avoids sending twice what was taken.
+	// StatusIsEnough takes a 2xx for success even if the rest of the response is lost on the way. It is for services that cannot
+	// detect a repetition: it avoids sending an accepted request twice.
 	StatusIsEnough bool
 }
 
-// Answer is what the far end said.
+// Answer is the response of the remote service.
 type Answer struct {
 	Status int
 	Header http.Header
 	// Body holds the first bytes, up to the Client's MaxAnswer.
 	Body []byte
-	// Cut says that there was more.
+	// Cut says that the response was longer.
 	Cut bool
 }
 
 // JSON decodes the answer's body.
 func (a *Answer) JSON(into any) error {
 	if a.Cut {
-		return fmt.Errorf("the answer is longer than %d bytes", len(a.Body))
+		return fmt.Errorf("the response is longer than %d bytes", len(a.Body))
 	}
 	if err := json.Unmarshal(a.Body, into); err != nil {
-		return fmt.Errorf("the answer is not the expected JSON: %w", err)
+		return fmt.Errorf("the response is not the expected JSON: %w", err)
 	}
 	return nil
 }
 
-// prepare refuses what can never be sent, without repeating what may be secret.
+// prepare refuses a request that can never be sent, without repeating anything that may be secret.
 func (r *Request) prepare() (*url.URL, error) {
 	target, err := ParseURL(r.URL)
 	if err != nil {
@@ -144,8 +144,8 @@ func (r *Request) prepare() (*url.URL, error) {
 	return target, nil
 }
 
-// ParseURL reads the address of a far end. Its errors do not repeat the address, which may hold a secret, and read well
-// after its name: "is not an http:// or https:// address".
+// ParseURL reads the address of a remote service. Its errors do not repeat the address, which may contain a secret, and read
+// well after the name of a variable: "is not an http:// or https:// address".
 func ParseURL(address string) (*url.URL, error) {
 	target, err := url.Parse(address)
 	if err != nil || target.Hostname() == "" || (target.Scheme != "http" && target.Scheme != "https") {

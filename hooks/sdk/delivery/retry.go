@@ -9,7 +9,7 @@ import (
 	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// newLoop counts the attempts at one delivery.
+// newLoop counts the attempts of one delivery.
 func (c *Client) newLoop() *retry.Loop {
 	o := &c.o
 	return retry.Policy{
@@ -19,7 +19,7 @@ func (c *Client) newLoop() *retry.Loop {
 	}.Begin()
 }
 
-// wait pauses before the next attempt, or returns the error that ends the trying.
+// wait pauses before the next attempt, or returns the final error.
 func (c *Client) wait(ctx context.Context, loop *retry.Loop, err error) error {
 	asked, again := MayPass(err)
 	if ctx.Err() == nil && !again {

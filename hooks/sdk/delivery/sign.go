@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// shortestSecret is what Standard Webhooks asks for: 192 bits.
+// shortestSecret is the minimum of Standard Webhooks: 192 bits.
 const shortestSecret = 24
 
 // Signer signs requests as Standard Webhooks 1.0 says:
@@ -26,8 +26,8 @@ const shortestSecret = 24
 //	webhook-signature: v1,<base64 of HMAC-SHA256 over "id.timestamp.body">, one per secret, separated by spaces
 type Signer struct{ secrets [][]byte }
 
-// NewSigner reads secrets separated by white space; several let a receiver change over from one to the next. One that
-// begins with whsec_ is base64 after it, any other is taken as the bytes it is. Errors do not repeat them.
+// NewSigner reads secrets separated by white space; several secrets let a receiver change from one to the next. A secret that
+// begins with whsec_ is base64 after that, any other is used as its bytes. Errors do not repeat secrets.
 func NewSigner(secrets string) (*Signer, error) {
 	s := &Signer{}
 	for text := range strings.FieldsSeq(secrets) {
@@ -49,7 +49,7 @@ func NewSigner(secrets string) (*Signer, error) {
 	return s, nil
 }
 
-// sign adds the three headers. The body is read once for it.
+// sign adds the three headers. It reads the whole body once.
 func (s *Signer) sign(header http.Header, key string, at time.Time, body io.Reader) error {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	sums := make([]hash.Hash, 0, len(s.secrets))

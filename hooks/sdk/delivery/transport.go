@@ -16,9 +16,8 @@ import (
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
-// NewTransport makes connections to third parties. They trust the system's certificates and those in the PEM file
-// extraCA, if it is given, and take the proxies that get finds in HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in capitals or
-// not.
+// NewTransport makes connections to third parties. They trust the system's certificates and those in the PEM file extraCA, if
+// it is given, and use the proxies in HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower case, that get returns.
 func NewTransport(extraCA string, get func(name string) string) (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if extraCA != "" {
@@ -50,7 +49,7 @@ func newProxy(get func(string) string) (func(*http.Request) (*url.URL, error), e
 			values[name] = get(strings.ToLower(name))
 		}
 		if value := values[name]; name != "NO_PROXY" && value != "" && !isProxy(value) {
-			return nil, fmt.Errorf("%s is not an address of a proxy", name) // not repeated: it may hold a password
+			return nil, fmt.Errorf("%s is not an address of a proxy", name) // the value is not repeated: it may contain a password
 		}
 	}
 	config := httpproxy.Config{HTTPProxy: values["HTTP_PROXY"], HTTPSProxy: values["HTTPS_PROXY"], NoProxy: values["NO_PROXY"]}

@@ -12,7 +12,7 @@ import (
 	"github.com/scanyard/scanyard/podkit/retry"
 )
 
-// Clock stands still unless something waits: a pause moves it on and is written down, and takes no time.
+// Clock stands still except for pauses: a pause advances the clock and is recorded, and takes no real time.
 type Clock struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -37,7 +37,7 @@ func (c *Clock) Pauses() []time.Duration {
 	return slices.Clone(c.pauses)
 }
 
-// Advance moves the clock on and fires the timers that are due: what a far end that hangs does to a hook. It returns how
+// Advance moves the clock on and fires the timers that are due: what a remote service that hangs does to a hook. It returns how
 // many were.
 func (c *Clock) Advance(d time.Duration) int {
 	c.mu.Lock()

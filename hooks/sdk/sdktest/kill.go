@@ -27,16 +27,16 @@ func Findings(count int) []byte {
 	return []byte(out.String())
 }
 
-// Delivery is a hook and a far end that can be taken apart at each step.
+// Delivery is a hook and a remote service that can be killed at each step.
 type Delivery struct {
 	Hook sdk.Hook
-	// Env is the hook's environment for a far end at this address.
+	// Env is the hook's environment for a remote service at this address.
 	Env func(address string) map[string]string
 	// Prepare changes the world before each run. Optional.
 	Prepare func(w *World)
-	// FarEnd makes one that has seen nothing: take does with a request what it does, check says in the end what it
+	// Remote makes one that has seen nothing: take does with a request what it does, check says in the end what it
 	// did not get, or got twice.
-	FarEnd func() (take func(Request) Reply, check func() error)
+	Remote func() (take func(Request) Reply, check func() error)
 }
 
 // errKilled is why a run ends.
@@ -44,7 +44,7 @@ var errKilled = errors.New("killed")
 
 // KillEverywhere runs the hook undisturbed to learn what it sends. Then, for each request, it kills the hook when the
 // request has come in but is not done, and again when it is done but not answered, starts the hook again as its Job
-// would, and checks what the far end has.
+// would, and checks what the remote service has.
 func (d Delivery) KillEverywhere(t *testing.T) {
 	t.Helper()
 	requests := d.run(t, -1, false)
@@ -64,10 +64,10 @@ func (d Delivery) run(t *testing.T, n int, done bool) int {
 	if d.Prepare != nil {
 		d.Prepare(w)
 	}
-	take, check := d.FarEnd()
+	take, check := d.Remote()
 	ctx, kill := context.WithCancelCause(t.Context())
 	defer kill(nil)
-	far := w.NewFarEnd(t, func(i int, r Request) Reply {
+	far := w.NewRemote(t, func(i int, r Request) Reply {
 		if i != n {
 			return take(r)
 		}

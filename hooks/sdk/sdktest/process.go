@@ -40,7 +40,7 @@ func MainFunc(m *testing.M, run func(api string) int) int {
 		return m.Run()
 	}
 	code := run(api)
-	// Not what wait(2) tells of a process: that begins with the size of the one that started it.
+	// Not the figure of wait(2): that one starts with the size of the parent process.
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
 		fmt.Printf("%s\n", peakLine.Find(status))
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
-// Signature stands in every URL a hook is given. It must never be seen in what a hook prints.
+// Signature is in every URL that a hook gets. It must never appear in the output of a hook.
 const Signature = "X-Amz-Signature=s3cr3t"
 
 // Operation is one request of a hook to the API server or to the store.
@@ -40,11 +40,11 @@ type Operation struct {
 
 // World holds one Scan and what belongs to it. Set the fields before the hook runs.
 type World struct {
-	// Scan is what the API server answers.
+	// Scan is the Scan of the API server.
 	Scan string
 	// Objects are what the store holds, by path.
 	Objects map[string][]byte
-	// Faults are asked before anything else: a status other than 0 is the answer.
+	// Faults are called first: a status other than 0 is the response.
 	Faults func(method, path string) int
 	// Transport reaches third parties. Nil connects for real.
 	Transport http.RoundTripper
@@ -225,7 +225,7 @@ func (w *World) serveStore(rw http.ResponseWriter, r *http.Request) {
 func (w *World) record(rw http.ResponseWriter, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return false // the hook broke off: there is nobody to answer
+		return false // the hook broke off: there is no client to respond to
 	}
 	download := r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/apis/")
 	if !download {
@@ -242,7 +242,7 @@ func (w *World) record(rw http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// writeAll answers a client that may have gone: then there is nobody to tell.
+// writeAll responds to a client that may be gone: then there is nothing more to do.
 func writeAll(rw http.ResponseWriter, text []byte) {
 	_, _ = rw.Write(text)
 }

@@ -29,7 +29,7 @@ func withFindings(t *testing.T, w *sdktest.World, findings string) {
 	w.Scan = strings.Replace(w.Scan, `"status":{`, fmt.Sprintf(`"status":{"storedFindings":%s,`, stored), 1)
 }
 
-func told(t *testing.T, r sdktest.Result) *outcome.Outcome {
+func outcomeOf(t *testing.T, r sdktest.Result) *outcome.Outcome {
 	t.Helper()
 	o, err := outcome.Decode([]byte(r.LastWords))
 	if r.ExitCode != 0 || err != nil {
@@ -38,7 +38,7 @@ func told(t *testing.T, r sdktest.Result) *outcome.Outcome {
 	return o
 }
 
-// TestHandover holds that a hook whose Scan was handed over asks nothing of the API server, and what it tells.
+// TestHandover holds that a hook whose Scan was handed over sends no request to the API server, and what it reports.
 func TestHandover(t *testing.T) {
 	w := sdktest.New(t)
 	w.HandOver = true
@@ -48,13 +48,13 @@ func TestHandover(t *testing.T) {
 		if s.Scan().Metadata.Name != "nmap-x" || !json.Valid(s.Scan().Raw) {
 			t.Errorf("got %+v", s.Scan())
 		}
-		if err := s.TellCondition(outcome.Condition{Type: "CascadingRulesMatched", Status: outcome.False, Reason: "CategoryMissing"}); err != nil {
+		if err := s.ReportCondition(outcome.Condition{Type: "CascadingRulesMatched", Status: outcome.False, Reason: "CategoryMissing"}); err != nil {
 			return err
 		}
 		return readAll(ctx, s)
 	}), nil)
 	want := &outcome.Outcome{Version: outcome.Version, Conditions: []outcome.Condition{{Type: "CascadingRulesMatched", Status: "False", Reason: "CategoryMissing"}}}
-	if diff := cmp.Diff(want, told(t, got)); diff != "" || len(got.Operations) > 0 {
+	if diff := cmp.Diff(want, outcomeOf(t, got)); diff != "" || len(got.Operations) > 0 {
 		t.Errorf("%s, operations %v", diff, got.Operations)
 	}
 
@@ -75,7 +75,7 @@ func TestHandover(t *testing.T) {
 		Stored: outcome.StoredBytes([]byte(`[{"severity":"HIGH","category":"b"}]`)), Count: 1,
 		Severities: outcome.Severities{High: 1}, Categories: map[string]int64{"b": 1},
 	}}
-	if diff := cmp.Diff(want, told(t, got)); diff != "" {
+	if diff := cmp.Diff(want, outcomeOf(t, got)); diff != "" {
 		t.Error(diff)
 	}
 	if len(got.Operations) != 1 || got.Operations[0].Method != http.MethodPut || string(got.Operations[0].Body) != `[{"severity":"HIGH","category":"b"}]` {
@@ -97,7 +97,7 @@ func TestHandoverOfManyCategories(t *testing.T) {
 			return nil
 		})
 	}), nil)
-	o := told(t, got)
+	o := outcomeOf(t, got)
 	if len(got.Operations) != 2 || got.Operations[1].Path != "/put-categories" {
 		t.Fatalf("operations %v", got.Operations)
 	}
@@ -106,9 +106,9 @@ func TestHandoverOfManyCategories(t *testing.T) {
 	}
 }
 
-// TestFindingsThatSomebodyHasWritten are others than those the operator was told: nothing of them is handed out where they are
+// TestFindingsOfAnotherClient: they are not the ones that the operator knows; nothing of them is handed out where they are
 // few, and the hook fails in any case.
-func TestFindingsThatSomebodyHasWritten(t *testing.T) {
+func TestFindingsOfAnotherClient(t *testing.T) {
 	small := `[{"severity":"LOW","category":"a"}]`
 	large := `[{"severity":"LOW","category":"` + strings.Repeat("a", 2<<20) + `"}]`
 	for name, c := range map[string]struct{ was, is string }{
@@ -128,7 +128,7 @@ func TestFindingsThatSomebodyHasWritten(t *testing.T) {
 			got := w.Run(t, hookOf(false, func(ctx context.Context, s *sdk.Session) error {
 				return s.EachFinding(ctx, func([]byte) error { handed++; return nil })
 			}), nil)
-			if got.ExitCode != 1 || !strings.Contains(got.LastWords, "somebody else has written them since") {
+			if got.ExitCode != 1 || !strings.Contains(got.LastWords, "another client has written them since") {
 				t.Errorf("exit code %d, last words %q", got.ExitCode, got.LastWords)
 			}
 			if handed > 0 && len(c.was) < 1<<20 {
@@ -144,7 +144,7 @@ func TestHookThatWritesIsTriedAgain(t *testing.T) {
 	w.HandOver = true
 	withFindings(t, w, `[{"severity":"LOW","category":"a"}]`)
 	w.Objects["/findings.json"] = []byte(`[{"severity":"HIGH","category":"a"}]`)
-	if o := told(t, w.Run(t, hookOf(true, keep), nil)); o.Findings == nil || o.Findings.Severities.High != 1 {
+	if o := outcomeOf(t, w.Run(t, hookOf(true, keep), nil)); o.Findings == nil || o.Findings.Severities.High != 1 {
 		t.Errorf("got %+v", o)
 	}
 }

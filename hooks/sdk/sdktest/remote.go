@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Request is what a far end was sent.
+// Request is a request to a remote service.
 type Request struct {
 	Method string
 	// URL is the path with the query.
@@ -23,60 +23,60 @@ type Request struct {
 	Body   []byte
 }
 
-// Reply is what a far end does with a request. The zero Reply is 200 without a body.
+// Reply is how a remote service responds to a request. The zero Reply is 200 without a body.
 type Reply struct {
 	Status int
 	Header map[string]string
 	Body   string
-	// Half breaks the connection off in the middle of the answer.
+	// Half breaks the connection off in the middle of the response.
 	Half bool
-	// Drop breaks the connection off instead of an answer.
+	// Drop breaks the connection off instead of a response.
 	Drop bool
-	// Hang answers nothing, while the clock goes on by this much at a time until the hook gives up on the request.
+	// Hang sends no response, and advances the clock by this much repeatedly until the hook gives up on the request.
 	Hang time.Duration
 }
 
-// FarEnd is a real HTTP server that a hook sends to.
-type FarEnd struct {
+// Remote is a real HTTP server that a hook sends to.
+type Remote struct {
 	*httptest.Server
 
 	clock *Clock
 	reply func(n int, r Request) Reply
 
-	answering sync.Mutex // one at a time, also where a request that was given up is followed by the next
+	answering sync.Mutex // one request at a time, even if the next one follows an abandoned one
 	mu        sync.Mutex
 	requests  []Request
 }
 
-// NewFarEnd starts a server that answers its n-th request, counted from 0, with what reply says. Requests come one
+// NewRemote starts a server that answers its n-th request, counted from 0, with what reply says. Requests come one
 // after another. It ends with the test.
-func (w *World) NewFarEnd(t testing.TB, reply func(n int, r Request) Reply) *FarEnd {
-	f := &FarEnd{clock: w.Clock, reply: reply}
+func (w *World) NewRemote(t testing.TB, reply func(n int, r Request) Reply) *Remote {
+	f := &Remote{clock: w.Clock, reply: reply}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
 }
 
-// NewTLSFarEnd is NewFarEnd with a certificate that only its own CA vouches for.
-func (w *World) NewTLSFarEnd(t testing.TB, reply func(n int, r Request) Reply) *FarEnd {
-	f := &FarEnd{clock: w.Clock, reply: reply}
+// NewTLSRemote is NewRemote with a certificate that only its own CA signs.
+func (w *World) NewTLSRemote(t testing.TB, reply func(n int, r Request) Reply) *Remote {
+	f := &Remote{clock: w.Clock, reply: reply}
 	f.Server = httptest.NewTLSServer(f)
 	t.Cleanup(f.Close)
 	return f
 }
 
 // Requests are all that came in whole, in order.
-func (f *FarEnd) Requests() []Request {
+func (f *Remote) Requests() []Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.requests)
 }
 
 // ServeHTTP writes the request down and does what the reply says.
-func (f *FarEnd) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+func (f *Remote) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the hook broke off: there is nobody to answer
+		return // the hook broke off: there is no client to respond to
 	}
 	request := Request{Method: r.Method, URL: r.URL.RequestURI(), Header: r.Header.Clone(), Body: body}
 	f.mu.Lock()
@@ -88,7 +88,7 @@ func (f *FarEnd) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	f.answering.Unlock()
 	switch {
 	case reply.Drop:
-		panic(http.ErrAbortHandler) // how net/http is told to break off
+		panic(http.ErrAbortHandler) // net/http breaks off
 	case reply.Hang > 0:
 		f.hang(r, reply.Hang)
 		return
@@ -111,7 +111,7 @@ func (f *FarEnd) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // hang lets time pass for the hook until a timer of its fires, and then waits until it goes away. It goes no further: the
 // next request of the hook may be under way before the end of this one is seen here.
-func (f *FarEnd) hang(r *http.Request, step time.Duration) {
+func (f *Remote) hang(r *http.Request, step time.Duration) {
 	ticks := time.NewTicker(time.Millisecond)
 	defer ticks.Stop()
 	for f.clock.Advance(step) == 0 {
