@@ -25,7 +25,7 @@ import (
 const (
 	// stepTimeout bounds a step on a busy machine.
 	stepTimeout = 2 * time.Minute
-	// seconds is how soon trouble has to show.
+	// seconds is how soon a reason must show.
 	seconds = 15 * time.Second
 )
 
@@ -242,10 +242,10 @@ func (st *stage) notInstalled(ctx context.Context) (typed, error) {
 func (st *stage) noImage(ctx context.Context) (typed, error) {
 	soon, cancel := context.WithTimeout(ctx, seconds)
 	defer cancel()
-	const trouble = "cannot be pulled"
-	watching := func(line string) bool { return !strings.Contains(line, trouble) }
+	const reason = "cannot be pulled"
+	watching := func(line string) bool { return !strings.Contains(line, reason) }
 	r, err := st.scan(soon, st.root, teamC, watching, "nmap", "--name", "no-image", "--wait", "--", st.target.Host)
-	if err := says(r, err, 130, "docker.io/securecodebox/scaner-nmap", trouble, "the scan goes on"); err != nil {
+	if err := says(r, err, 130, "docker.io/securecodebox/scaner-nmap", reason, "the scan continues"); err != nil {
 		return typed{}, err
 	}
 	st.clock.say("$ scanyard -n %s cancel no-image", teamC)
