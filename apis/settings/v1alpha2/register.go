@@ -20,6 +20,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&ScanSetting{}, &ScanSettingList{},
 		&ClusterScanSetting{}, &ClusterScanSettingList{},
+		&FindingException{}, &FindingExceptionList{},
+		&ClusterFindingException{}, &ClusterFindingExceptionList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
