@@ -16,7 +16,7 @@ import (
 // columns of the CSV. New ones come at the end.
 var columns = []string{
 	"severity", "name", "category", "location", "description", "mitigation", "references", "identified_at", "osi_layer",
-	"state", "id", "attributes",
+	"state", "id", "attributes", "exception",
 }
 
 func writeCSV(ctx context.Context, r *Report, w io.Writer) error { return r.WriteCSV(ctx, w) }
@@ -42,7 +42,7 @@ func (in *Input) WriteCSV(ctx context.Context, w io.Writer) error {
 		}
 		cells := []string{
 			e.Severity.String(), e.Name, e.Category, e.Location, e.Description, e.Mitigation,
-			strings.Join(references, "\n"), e.IdentifiedAt, e.OSILayer, string(e.State), e.ID, attributes,
+			strings.Join(references, "\n"), e.IdentifiedAt, e.OSILayer, string(e.State), e.ID, attributes, e.exception(),
 		}
 		for i := range cells {
 			cells[i] = Inert(cells[i])

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/findings/compare"
+	"github.com/scanyard/scanyard/findings/exception"
 )
 
 // Severity orders findings, the worst first: a smaller one is worse.
@@ -75,8 +77,29 @@ type Entry struct {
 	Attributes finding.Object
 	// State is empty where there is nothing to compare with.
 	State compare.State
+	// Exception is nil where no exception matches.
+	Exception *exception.Mark
 	// Element is the finding as it stands in findings.json. It is valid during the call it is given to.
 	Element []byte
+}
+
+// Excepted says whether the finding counts no longer, as an exception suppresses it.
+func (e *Entry) Excepted() bool { return e.Exception != nil && e.Exception.Suppresses() }
+
+// exception says for people which exception holds; empty where none does.
+func (e *Entry) exception() string {
+	m := e.Exception
+	if m == nil {
+		return ""
+	}
+	text := string(m.Status)
+	if m.Justification != "" {
+		text += " (" + string(m.Justification) + ")"
+	}
+	if m.ExpiresAt != nil {
+		text += " until " + m.ExpiresAt.UTC().Format(time.DateOnly)
+	}
+	return text + " by " + m.Kind + " " + m.Name + ": " + m.Reason
 }
 
 // noCategory is that of findings without one.
@@ -87,14 +110,14 @@ type entries struct{ decoder *finding.Decoder }
 
 func newEntries() *entries { return &entries{finding.NewDecoder(0)} }
 
-func (d *entries) read(element []byte) (*Entry, error) {
+func (d *entries) read(element []byte) (*Entry, finding.Object, error) {
 	value, err := d.decoder.Value(element)
 	if err != nil {
-		return nil, fmt.Errorf("read finding: %w", err)
+		return nil, nil, fmt.Errorf("read finding: %w", err)
 	}
 	f, ok := value.(finding.Object)
 	if !ok {
-		return nil, errors.New("read finding: it is not an object")
+		return nil, nil, errors.New("read finding: it is not an object")
 	}
 	text := func(key string) string {
 		switch v, _ := f.Get(key); v := v.(type) {
@@ -118,7 +141,7 @@ func (d *entries) read(element []byte) (*Entry, error) {
 	if v, ok := f.Get("references"); ok {
 		e.References = referencesOf(v)
 	}
-	return e, nil
+	return e, f, nil
 }
 
 func referencesOf(v any) (references []finding.Reference) {

@@ -58,6 +58,8 @@ type pageData struct {
 	New        int        `json:"new"`
 	Fixed      int        `json:"fixed"`
 	Files      [][]string `json:"files"`
+	// Excepted are those that count no longer; they are in the other numbers as well.
+	Excepted int `json:"excepted,omitempty"`
 }
 
 func writePage(ctx context.Context, r *Report, w io.Writer) error {
@@ -80,7 +82,7 @@ func writePage(ctx context.Context, r *Report, w io.Writer) error {
 	head, err := json.Marshal(pageData{
 		Scan: r.Scan, Total: r.stats.total, Severities: counts,
 		Categories: r.stats.categories.top(topGroups), Locations: r.stats.locations.top(topGroups),
-		Compared: r.Comparison != nil, New: r.stats.newOnes, Fixed: r.stats.fixed, Files: files,
+		Excepted: r.Excepted(), Compared: r.Comparison != nil, New: r.stats.newOnes, Fixed: r.stats.fixed, Files: files,
 	})
 	if err != nil {
 		return fmt.Errorf("encode summary: %w", err)
@@ -150,11 +152,15 @@ func appendPageEntry(dst []byte, e *Entry) ([]byte, error) {
 		attributes = len(raw) // the script says that they are too long
 	}
 	start := len(dst)
-	dst, err = finding.AppendValue(dst, []any{
+	places := []any{
 		int(e.Severity), text.Cut(e.Name, maxPageName), text.Cut(e.Category, maxGroupName), text.Cut(e.Location, maxGroupName),
 		text.Cut(e.Description, maxPageText), text.Cut(e.Mitigation, maxPageText), references, attributes,
 		e.IdentifiedAt, string(e.State), e.ID,
-	})
+	}
+	if e.Exception != nil {
+		places = append(places, text.Cut(e.exception(), maxPageText), e.Excepted())
+	}
+	dst, err = finding.AppendValue(dst, places)
 	if err != nil {
 		return dst, fmt.Errorf("encode finding: %w", err)
 	}

@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// writeJUnit writes a test case per finding. Those of a severity that counts fail, the others pass. A Scan without
+// writeJUnit writes a test case per finding. Those of a severity that counts fail, those that are excepted are skipped, the
+// others pass. A Scan without
 // findings has one case that passes, since build servers take a report without cases for an error. A Scan that has
 // reached nothing has one with an error in its place, or before the others, unless that is allowed.
 func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 	failures := 0
 	for s := High; s <= r.FailFrom; s++ {
-		failures += r.stats.severities[s].count
+		failures += r.Open(s)
 	}
 	unreached, tests, errs := r.Scan.unreached(), max(1, r.stats.total), 0
 	if unreached != "" {
@@ -26,13 +27,14 @@ func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 			errs = 1
 		}
 	}
-	suite := fmt.Sprintf(`name=%s tests="%d" failures="%d" errors="%d" skipped="0" time="0"`,
-		attribute(r.Scan.Title), tests, failures, errs)
+	skipped := fmt.Sprintf(` skipped="%d"`, r.Excepted())
+	suite := fmt.Sprintf(`name=%s tests="%d" failures="%d" errors="%d"%s time="0"`,
+		attribute(r.Scan.Title), tests, failures, errs, skipped)
 	timestamp := ""
 	if r.Scan.Finished != "" {
 		timestamp = fmt.Sprintf(` timestamp="%s"`, strings.TrimSuffix(r.Scan.Finished, "Z"))
 	}
-	err := writeAll(w, xml.Header, "<testsuites ", strings.Replace(suite, ` skipped="0"`, "", 1), ">\n<testsuite ", suite, timestamp, ">\n")
+	err := writeAll(w, xml.Header, "<testsuites ", strings.Replace(suite, skipped, "", 1), ">\n<testsuite ", suite, timestamp, ">\n")
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,9 @@ func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 			name += " (" + e.Location + ")"
 		}
 		text := fmt.Sprintf("<testcase name=%s classname=%s time=\"0\">", attribute(name), attribute(e.Category))
-		if e.Severity <= r.FailFrom {
+		if e.Excepted() {
+			text += "<skipped message=" + attribute(e.exception()) + "></skipped>"
+		} else if e.Severity <= r.FailFrom {
 			text += fmt.Sprintf(
 				"<failure message=%s type=%s>%s</failure>", attribute(e.Severity.Words()+": "+e.Name),
 				attribute(e.Severity.String()), character(e.details()),

@@ -22,7 +22,7 @@ const (
 func (e *Entry) brief() *Entry {
 	return &Entry{
 		Severity: e.Severity, Name: text.Cut(e.Name, maxMarkdownText), Category: text.Cut(e.Category, maxMarkdownText),
-		Location: text.Cut(e.Location, maxMarkdownText), State: e.State,
+		Location: text.Cut(e.Location, maxMarkdownText), State: e.State, Exception: e.Exception,
 	}
 }
 
@@ -42,16 +42,22 @@ func writeMarkdown(_ context.Context, r *Report, w io.Writer) error {
 	if r.Comparison != nil {
 		fmt.Fprintf(&out, "\nSince the previous run: %d new, %d fixed.\n", r.stats.newOnes, r.stats.fixed)
 	}
+	if n := r.Excepted(); n > 0 {
+		fmt.Fprintf(&out, "\n%d of them are excepted.\n", n)
+	}
 	out.WriteString("\n| Severity | Findings |\n| --- | ---: |\n")
 	for s := range Severities {
-		fmt.Fprintf(&out, "| %s | %d |\n", s.Words(), r.stats.severities[s].count)
+		fmt.Fprintf(&out, "| %s | %d |\n", s.Words(), r.Open(s))
 	}
 	if r.stats.total == 0 {
 		return writeAll(w, out.String())
 	}
 	writeGroups(&out, "Category", r.stats.categories)
 	writeGroups(&out, "Location", r.stats.locations)
-	r.writeWorst(&out)
+	if r.Excepted() < r.stats.total {
+		r.writeWorst(&out)
+	}
+	r.writeExcepted(&out)
 	return writeAll(w, out.String())
 }
 
@@ -92,8 +98,22 @@ func (r *Report) writeWorst(out *strings.Builder) {
 			out.WriteString("\n")
 		}
 	}
-	if r.stats.total > maxMarkdown {
-		fmt.Fprintf(out, "\nThe first %d of %d findings by severity.\n", maxMarkdown, r.stats.total)
+	if open := r.stats.total - r.Excepted(); open > maxMarkdown {
+		fmt.Fprintf(out, "\nThe first %d of %d findings by severity.\n", maxMarkdown, open)
+	}
+}
+
+// writeExcepted lists the findings that count no longer, and why.
+func (r *Report) writeExcepted(out *strings.Builder) {
+	if len(r.excepted) == 0 {
+		return
+	}
+	out.WriteString("\n## Excepted findings\n\n| Severity | Name | Location | Exception |\n| --- | --- | --- | --- |\n")
+	for _, e := range r.excepted {
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", e.Severity.Words(), Plain(e.Name), Plain(e.Location), Plain(text.Cut(e.exception(), maxMarkdownText)))
+	}
+	if n := r.Excepted(); n > len(r.excepted) {
+		fmt.Fprintf(out, "\nThe first %d of %d.\n", len(r.excepted), n)
 	}
 }
 

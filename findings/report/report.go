@@ -13,6 +13,7 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/findings/compare"
+	"github.com/scanyard/scanyard/findings/exception"
 )
 
 const (
@@ -93,7 +94,9 @@ type Input struct {
 	Scan Scan
 	// Comparison is nil where there is nothing to compare with.
 	Comparison Comparison
-	// Keep leaves findings out, where it is not nil. It is asked after State and ID are set.
+	// Exceptions are those that hold for the Scan; nil for none.
+	Exceptions *exception.Selection
+	// Keep leaves findings out, where it is not nil. It is asked after State, ID and Exception are set.
 	Keep func(*Entry) bool
 	// MaxFindings is how many findings the page holds, DefaultMaxFindings if it is 0.
 	MaxFindings int
@@ -119,8 +122,9 @@ type Report struct {
 	stats stats
 	// quota is how many findings, and bytes of them, of each severity are in the page.
 	quota [Severities]size
-	// worst are the findings in Markdown, at most maxMarkdown of each severity.
-	worst [Severities][]*Entry
+	// worst are the findings in Markdown, at most maxMarkdown of each severity; excepted are some of those that are.
+	worst    [Severities][]*Entry
+	excepted []*Entry
 }
 
 // New reads the findings once, to count them.
@@ -181,6 +185,8 @@ type size struct{ count, bytes int }
 type stats struct {
 	total      int
 	severities [Severities]size
+	// excepted are those that count no longer. They are in the sums above as well.
+	excepted   [Severities]int
 	categories groups
 	locations  groups
 	// newOnes and fixed mean something if there is a previous run.
@@ -253,14 +259,17 @@ func instant(text string) string {
 // Total is how many findings are in the report.
 func (r *Report) Total() int { return r.stats.total }
 
-// Count is how many of them have a severity.
-func (r *Report) Count(s Severity) int { return r.stats.severities[s].count }
+// Open is how many of them have a severity and are not excepted.
+func (r *Report) Open(s Severity) int { return r.stats.severities[s].count - r.stats.excepted[s] }
+
+// Excepted is how many of them are excepted.
+func (r *Report) Excepted() int { return sum(&r.stats.excepted) }
 
 // Each calls a function with every finding that is kept.
 func (in *Input) Each(ctx context.Context, do func(*Entry) error) error {
 	decode := newEntries()
 	return in.Findings(ctx, func(element []byte) error {
-		e, err := decode.read(element)
+		e, object, err := decode.read(element)
 		if err != nil {
 			return err
 		}
@@ -274,6 +283,11 @@ func (in *Input) Each(ctx context.Context, do func(*Entry) error) error {
 		if in.Comparison != nil {
 			if e.State, err = in.Comparison.State(element); err != nil {
 				return err
+			}
+		}
+		if in.Exceptions != nil {
+			if mark, ok := in.Exceptions.Match(object); ok {
+				e.Exception = &mark
 			}
 		}
 		if in.Keep != nil && !in.Keep(e) {
@@ -302,7 +316,12 @@ func (r *Report) survey(ctx context.Context) error {
 		if e.State == compare.New {
 			r.stats.newOnes++
 		}
-		if worst := &r.worst[e.Severity]; len(*worst) < maxMarkdown {
+		if e.Excepted() {
+			r.stats.excepted[e.Severity]++
+			if len(r.excepted) < maxMarkdown {
+				r.excepted = append(r.excepted, e.brief())
+			}
+		} else if worst := &r.worst[e.Severity]; len(*worst) < maxMarkdown {
 			*worst = append(*worst, e.brief())
 		}
 		return nil

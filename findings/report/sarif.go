@@ -139,6 +139,11 @@ func result(e *Entry, places map[string]int) finding.Object {
 		o.Set("baselineState", "unchanged")
 	case compare.Fixed: // not among the findings
 	}
+	if e.Excepted() {
+		o.Set("suppressions", []any{finding.Object{
+			{Key: "kind", Value: "external"}, {Key: "status", Value: "accepted"}, {Key: "justification", Value: e.exception()},
+		}})
+	}
 	properties := finding.Object{
 		{Key: "severity", Value: e.Severity.String()}, {Key: "security-severity", Value: scores[e.Severity]},
 	}

@@ -5,7 +5,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   // Places in a finding, see appendPageEntry.
-  const SEVERITY = 0, NAME = 1, CATEGORY = 2, LOCATION = 3, DESCRIPTION = 4, MITIGATION = 5, REFERENCES = 6, ATTRIBUTES = 7, AT = 8, STATE = 9, ID = 10;
+  const SEVERITY = 0, NAME = 1, CATEGORY = 2, LOCATION = 3, DESCRIPTION = 4, MITIGATION = 5, REFERENCES = 6, ATTRIBUTES = 7, AT = 8, STATE = 9, ID = 10, EXCEPTION = 11, EXCEPTED = 12;
   const words = ["High", "Medium", "Low", "Informational"];
   const ROW = 42;
   const number = new Intl.NumberFormat("en");
@@ -62,11 +62,12 @@
     });
     const sign = order.down ? -1 : 1;
     const severity = (i) => data.findings[i][SEVERITY];
+    const excepted = (i) => data.findings[i][EXCEPTED] ? 1 : 0; // these come last, in whatever order
     if (order.by === SEVERITY) {
-      found.sort((a, b) => sign * (severity(a) - severity(b)) || a - b);
+      found.sort((a, b) => excepted(a) - excepted(b) || sign * (severity(a) - severity(b)) || a - b);
     } else {
       const rank = rankOf(order.by);
-      found.sort((a, b) => sign * (rank[a] - rank[b]) || severity(a) - severity(b) || a - b);
+      found.sort((a, b) => excepted(a) - excepted(b) || sign * (rank[a] - rank[b]) || severity(a) - severity(b) || a - b);
     }
     shown = found;
     current = opened === null ? -1 : shown.indexOf(opened);
@@ -85,9 +86,9 @@
     const rows = [];
     for (let place = from; place < to; place++) {
       const f = data.findings[shown[place]];
-      const row = el("div", { class: "row item s" + f[SEVERITY] + (place === current ? " on" : ""), role: "row", id: "row-" + place, "data-place": place, "aria-rowindex": place + 2 },
+      const row = el("div", { class: "row item s" + f[SEVERITY] + (place === current ? " on" : "") + (f[EXCEPTED] ? " excepted" : ""), role: "row", id: "row-" + place, "data-place": place, "aria-rowindex": place + 2 },
         el("span", { role: "cell", class: "badge" }, words[f[SEVERITY]]),
-        el("span", { role: "cell", title: f[NAME] }, f[NAME], f[STATE] === "new" ? el("span", { class: "fresh" }, "new") : null),
+        el("span", { role: "cell", title: f[NAME] }, f[NAME], f[STATE] === "new" ? el("span", { class: "fresh" }, "new") : null, f[EXCEPTED] ? el("span", { class: "fresh" }, "excepted") : null),
         el("span", { role: "cell", class: "muted", title: f[CATEGORY] }, f[CATEGORY]),
         el("span", { role: "cell", class: "muted", title: f[LOCATION] }, f[LOCATION]));
       row.style.top = place * ROW + "px";
@@ -116,6 +117,7 @@
     const f = data.findings[opened];
     const parts = [];
     const part = (title, node) => parts.push(el("h3", {}, title), node);
+    if (f[EXCEPTION]) part("Exception", el("p", {}, f[EXCEPTION]));
     if (f[LOCATION]) part("Location", el("p", {}, f[LOCATION]));
     if (f[DESCRIPTION]) part("Description", el("p", {}, f[DESCRIPTION]));
     if (f[MITIGATION]) part("Mitigation", el("p", {}, f[MITIGATION]));
@@ -293,6 +295,7 @@
       c.addEventListener("click", () => toggleSeverity(s));
       return c;
     });
+    if (data.excepted) all.push(el("div", { class: "card" }, el("b", {}, number.format(data.excepted)), el("span", {}, "Excepted")));
     if (data.compared) {
       const c = el("button", { type: "button", class: "card", "data-group": "state", "data-value": "new" }, el("b", {}, number.format(data.new)), el("span", {}, "New since the last run"));
       c.addEventListener("click", () => toggle("state", "new"));
