@@ -31,6 +31,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/operator/internal/exception"
 	"github.com/scanyard/scanyard/operator/internal/rbac"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
@@ -100,6 +101,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		tenancy.NewReconciler(tenancy.Options{
 			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Places: storage,
 		}).SetupWithManager(ctx, mgr, o.WatchNamespaces),
+		exception.NewReconciler(exception.Options{
+			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{},
+		}).SetupWithManager(mgr),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("object-storage", monitor.Healthz),
 		mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())),
@@ -255,6 +259,7 @@ func cacheOptions() map[client.Object]cache.ByObject {
 	all := scan.CacheOptions()
 	maps.Copy(all, schedule.CacheOptions())
 	maps.Copy(all, tenancy.CacheOptions())
+	maps.Copy(all, exception.CacheOptions())
 	return all
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +19,7 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/findings/cascade/plan"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
 	"github.com/scanyard/scanyard/settings"
@@ -33,11 +35,45 @@ func Checks(reader client.Reader) map[schema.GroupKind]Check {
 		{Group: executionv1.SchemeGroupVersion.Group, Kind: "ScheduledScan"}:           checkScheduledScan,
 		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ScanSetting"}:        own.checkNamespace,
 		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"}: own.checkCluster,
+
+		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: exception.Kind}:        checkException,
+		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: exception.ClusterKind}: checkClusterException,
 	}
 }
 
+func checkException(_ context.Context, raw []byte, created bool) (field.ErrorList, error) {
+	var e settingsv1alpha2.FindingException
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return nil, fmt.Errorf("read the FindingException: %w", err)
+	}
+	return exceptionErrors(exception.Of(&e), created), nil
+}
+
+func checkClusterException(_ context.Context, raw []byte, created bool) (field.ErrorList, error) {
+	var e settingsv1alpha2.ClusterFindingException
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return nil, fmt.Errorf("read the ClusterFindingException: %w", err)
+	}
+	return exceptionErrors(exception.OfCluster(&e), created), nil
+}
+
+// exceptionErrors are what would keep an exception from matching. A new one must not have ended: whoever ends one that is
+// there sets its end to now.
+func exceptionErrors(e exception.Exception, created bool) (errs field.ErrorList) {
+	invalid := func(path, detail string) *field.Error {
+		return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: detail}
+	}
+	if problem := exception.Check(e); problem != nil {
+		errs = append(errs, invalid(problem.Field, problem.Err.Error()))
+	}
+	if now := time.Now(); created && e.PhaseAt(now) == exception.Expired {
+		errs = append(errs, invalid("spec.expiresAt", fmt.Sprintf("must be later than now, which is %s here", now.UTC().Format(time.RFC3339))))
+	}
+	return errs
+}
+
 // checkRule returns what the hook cascading-scans would refuse.
-func checkRule(_ context.Context, raw []byte) (field.ErrorList, error) {
+func checkRule(_ context.Context, raw []byte, _ bool) (field.ErrorList, error) {
 	value, err := finding.DecodeValue(raw, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the rule: %w", err)
@@ -54,7 +90,7 @@ func checkRule(_ context.Context, raw []byte) (field.ErrorList, error) {
 }
 
 // checkScheduledScan returns why a ScheduledScan could never run.
-func checkScheduledScan(_ context.Context, raw []byte) (field.ErrorList, error) {
+func checkScheduledScan(_ context.Context, raw []byte, _ bool) (field.ErrorList, error) {
 	var s executionv1.ScheduledScan
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("read the ScheduledScan: %w", err)
@@ -75,7 +111,7 @@ func problems(sentences ...string) (errs field.ErrorList) {
 // settingsChecks return what the controller of the settings would refuse.
 type settingsChecks struct{ reader client.Reader }
 
-func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte) (field.ErrorList, error) {
+func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte, _ bool) (field.ErrorList, error) {
 	s, err := readScanSetting(raw)
 	if err != nil {
 		return nil, fmt.Errorf("read the ScanSetting: %w", err)
@@ -91,7 +127,7 @@ func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte) (field.E
 	return append(settings.ValidateScanSetting(cluster, s), unmatched...), err
 }
 
-func (c settingsChecks) checkCluster(ctx context.Context, raw []byte) (field.ErrorList, error) {
+func (c settingsChecks) checkCluster(ctx context.Context, raw []byte, _ bool) (field.ErrorList, error) {
 	s, err := readClusterScanSetting(raw)
 	if err != nil {
 		return nil, fmt.Errorf("read the ClusterScanSetting: %w", err)

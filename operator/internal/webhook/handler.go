@@ -20,9 +20,9 @@ import (
 // Path is the path that the API server calls.
 const Path = "/validate"
 
-// Check returns what is wrong with an object, which it gets as JSON. An error means that the check itself failed, such as
-// for JSON that is not of this kind.
-type Check func(ctx context.Context, raw []byte) (field.ErrorList, error)
+// Check returns what is wrong with an object, which it gets as JSON; created says that the object is new. An error means
+// that the check itself failed, such as for JSON that is not of this kind.
+type Check func(ctx context.Context, raw []byte, created bool) (field.ErrorList, error)
 
 // handler validates by kind.
 type handler map[schema.GroupKind]Check
@@ -55,7 +55,7 @@ func (h handler) Handle(ctx context.Context, req admission.Request) admission.Re
 			return admission.Allowed("")
 		}
 	}
-	errs, err := check(ctx, req.Object.Raw)
+	errs, err := check(ctx, req.Object.Raw, req.Operation == admissionv1.Create)
 	switch {
 	case err != nil:
 		return admission.Errored(http.StatusBadRequest, err)

@@ -180,6 +180,12 @@ func TestMistakesAreRefused(t *testing.T) {
 		"PatchOfNonsense":      {setting("ScanSetting", `{"jobPatches": [{"patch": "spec:\n  template: [\n"}]}`), "spec.jobPatches[0].patch"},
 		"PatchOfOwner":         {setting("ClusterScanSetting", `{"jobPatches": [{"patch": "[{\"op\": \"remove\", \"path\": \"/metadata/ownerReferences\"}]"}]}`), "spec.jobPatches[0].patch"},
 		"PatchForNothing":      {setting("ScanSetting", `{"jobPatches": [{"target": {"scanTypes": ["nmpa"]}, "patch": "metadata: {labels: {a: b}}"}]}`), "spec.jobPatches[0].target.scanTypes: Invalid value: \"nmpa\": matches nothing"},
+		"GoodException":        {excepted("FindingException", `{"names": ["Open Port: *"]}`, "2099-01-01T00:00:00Z"), ""},
+		"ExceptionOfAll":       {excepted("FindingException", `{"names": ["*"]}`, "2099-01-01T00:00:00Z"), "spec.match.anyOf[0].names[0]: Invalid value: a glob of * alone"},
+		"ExceptionThatEnded":   {excepted("FindingException", `{"names": ["a"]}`, "2020-01-01T00:00:00Z"), "spec.expiresAt: Invalid value: must be later than now, which is "},
+		"ExceptionOfNonsense":  {excepted("ClusterFindingException", `{"expression": "finding.nam == 'a'"}`, "2099-01-01T00:00:00Z"), `spec.match.anyOf[0].expression: Invalid value: a finding has no field "nam"`},
+		"ExceptionOfPackage":   {excepted("ClusterFindingException", `{"packages": ["pkg:npm/a?vers=vers:npm/<b"]}`, "2099-01-01T00:00:00Z"), "spec.match.anyOf[0].packages[0]: Invalid value"},
+		"WideOfTheCluster":     {excepted("ClusterFindingException", `{"references": ["CVE-2026-1"], "products": ["*"]}`, "2099-01-01T00:00:00Z"), ""},
 		"UnknownZone":          {scheduled(`"schedule": "0 3 * * *", "timeZone": "Europe/Berln"`), "use an IANA name such as Europe/Berlin"},
 		"WindowTypo":           {scheduled(`"interval": "12h", "windows": [{"schedule": "0 25 * * *", "duration": "1h"}]`), `spec.windows[0].schedule "0 25 * * *" is not a cron expression`},
 	}
@@ -202,6 +208,22 @@ func TestMistakesAreRefused(t *testing.T) {
 }
 
 // TestWhatIsStoredCanBeChanged is about mistakes from before there was admission.
+// excepted is an exception with one entry.
+func excepted(kind, entry, end string) string {
+	return `{"apiVersion": "settings.scanyard.io/v1alpha2", "kind": "` + kind + `", "metadata": {"name": "x"}, "spec": {"status": "Accepted",
+		"reason": "until the next release", "expiresAt": "` + end + `", "match": {"anyOf": [` + entry + `]}}}`
+}
+
+// The end of an exception that is there can be set to a time that is over: so it is ended.
+func TestExceptionCanBeEnded(t *testing.T) {
+	serve(t)
+	e := object(t, "default", excepted("FindingException", `{"names": ["a"]}`, "2099-01-01T00:00:00Z"))
+	must(t, cluster.Client.Create(t.Context(), e))
+	t.Cleanup(func() { must(t, cluster.Client.Delete(context.WithoutCancel(t.Context()), e)) })
+	must(t, unstructured.SetNestedField(e.Object, "2020-01-01T00:00:00Z", "spec", "expiresAt"))
+	must(t, cluster.Client.Update(t.Context(), e))
+}
+
 func TestWhatIsStoredCanBeChanged(t *testing.T) {
 	stored := object(t, "default", rule(`{"expression": "1 + 1"}`))
 	must(t, cluster.Client.Create(t.Context(), stored))

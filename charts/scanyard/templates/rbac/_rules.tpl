@@ -13,7 +13,8 @@ scan pods it has to hold itself (marked G).
   jobs                                      runs scanners, parsers and hooks
   scans                            G        moves them on, adds finalizers, creates them from schedules and removes old ones
   scans/status                     G        state, conditions, counters; parsers and hooks patch counters
-  scheduledscans/status, scansettings/status  tells how they stand
+  scheduledscans/status, scansettings/status,
+  findingexceptions/status                  says whether they are in force
   scans/finalizers, scheduledscans/finalizers   lets Jobs block the deletion of their Scan, and Scans that of their
                                             ScheduledScan (OwnerReferencesPermissionEnforcement)
   parsedefinitions                 G        reads them; writes the namespaced copy that parser images insist on in cluster mode
@@ -60,10 +61,10 @@ scan pods it has to hold itself (marked G).
   resources: [scheduledscans, scantypes, scancompletionhooks]
   verbs: [get, list, watch]
 - apiGroups: [settings.scanyard.io]
-  resources: [scansettings]
+  resources: [scansettings, findingexceptions]
   verbs: [get, list, watch]
 - apiGroups: [settings.scanyard.io]
-  resources: [scansettings/status]
+  resources: [scansettings/status, findingexceptions/status]
   verbs: [patch]
 {{- end }}
 
@@ -76,6 +77,6 @@ scan pods it has to hold itself (marked G).
   resources: [clustercascadingrules]
   verbs: [get, list, watch]
 - apiGroups: [settings.scanyard.io]
-  resources: [clusterscansettings]
+  resources: [clusterscansettings, clusterfindingexceptions]
   verbs: [get, list, watch]
 {{- end }}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exception
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/findings/exception"
+)
+
+// Options are what a Reconciler is made of.
+type Options struct {
+	Client client.Client
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+}
+
+// Reconciler writes the status of exceptions.
+type Reconciler struct{ o Options }
+
+// NewReconciler returns a Reconciler.
+func NewReconciler(o Options) *Reconciler { return &Reconciler{o} }
+
+// CacheOptions say what is kept of exceptions.
+func CacheOptions() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&settingsv1alpha2.FindingException{}:        {Transform: cache.TransformStripManagedFields()},
+		&settingsv1alpha2.ClusterFindingException{}: {Transform: cache.TransformStripManagedFields()},
+	}
+}
+
+// SetupWithManager registers a controller for each of both kinds.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("findingexceptions").
+		For(&settingsv1alpha2.FindingException{}).Complete(reconcile.Func(r.ReconcileNamespace))
+	if err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("clusterfindingexceptions").
+		For(&settingsv1alpha2.ClusterFindingException{}).Complete(reconcile.Func(r.ReconcileCluster))
+}
+
+// ReconcileNamespace looks at a FindingException.
+func (r *Reconciler) ReconcileNamespace(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	e := &settingsv1alpha2.FindingException{}
+	if err := r.o.Client.Get(ctx, request.NamespacedName, e); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	changed := e.DeepCopy()
+	return r.act(ctx, e, changed, exception.Of(e), &e.Status, &changed.Status)
+}
+
+// ReconcileCluster looks at a ClusterFindingException.
+func (r *Reconciler) ReconcileCluster(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	e := &settingsv1alpha2.ClusterFindingException{}
+	if err := r.o.Client.Get(ctx, request.NamespacedName, e); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	changed := e.DeepCopy()
+	return r.act(ctx, e, changed, exception.OfCluster(e), &e.Status, &changed.Status)
+}
+
+// act writes what is decided. Status of is that of object, and to that of its copy.
+func (r *Reconciler) act(
+	ctx context.Context, object, changed client.Object, e exception.Exception, of, to *settingsv1alpha2.FindingExceptionStatus,
+) (reconcile.Result, error) {
+	decision := Decide(Observation{Exception: e, Generation: object.GetGeneration(), Conditions: of.Conditions, Now: r.o.Clock.Now()})
+	result := reconcile.Result{RequeueAfter: decision.After}
+	to.Conditions, to.ObservedGeneration = decision.Conditions, object.GetGeneration()
+	if equality.Semantic.DeepEqual(of, to) {
+		return result, nil
+	}
+	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
+	switch err := r.o.Client.Status().Patch(ctx, changed, patch); {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case apierrors.IsConflict(err):
+		return reconcile.Result{}, nil // the newer object comes by the watch
+	case apierrors.IsForbidden(err):
+		// An operator for some namespaces may not write what belongs to the cluster.
+		log.FromContext(ctx).Info("The exception cannot be given a status", "error", err.Error())
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("write the status of %s %s: %w", e.Kind(), client.ObjectKeyFromObject(object), err)
+	}
+	for _, event := range decision.Events {
+		r.o.Events.Eventf(object, nil, event.Type, event.Reason, "Review", "%s", event.Message)
+	}
+	return result, nil
+}

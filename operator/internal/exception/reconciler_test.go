@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exception_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/operator/internal/exception"
+	"github.com/scanyard/scanyard/tests/testcluster"
+)
+
+var cluster *testcluster.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
+}
+
+// TestStatusIsWritten looks at an exception when it is made, when its end is near, and when it is over.
+func TestStatusIsWritten(t *testing.T) {
+	clock, recorder := clocktesting.NewFakePassiveClock(now), events.NewFakeRecorder(10)
+	r := exception.NewReconciler(exception.Options{Client: cluster.Client, Events: recorder, Clock: clock})
+	e := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "status"}}
+	end := metav1.NewTime(now.Add(30 * day))
+	e.Spec.Status, e.Spec.Reason, e.Spec.ExpiresAt = settingsv1alpha2.ExceptionAccepted, "until the next release", &end
+	e.Spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{Names: []string{"a*"}}}
+	if err := cluster.Client.Create(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	key := client.ObjectKeyFromObject(e)
+	for _, step := range []struct {
+		at             time.Time
+		active, ending metav1.ConditionStatus
+		after          time.Duration
+	}{
+		{now, metav1.ConditionTrue, metav1.ConditionFalse, 16 * day},
+		{now.Add(16 * day), metav1.ConditionTrue, metav1.ConditionTrue, 14 * day},
+		{now.Add(30 * day), metav1.ConditionFalse, metav1.ConditionFalse, 0},
+	} {
+		clock.SetTime(step.at)
+		result, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: key})
+		if err != nil || result.RequeueAfter != step.after {
+			t.Errorf("at %s: after %s, %v; want %s", step.at, result.RequeueAfter, err, step.after)
+		}
+		if err := cluster.Client.Get(t.Context(), key, e); err != nil {
+			t.Fatal(err)
+		}
+		version := e.ResourceVersion
+		for name, want := range map[string]metav1.ConditionStatus{"Active": step.active, "ExpiresSoon": step.ending} {
+			if c := meta.FindStatusCondition(e.Status.Conditions, name); c == nil || c.Status != want || c.ObservedGeneration != e.Generation {
+				t.Errorf("at %s: %s is %+v, want %s", step.at, name, c, want)
+			}
+		}
+		// A second look writes nothing.
+		if _, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+			t.Error(err)
+		}
+		if err := cluster.Client.Get(t.Context(), key, e); err != nil || e.ResourceVersion != version {
+			t.Errorf("at %s: written again, %v", step.at, err)
+		}
+	}
+	if got := <-recorder.Events; len(recorder.Events) > 0 || got[:len("Normal ExpiresSoon")] != "Normal ExpiresSoon" {
+		t.Errorf("Events: %s and %d more", got, len(recorder.Events))
+	}
+	if err := cluster.Client.Delete(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		t.Errorf("after the deletion: %v", err)
+	}
+}
