@@ -12,6 +12,7 @@ import (
 	"github.com/scanyard/scanyard/cli/complete"
 	"github.com/scanyard/scanyard/cli/discover"
 	"github.com/scanyard/scanyard/cli/doctor"
+	"github.com/scanyard/scanyard/cli/exceptions"
 	"github.com/scanyard/scanyard/cli/findings"
 	"github.com/scanyard/scanyard/cli/reports"
 	"github.com/scanyard/scanyard/cli/scans"
@@ -60,7 +61,8 @@ Exit codes: 0 done, 1 errored, 2 findings reached the severity of --fail-on,
 	add(groupRead, scans.NewGetCommand(s), scans.NewDescribeCommand(s), scans.NewLogsCommand(s),
 		findings.NewFindingsCommand(s), findings.NewRawCommand(s), findings.NewDiffCommand(s),
 		cascades.NewTreeCommand(s), cascades.NewCascadeCommand(s), tenants.NewQueueCommand(s), reports.NewReportsCommand(s))
-	add(groupChange, scans.NewSuspendCommand(s), scans.NewResumeCommand(s), scans.NewCancelCommand(s), scans.NewRetryCommand(s), scans.NewDeleteCommand(s))
+	add(groupChange, scans.NewSuspendCommand(s), scans.NewResumeCommand(s), scans.NewCancelCommand(s), scans.NewRetryCommand(s), scans.NewDeleteCommand(s),
+		exceptions.NewExceptionsCommand(s))
 	add(groupAdmin, doctor.NewDoctorCommand(s), bundle.NewSupportBundleCommand(s), tenants.NewSettingsCommand(s), discover.NewDiscoverCommand(s),
 		newVersionCommand(s))
 	root.SetHelpCommandGroupID(groupAdmin)

@@ -135,6 +135,15 @@ func hostileWorld(t *testing.T) *World {
 		Scope:      &corev1.ObjectReference{Kind: hostile, Name: hostile}, Summary: &wgpolicyv1alpha2.PolicyReportSummary{Fail: new(int64(7))},
 		Results: []wgpolicyv1alpha2.PolicyReportResult{{Policy: hostile, Rule: hostile, Category: hostile, Source: hostile, Message: hostile, Result: wgpolicyv1alpha2.ResultFail, Properties: map[string]string{"x": hostile}}},
 	})
+	excepted := &settingsv1alpha2.FindingException{ObjectMeta: object("excepted")}
+	excepted.Spec.Status, excepted.Spec.Reason = settingsv1alpha2.ExceptionMitigated, hostile+" for some time"
+	excepted.Spec.ExpiresAt, excepted.Spec.Reviewer = &metav1.Time{Time: time.Now().Add(time.Hour)}, hostile
+	excepted.Spec.Scope = &settingsv1alpha2.ExceptionScope{Scans: []string{"done"}}
+	excepted.Spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{Severities: []string{"HIGH"}, Names: []string{hostile + "*"}}}
+	create(excepted)
+	unlike := excepted.DeepCopy()
+	unlike.Name, unlike.ResourceVersion, unlike.Spec.Match.AnyOf[0].Expression = "unlike", "", "finding."+hostile
+	create(unlike)
 	setting := &settingsv1alpha2.ScanSetting{ObjectMeta: object(settingsv1alpha2.Name)}
 	create(setting)
 	setting.Status.Conditions = []metav1.Condition{{Type: settingsv1alpha2.ConditionReady, Status: metav1.ConditionFalse, Reason: "Refused", Message: hostile, LastTransitionTime: metav1.Now()}}
@@ -154,40 +163,46 @@ func hostileCalls(t *testing.T) map[string][]string {
 	}
 	bundle := filepath.Join(t.TempDir(), "bundle")
 	return map[string][]string{
-		"scan":            {"scan " + hostile, "scan local --name fresh -- " + hostile, "scan local --timeout 1ms", "scan --from " + config, "scan local --name done"},
-		"wait":            {"wait done --fail-on high", "wait errored", "wait queued --timeout 10ms", "wait " + hostile},
-		"trigger":         {"trigger nightly --wait --timeout 10ms", "trigger " + hostile},
-		"get":             {"get", "get -o wide", "get done --show-labels", "get schedules -o wide", "get types -o wide", "get hooks", "get done -o json", "get done -o yaml", "get -o name", "get " + hostile, "get done -o jsonpath={.spec.parameters}"},
-		"describe":        {"describe done errored refused queued held", "describe " + hostile},
-		"logs":            {"logs done", "logs " + hostile},
-		"findings":        {"findings done", "findings done -o wide", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o csv", "findings done -o markdown", "findings done -o sarif", "findings done -o junit", "findings done -o html", "findings " + hostile},
-		"raw":             {"raw done", "raw queued --patience 1ms"},
-		"diff":            {"diff done before", "diff done before --all -o wide", "diff done before --all -o json", "diff " + hostile + " done"},
-		"tree":            {"tree", "tree done", "tree -o json", "tree -o yaml", "tree " + hostile},
-		"cascade":         {"cascade"},
-		"cascade explain": {"cascade explain --scan done", "cascade explain --scan done -o json", "cascade explain --scan " + hostile},
-		"queue":           {"queue", "queue -o wide", "queue -A"},
-		"suspend":         {"suspend held", "suspend " + hostile},
-		"resume":          {"resume held", "resume " + hostile},
-		"cancel":          {"cancel cancelled", "cancel done", "cancel " + hostile},
-		"retry":           {"retry refused scanner --timeout 1ms", "retry done hook/x", "retry " + hostile},
-		"delete":          {"delete doomed --wait=false", "delete " + hostile},
-		"doctor":          {"doctor"},
-		"support-bundle":  {"support-bundle -O " + bundle, "support-bundle -O " + bundle + " --scan " + hostile},
-		"settings":        {"settings", "settings -o yaml", "settings -o json"},
-		"discover":        {"discover --dry-run --config " + config},
-		"reports get":     {"reports get polr", "reports get polr -A", "reports get polr -o wide", "reports get polr shop -o yaml", "reports get polr shop -o json", "reports get polr -o name", "reports get " + hostile, "reports get polr " + hostile},
-		"reports create":  {"reports create -f " + config, "reports create -f " + hostile},
-		"reports apply":   {"reports apply -f " + config, "reports apply -f " + hostile},
-		"reports patch":   {"reports patch polr shop -p " + hostile, "reports patch polr " + hostile + " -p {}"},
-		"reports delete":  {"reports delete polr " + hostile},
-		"reports query":   {"reports query " + hostile, "reports query --since " + hostile},
-		"reports lint":    {"reports lint", "reports lint " + hostile},
-		"reports migrate": {"reports migrate --dry-run", "reports migrate --groups " + hostile},
-		"version":         {"version"},
-		"options":         {"options"},
-		"help":            {"help", "help " + hostile},
-		"completion bash": {"completion bash"}, "completion zsh": {"completion zsh"},
+		"scan":                {"scan " + hostile, "scan local --name fresh -- " + hostile, "scan local --timeout 1ms", "scan --from " + config, "scan local --name done"},
+		"wait":                {"wait done --fail-on high", "wait errored", "wait queued --timeout 10ms", "wait " + hostile},
+		"trigger":             {"trigger nightly --wait --timeout 10ms", "trigger " + hostile},
+		"get":                 {"get", "get -o wide", "get done --show-labels", "get schedules -o wide", "get types -o wide", "get hooks", "get done -o json", "get done -o yaml", "get -o name", "get " + hostile, "get done -o jsonpath={.spec.parameters}"},
+		"describe":            {"describe done errored refused queued held", "describe " + hostile},
+		"logs":                {"logs done", "logs " + hostile},
+		"findings":            {"findings done", "findings done -o wide", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o csv", "findings done -o markdown", "findings done -o sarif", "findings done -o junit", "findings done -o html", "findings done --show-excepted", "findings done --no-exceptions", "findings " + hostile},
+		"raw":                 {"raw done", "raw queued --patience 1ms"},
+		"diff":                {"diff done before", "diff done before --all -o wide", "diff done before --all -o json", "diff " + hostile + " done"},
+		"tree":                {"tree", "tree done", "tree -o json", "tree -o yaml", "tree " + hostile},
+		"cascade":             {"cascade"},
+		"cascade explain":     {"cascade explain --scan done", "cascade explain --scan done -o json", "cascade explain --scan " + hostile},
+		"queue":               {"queue", "queue -o wide", "queue -A"},
+		"suspend":             {"suspend held", "suspend " + hostile},
+		"resume":              {"resume held", "resume " + hostile},
+		"cancel":              {"cancel cancelled", "cancel done", "cancel " + hostile},
+		"retry":               {"retry refused scanner --timeout 1ms", "retry done hook/x", "retry " + hostile},
+		"delete":              {"delete doomed --wait=false", "delete " + hostile},
+		"doctor":              {"doctor"},
+		"support-bundle":      {"support-bundle -O " + bundle, "support-bundle -O " + bundle + " --scan " + hostile},
+		"settings":            {"settings", "settings -o yaml", "settings -o json"},
+		"discover":            {"discover --dry-run --config " + config},
+		"reports get":         {"reports get polr", "reports get polr -A", "reports get polr -o wide", "reports get polr shop -o yaml", "reports get polr shop -o json", "reports get polr -o name", "reports get " + hostile, "reports get polr " + hostile},
+		"reports create":      {"reports create -f " + config, "reports create -f " + hostile},
+		"reports apply":       {"reports apply -f " + config, "reports apply -f " + hostile},
+		"reports patch":       {"reports patch polr shop -p " + hostile, "reports patch polr " + hostile + " -p {}"},
+		"reports delete":      {"reports delete polr " + hostile},
+		"reports query":       {"reports query " + hostile, "reports query --since " + hostile},
+		"reports lint":        {"reports lint", "reports lint " + hostile},
+		"reports migrate":     {"reports migrate --dry-run", "reports migrate --groups " + hostile},
+		"exceptions":          {"exceptions"},
+		"exceptions list":     {"exceptions list -o wide", "exceptions list -A", "exceptions list -o yaml"},
+		"exceptions create":   {"exceptions create --status " + hostile, "exceptions create --status Mitigated --reason long-enough-a-reason --name " + hostile, "exceptions create --from done --fingerprint " + hostile + " --status Mitigated --reason x"},
+		"exceptions expire":   {"exceptions expire " + hostile},
+		"exceptions expiring": {"exceptions expiring", "exceptions expiring -A", "exceptions expiring --within " + hostile},
+		"exceptions explain":  {"exceptions explain done", "exceptions explain " + hostile, "exceptions explain done --fingerprint " + hostile},
+		"version":             {"version"},
+		"options":             {"options"},
+		"help":                {"help", "help " + hostile},
+		"completion bash":     {"completion bash"}, "completion zsh": {"completion zsh"},
 		"completion fish": {"completion fish"}, "completion powershell": {"completion powershell"},
 	}
 }
@@ -221,7 +236,7 @@ func TestHostileTextMeansNothingToATerminal(t *testing.T) {
 			t.Errorf("the command %q has no call in this test", path)
 		}
 	}
-	data := []string{"raw done", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o sarif", "findings done -o junit", "findings done -o html", "get done -o json", "get done -o yaml", "get done -o jsonpath={.spec.parameters}", "diff done before --all -o json", "tree -o json", "tree -o yaml", "cascade explain --scan done -o json", "settings -o yaml", "settings -o json", "reports get polr shop -o yaml", "reports get polr shop -o json"}
+	data := []string{"raw done", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o sarif", "findings done -o junit", "findings done -o html", "get done -o json", "get done -o yaml", "get done -o jsonpath={.spec.parameters}", "diff done before --all -o json", "tree -o json", "tree -o yaml", "cascade explain --scan done -o json", "settings -o yaml", "settings -o json", "exceptions list -o yaml", "reports get polr shop -o yaml", "reports get polr shop -o json"}
 	for _, terminal := range []bool{true, false} {
 		w.Color, w.Live = terminal, terminal
 		printed := 0

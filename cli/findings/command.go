@@ -16,10 +16,12 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/cli/complete"
+	"github.com/scanyard/scanyard/cli/exceptions"
 	"github.com/scanyard/scanyard/cli/results"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/view"
 	"github.com/scanyard/scanyard/findings/compare"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/report"
 )
 
@@ -37,7 +39,25 @@ type findingsOptions struct {
 	failOn  string
 	// allowUnreached lets failOn pass a Scan whose scanner reached nothing.
 	allowUnreached bool
+	excepting      excepting
 	scan           *executionv1.Scan
+}
+
+// excepting are the flags about exceptions.
+type excepting struct{ show, ignore bool }
+
+func (x *excepting) bindFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&x.show, "show-excepted", false, "list excepted findings as well, in the table after the others")
+	cmd.Flags().BoolVar(&x.ignore, "no-exceptions", false, "take no notice of exceptions")
+	cmd.MarkFlagsMutuallyExclusive("show-excepted", "no-exceptions")
+}
+
+// read reads the exceptions that hold for a Scan; nil with --no-exceptions.
+func (x *excepting) read(ctx context.Context, s *session.Session, c client.Client, scan *executionv1.Scan) *exception.Selection {
+	if x.ignore {
+		return nil
+	}
+	return exceptions.For(ctx, s, c, scan)
 }
 
 // NewFindingsCommand is "scanyard findings".
@@ -71,6 +91,9 @@ gets a column STATE, JSON a member "comparison".
 A scan that has reached nothing, such as one of a host that does not respond, has no findings either: it is
 said on stderr, and in the formats sarif, junit, markdown and html.
 
+Findings that an exception suppresses do not count for --fail-on. Tables leave them out but for a line that
+says how many there are; lists of objects have all findings, with a member "exception".
+
 Exit codes: 0 printed, 1 errored, 2 printed, and there are findings of --fail-on or worse, 4 printed, and
 with --fail-on: the scanner reached nothing. All filters apply before --fail-on looks.`,
 		Example: `  # What is bad
@@ -89,6 +112,7 @@ with --fail-on: the scanner reached nothing. All filters apply before --fail-on 
 	o.filter.bindFlags(cmd.Flags())
 	o.output.bindFlags(cmd, append([]string{formatTable, formatWide, formatJSON, formatLines, formatYAML}, report.FormatNames()...)...)
 	o.reading.BindFlags(cmd.Flags())
+	o.excepting.bindFlags(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.onlyNew, "new", false, "only findings that the previous run, or the Scan of --against, does not have")
 	flags.StringVar(&o.against, "against", "", "compare with the findings of this `Scan`")
@@ -129,6 +153,7 @@ func (o *findingsOptions) run(cmd *cobra.Command, name string) (err error) {
 	if known != nil {
 		in.Comparison = known
 	}
+	in.Exceptions = o.excepting.read(ctx, o.session, o.client, scan)
 	in.Keep = func(e *report.Entry) bool { return (!o.onlyNew || e.State == compare.New) && wanted(e) }
 	return o.print(ctx, in)
 }
@@ -178,18 +203,21 @@ func instant(at *metav1.Time) string {
 
 // print writes the findings, and returns the error with the exit code.
 func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
-	var counts [report.Severities]int
+	var counts tally
 	counted := func(ctx context.Context, do func(*report.Entry) error) error {
-		counts = [report.Severities]int{} // reset, since a source may be read again
+		counts = tally{} // reset, since a source may be read again
 		return in.Each(ctx, func(e *report.Entry) error {
-			counts[e.Severity]++
+			counts.add(e)
+			if e.Excepted() && o.output.isTable() && !o.excepting.show {
+				return nil
+			}
 			return do(e)
 		})
 	}
 	var said string
 	err := o.output.write(o.session, func(out io.Writer) error {
 		if o.output.isTable() {
-			t := newTable(columnsOf(in.Comparison != nil, o.output.format == formatWide), o.output.limit)
+			t := newTable(columnsOf(in.Comparison != nil, o.excepting.show, o.output.format == formatWide), o.output.limit)
 			err := printTable(ctx, paintless(o.session, o.output.file != ""), out, t, counted)
 			said = t.summary()
 			return err
@@ -203,7 +231,7 @@ func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
 			in.Keep = func(e *report.Entry) bool {
 				kept := keep(e)
 				if kept {
-					counts[e.Severity]++
+					counts.add(e)
 				}
 				return kept
 			}
@@ -213,8 +241,9 @@ func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
 		if err != nil {
 			return err
 		}
+		counts.excepted = r.Excepted()
 		for s := range report.Severities {
-			counts[s] = r.Count(s)
+			counts.open[s] = r.Open(s)
 		}
 		return r.Write(ctx, out, format)
 	})
@@ -224,10 +253,24 @@ func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
 	return o.conclude(counts, said)
 }
 
+// tally counts findings: the open ones by severity, and the excepted ones.
+type tally struct {
+	open     [report.Severities]int
+	excepted int
+}
+
+func (t *tally) add(e *report.Entry) {
+	if e.Excepted() {
+		t.excepted++
+		return
+	}
+	t.open[e.Severity]++
+}
+
 // conclude prints the summary, and returns the error of --fail-on.
-func (o *findingsOptions) conclude(counts [report.Severities]int, said string) error {
-	total := 0
-	for _, n := range counts {
+func (o *findingsOptions) conclude(counts tally, said string) error {
+	total := counts.excepted
+	for _, n := range counts.open {
 		total += n
 	}
 	unreached := view.Unreached(o.scan)
@@ -245,13 +288,23 @@ func (o *findingsOptions) conclude(counts [report.Severities]int, said string) e
 	case said != "":
 		fmt.Fprintln(o.session.ErrOut, said)
 	}
+	if n := counts.excepted; n > 0 && o.output.isTable() && !o.excepting.show {
+		fmt.Fprintln(o.session.ErrOut, exceptedLine(n))
+	}
 	if o.failOn == "" {
 		return nil
 	}
-	if err := failOn(o.failOn, "finding", counts); err != nil {
+	if err := failOn(o.failOn, "finding", counts.open); err != nil {
 		return err
 	}
 	return failUnreached(o.scan, o.allowUnreached)
+}
+
+func exceptedLine(n int) string {
+	if n == 1 {
+		return "1 finding is excepted, --show-excepted lists it"
+	}
+	return fmt.Sprintf("%d findings are excepted, --show-excepted lists them", n)
 }
 
 // failUnreached ends with exit code 4 if the scanner of a Scan reached nothing.

@@ -17,6 +17,7 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/view"
 	"github.com/scanyard/scanyard/findings/compare"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/report"
 )
 
@@ -30,6 +31,7 @@ type diffOptions struct {
 	failOn  string
 	// allowUnreached lets failOn pass if the scanner of the second Scan reached nothing.
 	allowUnreached bool
+	excepting      excepting
 }
 
 // NewDiffCommand is "scanyard diff".
@@ -43,6 +45,8 @@ one are gone (fixed) and, with --all, which both have (known).
 
 Findings are the same if their fingerprints are, or, where a parser gives none, what they say. Each
 finding of the second Scan is new or known; fixed findings are printed as the first Scan had them.
+
+Findings that an exception suppresses are neither new nor known, and do not count for --fail-on.
 
 If one of the Scans has reached nothing, the comparison says little; a warning on stderr says so.
 
@@ -62,6 +66,7 @@ and with --fail-on: the scanner of the second Scan reached nothing. Filters appl
 	o.filter.bindFlags(cmd.Flags())
 	o.output.bindFlags(cmd, formatTable, formatWide, formatJSON, formatLines, formatYAML, formatMarkdown)
 	o.reading.BindFlags(cmd.Flags())
+	o.excepting.bindFlags(cmd)
 	cmd.Flags().BoolVar(&o.all, "all", false, "print known findings as well")
 	cmd.Flags().StringVar(&o.failOn, "fail-on", "", "exit with code 2 if there are new findings of this `severity` or a worse one")
 	cmd.Flags().BoolVar(&o.allowUnreached, "allow-unreached", false, "let --fail-on pass if the second Scan has reached nothing, instead of exit code 4")
@@ -103,6 +108,7 @@ func (o *diffOptions) run(cmd *cobra.Command, oldName, newName string) error {
 	d := &diff{
 		before: reader.Source(before, true), after: reader.Source(after, !o.output.isOnce()),
 		all: o.all, wanted: wanted,
+		exceptions: o.excepting.read(ctx, o.session, c, after), showExcepted: o.excepting.show,
 	}
 	counts, err := o.print(ctx, d, before, after)
 	if err = errors.Join(err, d.before.Close(), d.after.Close()); err != nil {
@@ -127,6 +133,10 @@ type diff struct {
 	before, after *results.Source
 	all           bool
 	wanted        func(*report.Entry) bool
+	// exceptions are those of the second Scan. What they suppress is neither new nor known.
+	exceptions   *exception.Selection
+	showExcepted bool
+	excepted     int
 
 	marks  *compare.Set
 	states map[compare.State]int
@@ -141,8 +151,14 @@ func (d *diff) each(ctx context.Context, do func(*report.Entry) error) (err erro
 			return err
 		}
 	}
-	d.states, d.news = map[compare.State]int{}, [report.Severities]int{}
+	d.states, d.news, d.excepted = map[compare.State]int{}, [report.Severities]int{}, 0
 	count := func(e *report.Entry) error {
+		if e.Excepted() {
+			if d.excepted++; !d.showExcepted {
+				return nil
+			}
+			return do(e)
+		}
 		d.states[e.State]++
 		if e.State == compare.New {
 			d.news[e.Severity]++
@@ -152,7 +168,7 @@ func (d *diff) each(ctx context.Context, do func(*report.Entry) error) (err erro
 		}
 		return do(e)
 	}
-	after := report.Input{Findings: d.after.Each, Scan: facts(d.after.Scan()), Comparison: d.marks, Keep: d.wanted}
+	after := report.Input{Findings: d.after.Each, Scan: facts(d.after.Scan()), Comparison: d.marks, Keep: d.wanted, Exceptions: d.exceptions}
 	if err := after.Each(ctx, count); err != nil {
 		return fmt.Errorf("read Scan %s: %w", d.after.Scan().Name, err)
 	}
@@ -192,7 +208,7 @@ func (o *diffOptions) print(ctx context.Context, d *diff, before, after *executi
 		case formatMarkdown:
 			return d.printMarkdown(ctx, out, before, after)
 		case formatTable, formatWide:
-			t := newTable(columnsOf(true, o.output.format == formatWide), o.output.limit)
+			t := newTable(columnsOf(true, o.excepting.show, o.output.format == formatWide), o.output.limit)
 			if err := printTable(ctx, paintless(o.session, o.output.file != ""), out, t, d.each); err != nil {
 				return err
 			}
@@ -210,7 +226,11 @@ func (o *diffOptions) print(ctx context.Context, d *diff, before, after *executi
 }
 
 func (d *diff) summary() string {
-	return fmt.Sprintf("%d new, %d known, %d fixed", d.states[compare.New], d.states[compare.Known], d.states[compare.Fixed])
+	text := fmt.Sprintf("%d new, %d known, %d fixed", d.states[compare.New], d.states[compare.Known], d.states[compare.Fixed])
+	if d.excepted > 0 {
+		text += fmt.Sprintf(", %d excepted", d.excepted)
+	}
+	return text
 }
 
 // printJSON writes an object: the Scans, the findings with their states, the counts.
@@ -251,7 +271,7 @@ const maxMarkdown = 100
 func (d *diff) printMarkdown(ctx context.Context, out io.Writer, before, after *executionv1.Scan) error {
 	tables := map[compare.State]*table{}
 	for _, state := range states {
-		tables[state] = newTable(columnsOf(false, false), maxMarkdown)
+		tables[state] = newTable(columnsOf(false, false, false), maxMarkdown)
 	}
 	if err := d.each(ctx, func(e *report.Entry) error { tables[e.State].add(e); return nil }); err != nil {
 		return err

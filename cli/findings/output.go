@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -140,11 +141,18 @@ type lister struct {
 	count  int
 }
 
-// add writes a finding. A compared finding gets a member "comparison".
+// add writes a finding. A compared finding gets a member "comparison", an excepted one a member "exception".
 func (l *lister) add(e *report.Entry) error {
 	element := bytes.TrimSpace(e.Element)
 	if e.State != "" {
-		element = withComparison(element, string(e.State))
+		element = withMember(element, "comparison", strconv.AppendQuote(nil, string(e.State)))
+	}
+	if e.Exception != nil {
+		mark, err := json.Marshal(e.Exception)
+		if err != nil {
+			return fmt.Errorf("finding %d: %w", l.count+1, err)
+		}
+		element = withMember(element, "exception", mark)
 	}
 	separator := ",\n"
 	if l.count == 0 {
@@ -191,15 +199,15 @@ func (l *lister) write(parts ...[]byte) error {
 	return nil
 }
 
-// withComparison adds a member to an object.
-func withComparison(object []byte, state string) []byte {
+// withMember adds a member to an object.
+func withMember(object []byte, key string, value []byte) []byte {
 	inner := bytes.TrimRight(bytes.TrimSuffix(object, []byte("}")), " \t\r\n")
 	out := make([]byte, 0, len(object)+32)
 	out = append(out, inner...)
 	if !bytes.HasSuffix(inner, []byte("{")) {
 		out = append(out, ',')
 	}
-	return fmt.Appendf(out, `"comparison":%q}`, state)
+	return fmt.Appendf(out, `%q:%s}`, key, value)
 }
 
 // printList prints all findings of a source as a list.

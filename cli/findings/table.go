@@ -27,8 +27,8 @@ type column struct {
 	cell func(e *report.Entry) string
 }
 
-// columnsOf returns the columns of a table, with states if findings were compared.
-func columnsOf(compared, wide bool) []column {
+// columnsOf returns the columns of a table, with states if findings were compared, with exceptions if these are shown.
+func columnsOf(compared, excepted, wide bool) []column {
 	all := []column{
 		{title: "SEVERITY", most: 13, cell: func(e *report.Entry) string { return e.Severity.String() }},
 		{title: "NAME", most: 60, cell: func(e *report.Entry) string { return e.Name }},
@@ -38,6 +38,9 @@ func columnsOf(compared, wide bool) []column {
 	if compared {
 		state := column{title: "STATE", most: 5, cell: func(e *report.Entry) string { return string(e.State) }}
 		all = append([]column{state}, all...)
+	}
+	if excepted {
+		all = append(all, column{title: "EXCEPTION", most: 60, cell: exceptionOf})
 	}
 	if wide {
 		all = append(all,
@@ -52,9 +55,30 @@ func columnsOf(compared, wide bool) []column {
 	return all
 }
 
+// group of rows: one of each severity, and at the end one of what is excepted.
+const (
+	exceptedGroup = int(report.Severities)
+	groups        = exceptedGroup + 1
+)
+
+func groupOf(e *report.Entry) int {
+	if e.Excepted() {
+		return exceptedGroup
+	}
+	return int(e.Severity)
+}
+
+func exceptionOf(e *report.Entry) string {
+	if e.Exception == nil {
+		return ""
+	}
+	return string(e.Exception.Status) + ": " + e.Exception.Reason
+}
+
 // row is what a table keeps of a finding.
 type row struct {
 	severity report.Severity
+	excepted bool
 	state    compare.State
 	cells    []string
 }
@@ -64,8 +88,8 @@ type table struct {
 	columns []column
 	// limit is how many rows are shown, 0 for all.
 	limit  int
-	rows   [report.Severities][]row
-	counts [report.Severities]int
+	rows   [groups][]row
+	counts [groups]int
 	// widths are the widths of everything that was added, at most the column's width.
 	widths []int
 }
@@ -80,7 +104,7 @@ func newTable(columns []column, limit int) *table {
 
 // makeRow makes the cells of a finding.
 func (t *table) makeRow(e *report.Entry) row {
-	r := row{severity: e.Severity, state: e.State, cells: make([]string, len(t.columns))}
+	r := row{severity: e.Severity, excepted: e.Excepted(), state: e.State, cells: make([]string, len(t.columns))}
 	for i, c := range t.columns {
 		r.cells[i] = termsafe.Fit(termsafe.Line(cutBytes(c.cell(e), 4*maxWide)), c.most)
 	}
@@ -89,13 +113,14 @@ func (t *table) makeRow(e *report.Entry) row {
 
 // add counts a finding and keeps it while there is room. Without a limit only widths are kept.
 func (t *table) add(e *report.Entry) {
-	t.counts[e.Severity]++
-	if t.limit > 0 && len(t.rows[e.Severity]) >= t.limit {
+	group := groupOf(e)
+	t.counts[group]++
+	if t.limit > 0 && len(t.rows[group]) >= t.limit {
 		return
 	}
 	r := t.makeRow(e)
 	if t.limit > 0 {
-		t.rows[e.Severity] = append(t.rows[e.Severity], r)
+		t.rows[group] = append(t.rows[group], r)
 		return
 	}
 	t.widen(r)
@@ -143,6 +168,9 @@ func (p *printer) print(r row) error {
 		}
 	}
 	return p.line(r.cells, func(i int, text string) string {
+		if r.excepted {
+			return p.session.Paint(session.Quiet, text)
+		}
 		switch p.table.columns[i].title {
 		case "SEVERITY":
 			return p.session.Paint(paintOf(r.severity), text)
@@ -215,12 +243,12 @@ func printTable(ctx context.Context, s *session.Session, out io.Writer, t *table
 		}
 		return nil
 	}
-	for severity := range report.Severities {
-		if t.counts[severity] == 0 {
+	for group := range groups {
+		if t.counts[group] == 0 {
 			continue
 		}
 		err := source(ctx, func(e *report.Entry) error {
-			if e.Severity != severity {
+			if groupOf(e) != group {
 				return nil
 			}
 			return p.print(t.makeRow(e))
@@ -240,7 +268,11 @@ func (t *table) summary() string {
 	}
 	var parts []string
 	for s, n := range t.counts {
-		if n > 0 {
+		switch {
+		case n == 0:
+		case s == exceptedGroup:
+			parts = append(parts, fmt.Sprintf("%d excepted", n))
+		default:
 			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(report.Severity(s).String())))
 		}
 	}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exceptions_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/cli/clitest"
+	"github.com/scanyard/scanyard/tests/testcluster"
+)
+
+var cluster *testcluster.Cluster
+
+func TestMain(m *testing.M) {
+	if clitest.IsCommand() {
+		os.Exit(clitest.Command())
+	}
+	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
+}
+
+const findings = `[
+	{"id":"1","fingerprint":"fp-1","name":"Open Port: 22","category":"Open Port","severity":"HIGH","location":"tcp://10.0.0.1:22"},
+	{"id":"2","fingerprint":"fp-2","name":"Open Port: 80","category":"Open Port","severity":"HIGH","location":"tcp://10.0.0.1:80"},
+	{"id":"3","fingerprint":"fp-3","name":"Host","category":"Host","severity":"LOW","location":"10.0.0.1"}]`
+
+// result checks the exit code and what was printed.
+func result(t *testing.T, got clitest.Result, code int, texts ...string) {
+	t.Helper()
+	all := got.Out + got.Err
+	for _, text := range texts {
+		if !strings.Contains(all, text) {
+			t.Errorf("does not say %q:\n%s", text, all)
+		}
+	}
+	if got.Code != code {
+		t.Errorf("exit code %d, want %d:\n%s", got.Code, code, all)
+	}
+}
+
+// TestLifeOfAnException makes one as a team does, sees what becomes of the finding, and ends it.
+func TestLifeOfAnException(t *testing.T) {
+	w := clitest.New(t, cluster)
+	w.Scan("ports", []byte(findings), nil)
+	const bad = "2 findings of that severity or worse"
+	result(t, w.Run("findings", "ports", "--fail-on", "high"), 2, bad)
+	result(t, w.Run("exceptions", "list"), 0, "There are no exceptions in namespace "+w.Namespace)
+	create := []string{"exceptions", "create", "--from", "ports", "--status", "accepted", "--reason", "The jump host needs it", "--expires", "30d", "--fingerprint"}
+	result(t, w.Run(append(create, "fp-9")...), 1, "--fingerprint fp-9: no finding of Scan ports has it")
+	result(t, w.Run(append(create, "fp-1", "--dry-run")...), 0, "created (dry run)")
+	result(t, w.Run("exceptions", "list"), 0, "There are no exceptions")
+	made := w.Run(append(create, "fp-1")...)
+	result(t, made, 0, "findingexception/accepted-", " created")
+	name := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(made.Out), "findingexception/"), " created")
+	result(t, w.Run(append(create, "fp-1")...), 1, "already exists")
+	result(t, w.Run("exceptions", "list", "-o", "wide"), 0, name, "Accepted", "The jump host needs it")
+
+	result(t, w.Run("findings", "ports", "--fail-on", "high"), 2, "1 finding of that severity or worse", "1 finding is excepted, --show-excepted lists it")
+	if got := w.Run("findings", "ports"); strings.Contains(got.Out, "Open Port: 22") {
+		t.Errorf("the excepted finding is listed:\n%s", got.Out)
+	}
+	shown := w.Run("findings", "ports", "--show-excepted", "--limit", "0")
+	result(t, shown, 0, "EXCEPTION", "Accepted: The jump host needs it", "1 high, 1 low, 1 excepted")
+	if lines := strings.Split(strings.TrimSpace(shown.Out), "\n"); !strings.Contains(lines[len(lines)-1], "Open Port: 22") {
+		t.Errorf("the excepted finding is not the last one:\n%s", shown.Out)
+	}
+	result(t, w.Run("findings", "ports", "--no-exceptions", "--fail-on", "high"), 2, bad)
+	result(t, w.Run("findings", "ports", "-o", "jsonl"), 0, `"exception":{"name":"`+name+`","kind":"FindingException","status":"Accepted","reason":"The jump host needs it","expiresAt":`)
+	result(t, w.Run("findings", "ports", "-o", "sarif"), 0, `"suppressions":[{"kind":"external","status":"accepted"`)
+	w.Scan("before", []byte(`[]`), nil)
+	result(t, w.Run("diff", "before", "ports", "--fail-on", "high"), 2, "1 new finding of that severity", "2 new, 0 known, 0 fixed, 1 excepted")
+
+	result(t, w.Run("exceptions", "explain", "ports"), 0, "Accepted by FindingException "+name, "1 of 3 findings are excepted by 1 exceptions")
+	result(t, w.Run("exceptions", "explain", "ports", "--fingerprint", "fp-2"), 0, "no exception holds", "matches none: spec.match.anyOf[0].fingerprints")
+	result(t, w.Run("exceptions", "expiring"), 0, "No exception in namespace "+w.Namespace+" ends within 14d")
+	result(t, w.Run("exceptions", "expiring", "--within", "31d"), 0, name, "The jump host needs it")
+
+	result(t, w.Run("exceptions", "expire", name), 0, "findingexception/"+name+" ended")
+	result(t, w.Run("exceptions", "expire", name), 1, "has ended at")
+	result(t, w.Run("exceptions", "expire", "acepted"), 1, `there is no FindingException "acepted"`)
+	result(t, w.Run("findings", "ports", "--fail-on", "high"), 2, bad)
+	result(t, w.Run("exceptions", "explain", "ports"), 0, name+" matches none: spec.expiresAt", "0 of 3 findings")
+}
+
+func TestCreateRefuses(t *testing.T) {
+	w := clitest.New(t, cluster)
+	base := []string{"exceptions", "create", "--reason", "long enough a reason"}
+	for text, args := range map[string][]string{
+		`--status "" must be one of Accepted, FalsePositive`:        {"--name", "a"},
+		`spec.match.anyOf[0]: entry must have a field`:              {"--status", "Mitigated"},
+		`spec.match.anyOf[0].names[0]: a glob of * alone`:           {"--status", "Mitigated", "--name", "*"},
+		`spec.match.anyOf[0].packages[0]`:                           {"--status", "Mitigated", "--package", "lodash"},
+		`--expires: "soon" must be a number of days such as 90d`:    {"--status", "Mitigated", "--name", "a", "--expires", "soon"},
+		`--expires: "2001-01-01" is over`:                           {"--status", "Mitigated", "--name", "a", "--expires", "2001-01-01"},
+		`a risk is accepted for a time: set spec.expiresAt`:         {"--status", "Accepted", "--name", "a"},
+		`status NotAffected needs a justification`:                  {"--status", "NotAffected", "--name", "a"},
+		`--severity "awful" must be one of high, medium`:            {"--status", "Mitigated", "--severity", "awful"},
+		`--from goes with --fingerprint`:                            {"--status", "Mitigated", "--name", "a", "--from", "x"},
+		`there is no Scan "x"`:                                      {"--status", "Mitigated", "--fingerprint", "a", "--from", "x"},
+		`ticket must be a URL that begins with https:// or http://`: {"--status", "Mitigated", "--name", "a", "--ticket", "javascript:alert(1)"},
+		`a finding has no field "nam"`:                              {"--status", "Mitigated", "--expression", "finding.nam == 'a'"},
+	} {
+		result(t, w.Run(append(base, args...)...), 1, text)
+	}
+	result(t, w.Run("exceptions", "create", "--status", "Mitigated", "--name", "a"), 1, "--reason must say why")
+	result(t, w.Run("exceptions", "expiring", "--within", "soon"), 1, `--within "soon" must be a number of days such as 14d`)
+}
+
+// TestExceptionsOfTheCluster have a scope; what is stored and does not compile is told and changes nothing.
+func TestExceptionsOfTheCluster(t *testing.T) {
+	w := clitest.New(t, cluster)
+	w.Scan("ports", []byte(findings), nil)
+	e := &settingsv1alpha2.ClusterFindingException{ObjectMeta: metav1.ObjectMeta{GenerateName: "cli-"}}
+	e.Spec.Status, e.Spec.Reason = settingsv1alpha2.ExceptionFalsePositive, "The scanner is wrong"
+	e.Spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{Categories: []string{"Open*"}}}
+	e.Spec.Scope = &settingsv1alpha2.ClusterExceptionScope{NamespaceSelector: &metav1.LabelSelector{
+		MatchLabels: map[string]string{metav1.NamespaceDefault + "-team": w.Namespace},
+	}}
+	if err := cluster.Client.Create(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Client.Delete(context.WithoutCancel(t.Context()), e); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+	result(t, w.Run("findings", "ports"), 0, "2 high, 1 low")
+	result(t, w.Run("exceptions", "explain", "ports"), 0, e.Name+" matches none: spec.scope.namespaceSelector")
+	e.Spec.Scope = &settingsv1alpha2.ClusterExceptionScope{Namespaces: []string{w.Namespace}}
+	if err := cluster.Client.Update(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	result(t, w.Run("findings", "ports", "--fail-on", "medium"), 0, "2 findings are excepted")
+	result(t, w.Run("exceptions", "list", "--cluster-wide"), 0, e.Name, "FalsePositive")
+	broken := e.DeepCopy()
+	broken.Spec.Match.AnyOf[0] = settingsv1alpha2.ExceptionEntry{Expression: "finding.nam == 'a'"}
+	if err := cluster.Client.Update(t.Context(), broken); err != nil {
+		t.Fatal(err)
+	}
+	result(t, w.Run("findings", "ports"), 0, "exception "+e.Name+" matches nothing: spec.match.anyOf[0].expression", "2 high, 1 low")
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(e), e); err != nil {
+		t.Fatal(err)
+	}
+	result(t, w.Run("exceptions", "expire", "--cluster-wide", e.Name), 0, "ended")
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exceptions
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/findings/exception"
+)
+
+// pageSize is how many exceptions one request asks for.
+const pageSize = 500
+
+// Load reads the exceptions of a namespace and of the cluster. Where they cannot be read, findings are printed without
+// them, and stderr says so once.
+func Load(ctx context.Context, s *session.Session, c client.Client, namespace string) []exception.Exception {
+	var all []exception.Exception
+	local := &settingsv1alpha2.FindingExceptionList{}
+	err := pages(ctx, c, local, func() {
+		for i := range local.Items {
+			all = append(all, exception.Of(&local.Items[i]))
+		}
+	}, client.InNamespace(namespace))
+	if err == nil {
+		cluster := &settingsv1alpha2.ClusterFindingExceptionList{}
+		err = pages(ctx, c, cluster, func() {
+			for i := range cluster.Items {
+				all = append(all, exception.OfCluster(&cluster.Items[i]))
+			}
+		})
+	}
+	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) { // an older cluster has no such kinds
+		fmt.Fprintf(s.ErrOut, "exceptions are left out: %v\n", s.Explain(err))
+	}
+	return all
+}
+
+func pages(ctx context.Context, c client.Client, list client.ObjectList, page func(), options ...client.ListOption) error {
+	next := ""
+	for {
+		if err := c.List(ctx, list, append(options, client.Limit(pageSize), client.Continue(next))...); err != nil {
+			return fmt.Errorf("list exceptions: %w", err)
+		}
+		page()
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// ScanOf is what exceptions ask of a Scan. The labels of its namespace are read only where an exception asks for them.
+func ScanOf(ctx context.Context, s *session.Session, c client.Client, scan *executionv1.Scan, list []exception.Exception) exception.Scan {
+	x := exception.Scan{Namespace: scan.Namespace, Name: scan.Name, ScanType: scan.Spec.ScanType, Target: scan.Labels[executionv1.LabelTarget]}
+	for i := range list {
+		if list[i].Scope.NamespaceSelector == nil {
+			continue
+		}
+		namespace := &corev1.Namespace{}
+		if err := c.Get(ctx, client.ObjectKey{Name: scan.Namespace}, namespace); err != nil {
+			fmt.Fprintf(s.ErrOut, "exceptions that select namespaces by labels may be left out: %v\n", s.Explain(err))
+		}
+		x.NamespaceLabels = namespace.Labels
+		break
+	}
+	return x
+}
+
+// For are the exceptions that hold for a Scan now.
+func For(ctx context.Context, s *session.Session, c client.Client, scan *executionv1.Scan) *exception.Selection {
+	list := Load(ctx, s, c, scan.Namespace)
+	matcher := exception.Compile(list, s.Now())
+	for _, p := range matcher.Problems() {
+		fmt.Fprintf(s.ErrOut, "exception %s matches nothing: %s\n", p.Name, p)
+	}
+	return matcher.For(ScanOf(ctx, s, c, scan, list))
+}
