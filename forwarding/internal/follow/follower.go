@@ -35,6 +35,8 @@ type Options struct {
 	Version   string
 	// FileRoot is the directory below which sinks may write files; "": none may.
 	FileRoot string
+	// Reports deletes reports of Scans whose results are given up; nil: no results are.
+	Reports Reports
 	// Servers are the addresses of the API server, which sinks of namespaces may not dial.
 	Servers []netip.Prefix
 	Workers int
@@ -55,6 +57,8 @@ type Follower struct {
 	keys  plan.Keys
 	// downloads are those of results, which sinks share.
 	downloads download.Downloads
+	// refused is when each sink last refused a record.
+	refused map[string]time.Time
 
 	// kick says that somebody may have a turn; the others have Scans, ScanSettings and the ClusterScanSetting looked at.
 	kick          chan struct{}
@@ -84,7 +88,7 @@ const settleTime = 500 * time.Millisecond
 func New(o Options, keys plan.Keys) *Follower {
 	f := &Follower{
 		o: o, keys: keys, turns: turns.New(turns.Bounds{Workers: o.Workers}), sinks: map[string]*far{}, scans: map[types.UID]*known{},
-		uids: map[types.NamespacedName]types.UID{}, kick: make(chan struct{}, 1),
+		uids: map[types.NamespacedName]types.UID{}, refused: map[string]time.Time{}, kick: make(chan struct{}, 1),
 		scanEvents: make(chan event.GenericEvent, 1024), settingEvents: make(chan event.GenericEvent, 64), clusterEvents: make(chan event.GenericEvent, 64),
 	}
 	o.Metrics.follower = f

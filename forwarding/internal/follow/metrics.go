@@ -22,7 +22,7 @@ type Metrics struct {
 	bytes             *prometheus.CounterVec
 	healthy, reason   *prometheus.GaugeVec
 	delivery          *prometheus.HistogramVec
-	forged            prometheus.Counter
+	forged, released  prometheus.Counter
 	foreign           prometheus.Gauge
 	follower          *Follower
 
@@ -64,12 +64,15 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		forged: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "scanyard_forwarding_forged_entries_total", Help: "Entries of status.forwarding that the forwarder has not written.",
 		}),
+		released: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "scanyard_forwarding_results_released_total", Help: "Scans whose results were given up, since every sink has them.",
+		}),
 		foreign: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "scanyard_cluster_id_foreign", Help: "1 where the cluster has the ID of another one, as after a restored backup.",
 		}),
 		tenants: map[string]bool{}, reasons: map[string]string{},
 	}
-	registry.MustRegister(m.records, m.attempts, m.bytes, m.healthy, m.reason, m.delivery, m.forged, m.foreign, m)
+	registry.MustRegister(m.records, m.attempts, m.bytes, m.healthy, m.reason, m.delivery, m.forged, m.released, m.foreign, m)
 	return m
 }
 

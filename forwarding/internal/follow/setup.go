@@ -35,6 +35,9 @@ func (f *Follower) Setup(mgr ctrl.Manager) error {
 	if err := mgr.Add(manager.RunnableFunc(f.keepKeys)); err != nil {
 		return err
 	}
+	if err := f.setupReleases(mgr); err != nil {
+		return err
+	}
 	changed := builder.WithPredicates(settingChanged())
 	err := ctrl.NewControllerManagedBy(mgr).Named("scans").For(&executionv1.Scan{}).
 		Watches(&settingsv1alpha2.ClusterScanSetting{}, f.scansOf(func(client.Object) string { return "" }), changed).

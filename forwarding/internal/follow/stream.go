@@ -341,6 +341,7 @@ func (t *transfer) progress(ctx context.Context, cursor scans.Cursor, bytes int)
 func (t *transfer) note(cursor scans.Cursor) {
 	e := &t.entry
 	e.Sequence, e.Offset = int64(cursor.Sequence), cursor.Offset
+	t.f.noteRefusals(t.task.Sink, e.DeadLetters, int64(cursor.DeadLetters()), t.f.o.Clock.Now())
 	e.DeadLetters = int64(cursor.DeadLetters())
 	e.Records = int64(cursor.Accepted) + e.DeadLetters
 	e.Chain = hex.EncodeToString(cursor.Chain)

@@ -37,6 +37,7 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/forwarding/internal/clusterid"
 	"github.com/scanyard/scanyard/forwarding/internal/follow"
+	"github.com/scanyard/scanyard/forwarding/internal/reportsapi"
 	"github.com/scanyard/scanyard/forwarding/internal/results"
 )
 
@@ -56,7 +57,7 @@ type runFlags struct {
 	operatorURL, operatorNamespace, results string
 	token, fileRoot, listen                 string
 	workers                                 int
-	leaderElect, printAddress               bool
+	leaderElect, printAddress, storage      bool
 }
 
 func newRun(o Options) *cobra.Command {
@@ -83,6 +84,7 @@ It reads results from the operator's results endpoint, which charts/scanyard ser
 	flags.StringVar(&f.listen, "http-listen", ":8080", "address of /healthz, /readyz and /metrics")
 	flags.IntVar(&f.workers, "workers", 4, "how many Scans are sent at a time")
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "work only while holding the Lease "+lease)
+	flags.BoolVar(&f.storage, "storage-switch", false, "have results removed that every sink has, where inClusterStorage.afterForwarding says so")
 	flags.BoolVar(&f.printAddress, "print-address", false, "print one line of JSON with the address when it listens")
 	return command
 }
@@ -187,8 +189,14 @@ func (f *runFlags) add(ctx context.Context, mgr ctrl.Manager, access *rest.Confi
 	if err != nil {
 		return err
 	}
+	var reports follow.Reports // nil: nothing is given up
+	if f.storage {
+		if reports, err = reportsapi.New(access); err != nil {
+			return err
+		}
+	}
 	return follow.New(follow.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: recorder, Results: where, Namespace: f.namespace, ClusterID: id.Value,
+		Reports: reports, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: recorder, Results: where, Namespace: f.namespace, ClusterID: id.Value,
 		Version: f.options.Version, FileRoot: f.fileRoot, Servers: f.servers(access), Workers: f.workers,
 		Clock: clock.RealClock{}, Random: rand.Float64, Metrics: figures,
 	}, keys).Setup(mgr)

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/forwarding/internal/mapping"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -188,8 +187,4 @@ func grouped(n int64) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
-}
-
-func revisionText(scan *executionv1.Scan) string {
-	return strconv.FormatUint(uint64(mapping.Revision(scan)), 10)
 }

@@ -16,12 +16,6 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// AnnotationResend on a Scan sends it again to all sinks, once for each new value.
-const AnnotationResend = "forwarding.scanyard.io/resend"
-
-// AnnotationReleased on a Scan names the revision whose results were removed after they were forwarded.
-const AnnotationReleased = "storage.scanyard.io/released"
-
 const (
 	// writeEvery is how often a transfer that goes on is written down, and how long a Scan may be on its way before it says so.
 	writeEvery = 30 * time.Second
@@ -137,7 +131,7 @@ func Fresh(scan *executionv1.Scan, s *Sink) executionv1.SinkProgress {
 }
 
 func resendOf(scan *executionv1.Scan) string {
-	resend := scan.Annotations[AnnotationResend]
+	resend := scan.Annotations[executionv1.AnnotationResend]
 	return resend[:min(len(resend), maxResend)]
 }
 
@@ -168,7 +162,7 @@ func (l *lane) blocked(now time.Time) bool {
 // Decide looks at one Scan.
 func Decide(o Observation) Decision {
 	ended, over := IsOver(o.Scan)
-	if !over || len(o.Sinks) == 0 || isReleased(o.Scan) {
+	if !over || len(o.Sinks) == 0 || o.Scan.Released() {
 		return Decision{Ended: ended}
 	}
 	d := Decision{Ended: ended, After: lookEvery}
@@ -197,11 +191,6 @@ func Decide(o Observation) Decision {
 		o.write(&d, lanes)
 	}
 	return d
-}
-
-// isReleased tells whether the results of the present revision were removed.
-func isReleased(scan *executionv1.Scan) bool {
-	return scan.Annotations[AnnotationReleased] == revisionText(scan)
 }
 
 // lanes are the sinks that the Scan is for.
@@ -234,12 +223,12 @@ func isSince(force, ended time.Time) bool {
 // write decides what of the status is written, and when.
 func (o *Observation) write(d *Decision, lanes []lane) {
 	condition := conditionOf(o, lanes)
-	present := find(o.Scan.Status.Conditions, executionv1.ConditionForwarded)
+	present := Find(o.Scan.Status.Conditions, executionv1.ConditionForwarded)
 	if present != nil && present.Reason == ReasonHeld && condition.Status != metav1.ConditionTrue {
 		condition = *present.DeepCopy() // the operator says why it waits
 	}
 	entries := o.entries(lanes)
-	conditions := withCondition(o.Scan, condition, o.Now)
+	conditions := WithCondition(o.Scan, condition, o.Now)
 	if equality.Semantic.DeepEqual(entries, o.Scan.Status.Forwarding) && equality.Semantic.DeepEqual(conditions, o.Scan.Status.Conditions) {
 		return
 	}
@@ -294,10 +283,11 @@ func unsealed(e executionv1.SinkProgress) executionv1.SinkProgress {
 
 // Forwarded is the condition of that name; nil where there is none.
 func Forwarded(scan *executionv1.Scan) *metav1.Condition {
-	return find(scan.Status.Conditions, executionv1.ConditionForwarded)
+	return Find(scan.Status.Conditions, executionv1.ConditionForwarded)
 }
 
-func find(conditions []metav1.Condition, kind string) *metav1.Condition {
+// Find returns the condition of a type; nil where there is none.
+func Find(conditions []metav1.Condition, kind string) *metav1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == kind {
 			return &conditions[i]
@@ -306,12 +296,12 @@ func find(conditions []metav1.Condition, kind string) *metav1.Condition {
 	return nil
 }
 
-// withCondition are the conditions of the Scan with this one, in the order in which everybody writes them.
-func withCondition(scan *executionv1.Scan, condition metav1.Condition, now time.Time) []metav1.Condition {
+// WithCondition are the conditions of the Scan with this one, in the order in which everybody writes them.
+func WithCondition(scan *executionv1.Scan, condition metav1.Condition, now time.Time) []metav1.Condition {
 	conditions := slices.Clone(scan.Status.Conditions)
 	condition.ObservedGeneration = scan.Generation
 	condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
-	if present := find(conditions, condition.Type); present == nil {
+	if present := Find(conditions, condition.Type); present == nil {
 		conditions = append(conditions, condition)
 	} else {
 		if present.Status == condition.Status {

@@ -124,11 +124,11 @@ func TestDue(t *testing.T) {
 		"OfAnother": {scan: scan(func(s *executionv1.Scan) { s.UID = "uid-2" }, has(entry("cluster/hub"))), sinks: []Sink{hub()}, want: "cluster/hub", forged: 1, reason: "an entry copied from another Scan"},
 		"Epoch":     {scan: scan(has(entry("cluster/hub"))), sinks: []Sink{hub(func(s *Sink) { s.Sink.Epoch = 1 })}, want: "cluster/hub"},
 		"Revision":  {scan: scan(has(entry("cluster/hub")), func(s *executionv1.Scan) { s.Status.Attempts = &executionv1.PhaseAttempts{Parser: 2} }), sinks: []Sink{hub()}, want: "cluster/hub"},
-		"Resend":    {scan: scan(has(entry("cluster/hub")), func(s *executionv1.Scan) { s.Annotations = map[string]string{AnnotationResend: "x"} }), sinks: []Sink{hub()}, want: "cluster/hub"},
-		"Resent":    {scan: scan(has(entry("cluster/hub", func(e *executionv1.SinkProgress) { e.Resend = "x" })), func(s *executionv1.Scan) { s.Annotations = map[string]string{AnnotationResend: "x"} }), sinks: []Sink{hub()}},
-		"Released":  {scan: scan(func(s *executionv1.Scan) { s.Annotations = map[string]string{AnnotationReleased: "1"} }), sinks: []Sink{hub()}},
+		"Resend":    {scan: scan(has(entry("cluster/hub")), func(s *executionv1.Scan) { s.Annotations = map[string]string{executionv1.AnnotationResend: "x"} }), sinks: []Sink{hub()}, want: "cluster/hub"},
+		"Resent":    {scan: scan(has(entry("cluster/hub", func(e *executionv1.SinkProgress) { e.Resend = "x" })), func(s *executionv1.Scan) { s.Annotations = map[string]string{executionv1.AnnotationResend: "x"} }), sinks: []Sink{hub()}},
+		"Released":  {scan: scan(func(s *executionv1.Scan) { s.Annotations = map[string]string{executionv1.AnnotationReleased: "1"} }), sinks: []Sink{hub()}},
 		"NextRun": {scan: scan(func(s *executionv1.Scan) {
-			s.Annotations = map[string]string{AnnotationReleased: "1"}
+			s.Annotations = map[string]string{executionv1.AnnotationReleased: "1"}
 			s.Status.Attempts = &executionv1.PhaseAttempts{Scanner: 2}
 		}), sinks: []Sink{hub()}, want: "cluster/hub", reason: "a new run was not released"},
 		"OutOfBounds": {scan: scan(), sinks: []Sink{siem(func(s *Sink) { s.OutOfBounds = "not allowed" })}},
@@ -195,7 +195,7 @@ func TestCondition(t *testing.T) {
 			if d.Status != nil {
 				conditions = d.Status.Conditions
 			}
-			c := find(conditions, executionv1.ConditionForwarded)
+			c := Find(conditions, executionv1.ConditionForwarded)
 			if c == nil || c.Status != tt.status || c.Reason != tt.reason {
 				t.Fatalf("got %+v", c)
 			}

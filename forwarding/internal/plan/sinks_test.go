@@ -60,7 +60,7 @@ func TestSettings(t *testing.T) {
 			if !d.Write {
 				return
 			}
-			c := find(d.Conditions, settingsv1alpha2.ConditionForwardingHealthy)
+			c := Find(d.Conditions, settingsv1alpha2.ConditionForwardingHealthy)
 			if len(s.Sinks) == 0 {
 				if c != nil || len(d.Sinks) > 0 || len(d.Conditions) != 1 {
 					t.Errorf("got %+v, %+v", d.Sinks, d.Conditions)

@@ -67,6 +67,11 @@ func (r *RefusedError) Error() string {
 	return fmt.Sprintf("the operator answers %d %s: %s", r.Status, r.Reason, r.Message)
 }
 
+// Final tells whether the operator has judged, and was not only kept from it.
+func (r *RefusedError) Final() bool {
+	return r.Status == http.StatusConflict || r.Reason == results.ReasonScanNotFound
+}
+
 // ErrChanged says that the results are others now.
 var ErrChanged = transfer.ErrChanged
 
@@ -91,6 +96,13 @@ type Scan struct{ Namespace, Name, UID string }
 func (c *Client) Find(ctx context.Context, scan Scan, file string) (results.URLAnswer, error) {
 	var answer results.URLAnswer
 	err := c.post(ctx, results.URLPath, results.URLRequest{Namespace: scan.Namespace, Name: scan.Name, UID: scan.UID, File: file}, &answer)
+	return answer, err
+}
+
+// Release asks the operator to remove the results of a Scan, or with a dry run whether it would.
+func (c *Client) Release(ctx context.Context, request results.ReleaseRequest) (results.ReleaseAnswer, error) {
+	var answer results.ReleaseAnswer
+	err := c.post(ctx, results.ReleasePath, request, &answer)
 	return answer, err
 }
 
