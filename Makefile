@@ -12,7 +12,8 @@ TOOLS := $(BIN)/tools
 
 # Modules of go.work, and the one that is not in it: tests links Kubernetes' servers.
 MODULES := apis cli discovery findings forwarding hooks operator parsers podkit registry reports scanners settings tests/testcluster
-ALL     := $(MODULES) tests
+# Outside of the workspace: the tests, which link Kubernetes' servers, and the example, which is built as somebody else's program is.
+ALL     := $(MODULES) tests examples/gatekeeper
 
 K8S_VERSION        := v1.37.2
 CONTROLLER_GEN     := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
