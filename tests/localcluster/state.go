@@ -71,6 +71,8 @@ type State struct {
 	JobSyncs int `json:"jobSyncs"`
 	// Audit has the API server write down each request, see Layout.AuditLog.
 	Audit bool `json:"audit,omitempty"`
+	// AuditWebhook is the kubeconfig of a webhook that is posted the same events; "": none.
+	AuditWebhook string `json:"auditWebhook,omitempty"`
 }
 
 // NodeOptions are the settings of the node agent.

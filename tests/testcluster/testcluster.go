@@ -81,9 +81,9 @@ func Main(m *testing.M, started func(*Cluster)) (code int) {
 	return m.Run()
 }
 
-// Start starts a cluster. It takes the local cluster's binary from LOCALCLUSTER_BIN or
+// Start starts a cluster, with further flags of localcluster up. It takes the local cluster's binary from LOCALCLUSTER_BIN or
 // from bin/ of the checkout.
-func Start(ctx context.Context) (*Cluster, error) {
+func Start(ctx context.Context, up ...string) (*Cluster, error) {
 	binary, err := findBinary()
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func Start(ctx context.Context) (*Cluster, error) {
 	c := &Cluster{binary: binary, dir: dir}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := c.start(ctx); err != nil {
+	if err := c.start(ctx, up...); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
@@ -124,8 +124,8 @@ func root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-func (c *Cluster) start(ctx context.Context) error {
-	if _, err := c.run(ctx, "up", "--detach"); err != nil {
+func (c *Cluster) start(ctx context.Context, up ...string) error {
+	if _, err := c.run(ctx, append([]string{"up", "--detach"}, up...)...); err != nil {
 		return err
 	}
 	for _, component := range []string{"node", "kube-controller-manager"} {

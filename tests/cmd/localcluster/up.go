@@ -65,6 +65,7 @@ is reported with the process that holds it, before anything is started.`,
 	f.DurationVar(&o.backoff, "backoff", 10*time.Second, "first pause before another restart or image pull, which doubles up to 5m")
 	f.IntVar(&o.JobSyncs, "job-syncs", 10, "how many Jobs the Job controller handles at a time")
 	f.BoolVar(&o.Audit, "audit", false, "write each request to the API server to logs/audit.log of the data directory")
+	f.StringVar(&o.AuditWebhook, "audit-webhook", "", "kubeconfig of a webhook that the API server posts each request to")
 	f.BoolVar(&o.lifeline, "while-stdin-open", false, "stop the cluster when standard input ends")
 	if err := f.MarkHidden("while-stdin-open"); err != nil {
 		panic(err) // the flag is defined on the line above
@@ -73,7 +74,7 @@ is reported with the process that holds it, before anything is started.`,
 }
 
 func (o *upOptions) complete() error {
-	for _, p := range []*string{&o.imagesMap, &o.images} {
+	for _, p := range []*string{&o.imagesMap, &o.images, &o.AuditWebhook} {
 		if *p == "" {
 			continue
 		}

@@ -60,8 +60,14 @@ func APIServerArgs(l localcluster.Layout, s *localcluster.State) []string {
 		"--shutdown-delay-duration=0s",
 		"--profiling=true",
 	}
+	if s.Audit || s.AuditWebhook != "" {
+		args = append(args, "--audit-policy-file="+l.AuditPolicy())
+	}
 	if s.Audit {
-		args = append(args, "--audit-policy-file="+l.AuditPolicy(), "--audit-log-path="+l.AuditLog())
+		args = append(args, "--audit-log-path="+l.AuditLog())
+	}
+	if s.AuditWebhook != "" {
+		args = append(args, "--audit-webhook-config-file="+s.AuditWebhook, "--audit-webhook-batch-max-wait=1s")
 	}
 	return args
 }

@@ -29,6 +29,8 @@ type Request struct {
 	JobSyncs        int
 	// Audit has the API server write down each request.
 	Audit bool
+	// AuditWebhook is the kubeconfig of a webhook that is posted the same; "": none.
+	AuditWebhook string
 }
 
 // minFree is what etcd, logs and a few unpacked images need at the least.
@@ -84,7 +86,7 @@ func Prepare(l localcluster.Layout, r Request, now time.Time) (*localcluster.Sta
 	if err != nil {
 		return nil, err
 	}
-	s.Supervisor, s.Ready, s.Node, s.JobSyncs, s.Audit = self, false, r.Node, r.JobSyncs, r.Audit
+	s.Supervisor, s.Ready, s.Node, s.JobSyncs, s.Audit, s.AuditWebhook = self, false, r.Node, r.JobSyncs, r.Audit, r.AuditWebhook
 	if err := os.MkdirAll(l.Logs(), 0o700); err != nil {
 		return nil, fmt.Errorf("make log folder: %w", err)
 	}
