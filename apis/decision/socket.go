@@ -4,6 +4,7 @@ package decision
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"net"
@@ -48,7 +49,9 @@ func write(ctx context.Context, conn net.Conn, w *Window) {
 	}
 	for sent := first - 1; ; {
 		for _, line := range w.After(sent) {
-			if _, err := conn.Write(line.Text); err != nil {
+			// The exporter counts lines. What its welcome has acknowledged is left out, and a blank line stands for it.
+			blank := bytes.Repeat([]byte("\n"), int(line.Number-sent-1))
+			if _, err := conn.Write(append(blank, line.Text...)); err != nil {
 				return
 			}
 			sent = line.Number
