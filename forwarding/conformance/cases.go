@@ -183,32 +183,6 @@ func negotiation() []Case {
 }
 
 func order() []Case {
-	outOfOrder := func(numbers ...uint64) func(*probe) error {
-		return func(p *probe) error {
-			t, err := p.open()
-			if err != nil {
-				return err
-			}
-			id := p.scan()
-			for i, number := range numbers {
-				if err := t.numbered(number, id, result(id, uint64(i)+1, "x")); err != nil {
-					return err
-				}
-			}
-			for {
-				said, err := t.stream.Recv()
-				if code := status.Code(err); code == codes.InvalidArgument || code == codes.FailedPrecondition {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				if said.GetAck().GetThrough() >= numbers[len(numbers)-1] && said.GetAck().GetThrough() >= uint64(len(numbers)) {
-					return fmt.Errorf("batches %v are acknowledged", numbers)
-				}
-			}
-		}
-	}
 	return []Case{
 		{"order/first", "the first batch of a stream has number 1", outOfOrder(2)},
 		{"order/gap", "a number that is left out ends the stream", outOfOrder(1, 3)},
@@ -237,73 +211,13 @@ func acks() []Case {
 			id := p.scan()
 			return p.taken(id, results(id, 3)...)
 		}},
-		{"acks/cumulative", "acks rise to the last batch, and none covers more than 64 or goes beyond what was sent", func(p *probe) error {
-			t, err := p.open()
-			if err != nil {
-				return err
-			}
-			id := p.scan()
-			for _, r := range results(id, 300) {
-				if err := t.batch(id, r); err != nil {
-					return err
-				}
-			}
-			ack, err := t.acked()
-			if err != nil {
-				return err
-			}
-			var before uint64
-			for _, a := range t.acks {
-				if a.GetThrough()-before > 64 {
-					return fmt.Errorf("an ack goes from %d to %d", before, a.GetThrough())
-				}
-				before = a.GetThrough()
-			}
-			return counts(ack, 300, 0)
-		}},
+		{"acks/cumulative", "acks rise to the last batch, and none covers more than 64 or goes beyond what was sent", cumulative},
 		{"acks/stored", "what is acknowledged is there at once, also by another connection", func(p *probe) error {
 			id := p.scan()
 			return errors.Join(p.taken(id, results(id, 10)...), p.verdict(id, isOpen, 10))
 		}},
-		{"acks/half-close", "a sender that ends its half gets all acks, and then the end", func(p *probe) error {
-			t, err := p.open()
-			if err != nil {
-				return err
-			}
-			id := p.scan()
-			if err := t.batch(id, results(id, 10)...); err != nil {
-				return err
-			}
-			if err := t.stream.CloseSend(); err != nil {
-				return err
-			}
-			if _, err := t.acked(); err != nil {
-				return err
-			}
-			return t.end()
-		}},
-		{"acks/broken", "after a connection that broke all is sent again, and is there once", func(p *probe) error {
-			id := p.scan()
-			list := whole(id, 20)
-			ctx, cancel := context.WithCancel(p.ctx)
-			broken := &probe{ctx: ctx, client: p.client, cluster: p.cluster}
-			t, err := broken.open()
-			if err == nil {
-				err = t.batch(id, list[:10]...)
-			}
-			cancel()
-			if err != nil {
-				return err
-			}
-			ack, err := p.send(id, list...)
-			if err != nil {
-				return err
-			}
-			if ack.GetStored()+ack.GetDuplicates() != 21 {
-				return fmt.Errorf("the ack counts %d and %d", ack.GetStored(), ack.GetDuplicates())
-			}
-			return p.verdict(id, isComplete, 20)
-		}},
+		{"acks/half-close", "a sender that ends its half gets all acks, and then the end", halfClose},
+		{"acks/broken", "after a connection that broke all is sent again, and is there once", broken},
 		{"acks/empty", "a batch without records is acknowledged", func(p *probe) error { return p.taken(p.scan()) }},
 		{"acks/single", "a single batch is answered with its ack", func(p *probe) error {
 			id := p.scan()
@@ -313,45 +227,8 @@ func acks() []Case {
 			}
 			return errors.Join(counts(ack, 3, 0), p.verdict(id, isOpen, 3))
 		}},
-		{"acks/deadline", "a call whose time is over ends with DEADLINE_EXCEEDED, and the next one works", func(p *probe) error {
-			ctx, cancel := context.WithTimeout(p.ctx, time.Nanosecond)
-			defer cancel()
-			id := p.scan()
-			late := &probe{ctx: ctx, client: p.client, cluster: p.cluster}
-			if _, err := late.single(id, results(id, 1)...); status.Code(err) != codes.DeadlineExceeded {
-				return fmt.Errorf("the answer is %w", err)
-			}
-			_, err := p.single(id, results(id, 1)...)
-			return err
-		}},
-		{"acks/compressed", "compressions that the welcome lists are understood", func(p *probe) error {
-			t, err := p.open()
-			if err != nil {
-				return err
-			}
-			for i, name := range []string{wire.Zstd, wire.Gzip} {
-				if !slices.Contains(t.welcome.GetFeatures(), name) {
-					continue
-				}
-				id := p.scan()
-				id.Revision += uint32(i)
-				squeezed, err := p.open(grpc.UseCompressor(name))
-				if err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-				if err := squeezed.batch(id, results(id, 10)...); err != nil {
-					return err
-				}
-				ack, err := squeezed.acked()
-				if err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-				if err := counts(ack, 10, 0); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-			}
-			return nil
-		}},
+		{"acks/deadline", "a call whose time is over ends with DEADLINE_EXCEEDED, and the next one works", deadline},
+		{"acks/compressed", "compressions that the welcome lists are understood", compressed},
 	}
 }
 
@@ -514,40 +391,12 @@ func closings() []Case {
 }
 
 func gaps() []Case {
-	// without sends a Scan of n records without some of them.
-	without := func(p *probe, n int, missing ...int) (*forwardingv1.StreamId, []*forwardingv1.Record, error) {
-		id := p.scan()
-		list := whole(id, n)
-		var rest []*forwardingv1.Record
-		for i, r := range list {
-			if !slices.Contains(missing, i+1) {
-				rest = append(rest, r)
-			}
-		}
-		return id, list, p.taken(id, rest...)
-	}
-	named := func(n int, missing []int, want ...*forwardingv1.SequenceRange) func(*probe) error {
-		return func(p *probe) error {
-			id, _, err := without(p, n, missing...)
-			if err != nil {
-				return err
-			}
-			state, err := p.state(id)
-			if err != nil {
-				return err
-			}
-			same := slices.EqualFunc(state.GetGaps(), want, func(a, b *forwardingv1.SequenceRange) bool { return proto.Equal(a, b) })
-			if state.GetCompleteness() != isIncomplete || state.GetMissing() != uint64(len(missing)) || !same {
-				return fmt.Errorf("the stream is %v, %d are missing in %v, want %v", state.GetCompleteness(), state.GetMissing(), state.GetGaps(), want)
-			}
-			return nil
-		}
-	}
 	return []Case{
 		{"gaps/one", "a record that is missing is counted and named", named(5, []int{3}, &forwardingv1.SequenceRange{First: 3, Last: 3})},
 		{
 			"gaps/several", "several gaps are named, in order",
-			named(9, []int{1, 4, 5, 9}, &forwardingv1.SequenceRange{First: 1, Last: 1}, &forwardingv1.SequenceRange{First: 4, Last: 5}, &forwardingv1.SequenceRange{First: 9, Last: 9}),
+			named(9, []int{1, 4, 5, 9},
+				&forwardingv1.SequenceRange{First: 1, Last: 1}, &forwardingv1.SequenceRange{First: 4, Last: 5}, &forwardingv1.SequenceRange{First: 9, Last: 9}),
 		},
 		{"gaps/filled", "what was missing makes the stream COMPLETE", func(p *probe) error {
 			id, list, err := without(p, 5, 3)
@@ -652,66 +501,250 @@ func limits() []Case {
 			}
 			return rejected(ack, 0, list[0].GetEventId(), malformed)
 		}},
-		{"limits/record", "a record over the limit is refused as TOO_LARGE, and what is beside it is stored", func(p *probe) error {
-			id := p.scan()
-			t, err := p.open()
+		{"limits/record", "a record over the limit is refused as TOO_LARGE, and what is beside it is stored", recordOverLimit},
+		{"limits/largest", "a record just below the limit is stored whole", recordAtLimit},
+		{"limits/records", "more records than a batch may have are refused, and none is stored", recordsOverLimit},
+		{"limits/message", "a message over the limit ends the stream, and nothing of it is stored", messageOverLimit},
+	}
+}
+
+// cumulative sends many batches before it reads an ack.
+func cumulative(p *probe) error {
+	t, err := p.open()
+	if err != nil {
+		return err
+	}
+	id := p.scan()
+	for _, r := range results(id, 300) {
+		if err := t.batch(id, r); err != nil {
+			return err
+		}
+	}
+	ack, err := t.acked()
+	if err != nil {
+		return err
+	}
+	var before uint64
+	for _, a := range t.acks {
+		if a.GetThrough()-before > 64 {
+			return fmt.Errorf("an ack goes from %d to %d", before, a.GetThrough())
+		}
+		before = a.GetThrough()
+	}
+	return counts(ack, 300, 0)
+}
+
+// halfClose ends its half before it reads an ack.
+func halfClose(p *probe) error {
+	t, err := p.open()
+	if err != nil {
+		return err
+	}
+	id := p.scan()
+	if err := t.batch(id, results(id, 10)...); err != nil {
+		return err
+	}
+	if err := t.stream.CloseSend(); err != nil {
+		return err
+	}
+	if _, err := t.acked(); err != nil {
+		return err
+	}
+	return t.end()
+}
+
+// broken cuts a connection, and sends all again.
+func broken(p *probe) error {
+	id := p.scan()
+	list := whole(id, 20)
+	ctx, cancel := context.WithCancel(p.ctx)
+	broken := &probe{ctx: ctx, client: p.client, cluster: p.cluster}
+	t, err := broken.open()
+	if err == nil {
+		err = t.batch(id, list[:10]...)
+	}
+	cancel()
+	if err != nil {
+		return err
+	}
+	ack, err := p.send(id, list...)
+	if err != nil {
+		return err
+	}
+	if ack.GetStored()+ack.GetDuplicates() != 21 {
+		return fmt.Errorf("the ack counts %d and %d", ack.GetStored(), ack.GetDuplicates())
+	}
+	return p.verdict(id, isComplete, 20)
+}
+
+// deadline makes a call whose time is over.
+func deadline(p *probe) error {
+	ctx, cancel := context.WithTimeout(p.ctx, time.Nanosecond)
+	defer cancel()
+	id := p.scan()
+	late := &probe{ctx: ctx, client: p.client, cluster: p.cluster}
+	if _, err := late.single(id, results(id, 1)...); status.Code(err) != codes.DeadlineExceeded {
+		return fmt.Errorf("the answer is %w", err)
+	}
+	_, err := p.single(id, results(id, 1)...)
+	return err
+}
+
+// compressed sends with each compression of the welcome.
+func compressed(p *probe) error {
+	t, err := p.open()
+	if err != nil {
+		return err
+	}
+	for i, name := range []string{wire.Zstd, wire.Gzip} {
+		if !slices.Contains(t.welcome.GetFeatures(), name) {
+			continue
+		}
+		id := p.scan()
+		id.Revision += uint32(i)
+		squeezed, err := p.open(grpc.UseCompressor(name))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := squeezed.batch(id, results(id, 10)...); err != nil {
+			return err
+		}
+		ack, err := squeezed.acked()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := counts(ack, 10, 0); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// recordOverLimit has a record that is a byte too large beside two that are not.
+func recordOverLimit(p *probe) error {
+	id := p.scan()
+	t, err := p.open()
+	if err != nil {
+		return err
+	}
+	most := t.welcome.GetLimits().WithDefaults().GetMaxRecordBytes()
+	big := result(id, 2, strings.Repeat("x", int(most)+1))
+	if err := t.batch(id, result(id, 1, "a"), big, result(id, 3, "c")); err != nil {
+		return err
+	}
+	ack, err := t.acked()
+	if err != nil {
+		return err
+	}
+	return rejected(ack, 2, big.GetEventId(), tooLarge)
+}
+
+// recordAtLimit has a record that is as large as it may be.
+func recordAtLimit(p *probe) error {
+	id := p.scan()
+	t, err := p.open()
+	if err != nil {
+		return err
+	}
+	const beside = 1 << 10 // id, digest and the rest of a record
+	most := t.welcome.GetLimits().WithDefaults().GetMaxRecordBytes()
+	if err := t.batch(id, result(id, 1, strings.Repeat("x", int(most)-beside))); err != nil {
+		return err
+	}
+	ack, err := t.acked()
+	if err != nil {
+		return err
+	}
+	return counts(ack, 1, 0)
+}
+
+// recordsOverLimit has a record more than a batch may have.
+func recordsOverLimit(p *probe) error {
+	id := p.scan()
+	t, err := p.open()
+	if err != nil {
+		return err
+	}
+	most := int(t.welcome.GetLimits().WithDefaults().GetMaxRecordsPerBatch())
+	if err := errors.Join(t.batch(id, results(id, most+1)...), t.refused(codes.InvalidArgument, codes.ResourceExhausted)); err != nil {
+		return err
+	}
+	return p.verdict(id, isOpen, 0)
+}
+
+// messageOverLimit has a message that is a byte too large, and more.
+func messageOverLimit(p *probe) error {
+	id := p.scan()
+	t, err := p.open()
+	if err != nil {
+		return err
+	}
+	most := t.welcome.GetLimits().WithDefaults().GetMaxMessageBytes()
+	if err := t.batch(id, result(id, 1, strings.Repeat("x", int(most)+1))); err != nil {
+		return err
+	}
+	if err := t.refused(codes.ResourceExhausted, codes.InvalidArgument); err != nil {
+		return err
+	}
+	return p.verdict(id, isOpen, 0)
+}
+
+// outOfOrder sends batches with these numbers.
+func outOfOrder(numbers ...uint64) func(*probe) error {
+	return func(p *probe) error {
+		t, err := p.open()
+		if err != nil {
+			return err
+		}
+		id := p.scan()
+		for i, number := range numbers {
+			if err := t.numbered(number, id, result(id, uint64(i)+1, "x")); err != nil {
+				return err
+			}
+		}
+		for {
+			said, err := t.stream.Recv()
+			if code := status.Code(err); code == codes.InvalidArgument || code == codes.FailedPrecondition {
+				return nil
+			}
 			if err != nil {
 				return err
 			}
-			most := t.welcome.GetLimits().WithDefaults().GetMaxRecordBytes()
-			big := result(id, 2, strings.Repeat("x", int(most)+1))
-			if err := t.batch(id, result(id, 1, "a"), big, result(id, 3, "c")); err != nil {
-				return err
+			if said.GetAck().GetThrough() >= numbers[len(numbers)-1] && said.GetAck().GetThrough() >= uint64(len(numbers)) {
+				return fmt.Errorf("batches %v are acknowledged", numbers)
 			}
-			ack, err := t.acked()
-			if err != nil {
-				return err
-			}
-			return rejected(ack, 2, big.GetEventId(), tooLarge)
-		}},
-		{"limits/largest", "a record just below the limit is stored whole", func(p *probe) error {
-			id := p.scan()
-			t, err := p.open()
-			if err != nil {
-				return err
-			}
-			const beside = 1 << 10 // id, digest and the rest of a record
-			most := t.welcome.GetLimits().WithDefaults().GetMaxRecordBytes()
-			if err := t.batch(id, result(id, 1, strings.Repeat("x", int(most)-beside))); err != nil {
-				return err
-			}
-			ack, err := t.acked()
-			if err != nil {
-				return err
-			}
-			return counts(ack, 1, 0)
-		}},
-		{"limits/records", "more records than a batch may have are refused, and none is stored", func(p *probe) error {
-			id := p.scan()
-			t, err := p.open()
-			if err != nil {
-				return err
-			}
-			most := int(t.welcome.GetLimits().WithDefaults().GetMaxRecordsPerBatch())
-			if err := errors.Join(t.batch(id, results(id, most+1)...), t.refused(codes.InvalidArgument, codes.ResourceExhausted)); err != nil {
-				return err
-			}
-			return p.verdict(id, isOpen, 0)
-		}},
-		{"limits/message", "a message over the limit ends the stream, and nothing of it is stored", func(p *probe) error {
-			id := p.scan()
-			t, err := p.open()
-			if err != nil {
-				return err
-			}
-			most := t.welcome.GetLimits().WithDefaults().GetMaxMessageBytes()
-			if err := t.batch(id, result(id, 1, strings.Repeat("x", int(most)+1))); err != nil {
-				return err
-			}
-			if err := t.refused(codes.ResourceExhausted, codes.InvalidArgument); err != nil {
-				return err
-			}
-			return p.verdict(id, isOpen, 0)
-		}},
+		}
+	}
+}
+
+// without sends a Scan of n records without some of them.
+func without(p *probe, n int, missing ...int) (*forwardingv1.StreamId, []*forwardingv1.Record, error) {
+	id := p.scan()
+	list := whole(id, n)
+	var rest []*forwardingv1.Record
+	for i, r := range list {
+		if !slices.Contains(missing, i+1) {
+			rest = append(rest, r)
+		}
+	}
+	return id, list, p.taken(id, rest...)
+}
+
+// named wants that these sequences are missing, and nothing else.
+func named(n int, missing []int, want ...*forwardingv1.SequenceRange) func(*probe) error {
+	return func(p *probe) error {
+		id, _, err := without(p, n, missing...)
+		if err != nil {
+			return err
+		}
+		state, err := p.state(id)
+		if err != nil {
+			return err
+		}
+		same := slices.EqualFunc(state.GetGaps(), want, func(a, b *forwardingv1.SequenceRange) bool { return proto.Equal(a, b) })
+		if state.GetCompleteness() != isIncomplete || state.GetMissing() != uint64(len(missing)) || !same {
+			return fmt.Errorf("the stream is %v, %d are missing in %v, want %v", state.GetCompleteness(), state.GetMissing(), state.GetGaps(), want)
+		}
+		return nil
 	}
 }

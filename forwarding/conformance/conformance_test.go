@@ -200,7 +200,7 @@ func TestWrongReceiver(t *testing.T) {
 		"HidesConflicts": {silently(forwardingv1.RejectionReason_REJECTION_REASON_CONFLICT), []string{"conflict/stream", "conflict/single"}},
 		"HidesTooLarge":  {silently(forwardingv1.RejectionReason_REJECTION_REASON_TOO_LARGE), []string{"limits/record"}},
 		"HidesUnknown":   {silently(forwardingv1.RejectionReason_REJECTION_REASON_UNSUPPORTED), []string{"unknown/body"}},
-		"NamesNoGaps": {&wrong{state: func(s *forwardingv1.StreamState) { s.Gaps = nil }}, []string{"gaps/one", "gaps/several"}},
+		"NamesNoGaps":    {&wrong{state: func(s *forwardingv1.StreamState) { s.Gaps = nil }}, []string{"gaps/one", "gaps/several"}},
 		"AllComplete": {&wrong{state: func(s *forwardingv1.StreamState) {
 			if s.GetCompleteness() == forwardingv1.Completeness_COMPLETENESS_INCOMPLETE {
 				s.Completeness = forwardingv1.Completeness_COMPLETENESS_COMPLETE
