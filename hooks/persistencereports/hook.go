@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/scanyard/scanyard/findings/policyreport"
 	"github.com/scanyard/scanyard/hooks/sdk"
 )
 
@@ -53,36 +54,26 @@ const (
 	maxChunkBytes = 1 << 20
 )
 
-// api is where reports of a group are, and what they are called.
-type api struct {
-	group, version, kind, resource string
-}
-
-var apis = []api{
-	{"wgpolicyk8s.io", "v1alpha2", "PolicyReport", "policyreports"},
-	{"openreports.io", "v1alpha1", "Report", "reports"},
-}
-
 type handler struct {
-	api     api
-	chunk   limits
-	mapping mapping
+	api     policyreport.API
+	chunk   policyreport.Limits
+	mapping policyreport.Mapping
 	zero    bool
 	keep    bool
 	history int
 }
 
 func newHandler(env sdk.Env) (*handler, error) {
-	h := &handler{chunk: limits{bytes: maxChunkBytes}}
+	h := &handler{chunk: policyreport.Limits{Bytes: maxChunkBytes}}
 	var err error
 	if h.api, err = choose(env.Get("REPORTS_GROUP")); err != nil {
 		return nil, err
 	}
-	if h.chunk.results, err = env.Count("REPORTS_CHUNK_RESULTS", maxChunkResults); err != nil {
+	if h.chunk.Results, err = env.Count("REPORTS_CHUNK_RESULTS", maxChunkResults); err != nil {
 		return nil, err
 	}
-	if h.chunk.results > maxChunkResults {
-		return nil, fmt.Errorf("REPORTS_CHUNK_RESULTS is %d, want %d at most", h.chunk.results, maxChunkResults)
+	if h.chunk.Results > maxChunkResults {
+		return nil, fmt.Errorf("REPORTS_CHUNK_RESULTS is %d, want %d at most", h.chunk.Results, maxChunkResults)
 	}
 	if h.mapping, err = newMapping(env.Get("REPORTS_MIN_SEVERITY"), env.Get("REPORTS_INFORMATIONAL_RESULT")); err != nil {
 		return nil, err
@@ -97,31 +88,32 @@ func newHandler(env sdk.Env) (*handler, error) {
 	return h, err
 }
 
-func choose(group string) (api, error) {
+func choose(group string) (policyreport.API, error) {
+	apis := policyreport.APIs()
 	if group == "" {
 		return apis[0], nil
 	}
-	i := slices.IndexFunc(apis, func(a api) bool { return a.group == group })
+	i := slices.IndexFunc(apis, func(a policyreport.API) bool { return a.Group == group })
 	if i < 0 {
-		return api{}, fmt.Errorf("REPORTS_GROUP is %q, want wgpolicyk8s.io or openreports.io", group)
+		return policyreport.API{}, fmt.Errorf("REPORTS_GROUP is %q, want wgpolicyk8s.io or openreports.io", group)
 	}
 	return apis[i], nil
 }
 
-func newMapping(least, informational string) (mapping, error) {
-	m := mapping{informational: "warn"}
+func newMapping(least, informational string) (policyreport.Mapping, error) {
+	m := policyreport.Mapping{Informational: "warn"}
 	if least != "" {
-		rank, known := ranks[strings.ToUpper(least)]
+		rank, known := policyreport.Ranks[strings.ToUpper(least)]
 		if !known {
 			return m, fmt.Errorf("REPORTS_MIN_SEVERITY is %q, want INFORMATIONAL, LOW, MEDIUM or HIGH", least)
 		}
-		m.least = rank
+		m.Least = rank
 	}
 	if informational != "" {
-		if !slices.Contains(outcomes, informational) {
-			return m, fmt.Errorf("REPORTS_INFORMATIONAL_RESULT is %q, want one of %s", informational, strings.Join(outcomes, ", "))
+		if !slices.Contains(policyreport.Outcomes, informational) {
+			return m, fmt.Errorf("REPORTS_INFORMATIONAL_RESULT is %q, want one of %s", informational, strings.Join(policyreport.Outcomes, ", "))
 		}
-		m.informational = informational
+		m.Informational = informational
 	}
 	return m, nil
 }

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/scanyard/scanyard/findings/policyreport"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 	"github.com/scanyard/scanyard/tests/testcluster"
@@ -202,11 +203,11 @@ func TestReportsOfAScan(t *testing.T) {
 		t.Fatal(diff)
 	}
 	r := reports[0]
-	wantLabels := map[string]string{"team": "a", labelScan: "nightly", labelScanType: "nmap", labelChunk: "00", labelManagedBy: "scanyard"}
+	wantLabels := map[string]string{"team": "a", policyreport.LabelScan: "nightly", policyreport.LabelScanType: "nmap", policyreport.LabelChunk: "00", policyreport.LabelManagedBy: "scanyard"}
 	if diff := cmp.Diff(wantLabels, r.GetLabels()); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if a := r.GetAnnotations(); a[annotationScanUID] != "11111111-1111-4111-8111-111111111111" || a[annotationChunks] != "1" || len(a[annotationRun]) != 64 {
+	if a := r.GetAnnotations(); a[policyreport.AnnotationScanUID] != "11111111-1111-4111-8111-111111111111" || a[policyreport.AnnotationChunks] != "1" || len(a[policyreport.AnnotationRun]) != 64 {
 		t.Errorf("annotations %v", a)
 	}
 	owners := r.GetOwnerReferences()

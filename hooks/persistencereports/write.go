@@ -18,6 +18,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/names"
+	"github.com/scanyard/scanyard/findings/policyreport"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/podkit/kubeapi"
 )
@@ -46,15 +47,24 @@ func (h *handler) handle(ctx context.Context, s *sdk.Session, config *rest.Confi
 		return err
 	}
 	w := &writer{
-		handler: h, session: s, client: client, origin: o, mapping: o.mapping(h.mapping),
-		path: kubeapi.Path{"apis", h.api.group, h.api.version, "namespaces", o.Metadata.Namespace, h.api.resource},
+		handler: h, session: s, client: client, origin: o, mapping: o.Mapping(h.mapping),
+		path: kubeapi.Path{"apis", h.api.Group, h.api.Version, "namespaces", o.Metadata.Namespace, h.api.Resource},
 	}
 	p, err := w.writeAll(ctx)
 	if err != nil {
 		return err
 	}
-	s.Notef("%d %ss are written", p.chunks, h.api.kind)
+	s.Notef("%d %ss are written", p.Chunks, h.api.Kind)
 	return w.clean(ctx, p)
+}
+
+// originOf reads what reports say about their Scan.
+func originOf(scan *sdk.Scan) (*policyreport.Origin, error) {
+	o := &policyreport.Origin{APIVersion: "execution.securecodebox.io/v1", Kind: "Scan"}
+	if err := json.Unmarshal(scan.Raw, o); err != nil {
+		return nil, fmt.Errorf("read Scan: %w", err)
+	}
+	return o, nil
 }
 
 // writer writes the reports of one Scan.
@@ -63,68 +73,68 @@ type writer struct {
 
 	session *sdk.Session
 	client  *kubeapi.Client
-	origin  *origin
-	mapping mapping
+	origin  *policyreport.Origin
+	mapping policyreport.Mapping
 	path    kubeapi.Path
 }
 
 // writeAll writes all chunks, smaller ones where the server wants smaller ones.
-func (w *writer) writeAll(ctx context.Context) (plan, error) {
+func (w *writer) writeAll(ctx context.Context) (policyreport.Plan, error) {
 	size := w.chunk
 	for {
 		p, err := w.writeChunks(ctx, size)
 		if !apierrors.IsRequestEntityTooLargeError(err) {
 			return p, err
 		}
-		smaller, ok := size.half()
+		smaller, ok := size.Half()
 		if !ok {
 			return p, fmt.Errorf("one result alone is too large: %w", err)
 		}
-		w.session.Notef("the server takes no reports of %d results and %d bytes; trying %d and %d", size.results, size.bytes, smaller.results, smaller.bytes)
+		w.session.Notef("the server takes no reports of %d results and %d bytes; trying %d and %d", size.Results, size.Bytes, smaller.Results, smaller.Bytes)
 		size = smaller
 	}
 }
 
 // writeChunks goes over the findings twice: the reports say how many of them there are.
-func (w *writer) writeChunks(ctx context.Context, size limits) (plan, error) {
-	var p plan
+func (w *writer) writeChunks(ctx context.Context, size policyreport.Limits) (policyreport.Plan, error) {
+	var p policyreport.Plan
 	digest := sha256.New()
-	err := w.each(ctx, size, func(c *chunk) error {
-		p.chunks++
-		_, err := digest.Write(append(c.encoded, '\n'))
+	err := w.each(ctx, size, func(c *policyreport.Chunk) error {
+		p.Chunks++
+		_, err := digest.Write(append(c.Encoded, '\n'))
 		return err
 	})
 	if err != nil {
 		return p, err
 	}
-	p.run = hex.EncodeToString(digest.Sum(nil))
-	return p, w.each(ctx, size, func(c *chunk) error { return w.apply(ctx, p, c) })
+	p.Run = hex.EncodeToString(digest.Sum(nil))
+	return p, w.each(ctx, size, func(c *policyreport.Chunk) error { return w.apply(ctx, p, c) })
 }
 
 // each makes the chunks of the findings.
-func (w *writer) each(ctx context.Context, size limits, emit func(*chunk) error) error {
-	chunks := &chunker{limits: size, emit: emit}
+func (w *writer) each(ctx context.Context, size policyreport.Limits, emit func(*policyreport.Chunk) error) error {
+	chunks := &policyreport.Chunker{Limits: size, Emit: emit}
 	decoder := finding.NewDecoder(0)
 	err := w.session.EachFinding(ctx, func(element []byte) error {
-		f, err := decodeObject(decoder, element)
+		f, err := policyreport.Decode(decoder, element)
 		if err != nil {
 			return err
 		}
-		r, wanted := w.mapping.result(f)
+		r, wanted := w.mapping.Result(f)
 		if !wanted {
 			return nil
 		}
-		return chunks.add(&r)
+		return chunks.Add(&r)
 	})
 	if err != nil {
 		return err
 	}
-	return chunks.close(w.zero)
+	return chunks.Close(w.zero)
 }
 
 // apply writes one report. Its fields are this hook's, whoever wrote them before.
-func (w *writer) apply(ctx context.Context, p plan, c *chunk) error {
-	r := newReport(w.origin, w.api, p, w.keep, c)
+func (w *writer) apply(ctx context.Context, p policyreport.Plan, c *policyreport.Chunk) error {
+	r := policyreport.New(w.origin, w.api, p, w.keep, c)
 	body, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode %s %s: %w", r.Kind, r.Metadata.Name, err)
@@ -153,14 +163,14 @@ func explained(err error) error {
 }
 
 // clean deletes the reports that are replaced.
-func (w *writer) clean(ctx context.Context, p plan) error {
-	mine, err := w.list(ctx, labelScan, w.origin.Metadata.Name)
+func (w *writer) clean(ctx context.Context, p policyreport.Plan) error {
+	mine, err := w.list(ctx, policyreport.LabelScan, w.origin.Metadata.Name)
 	if err != nil {
 		return err
 	}
-	gone := replacedBy(p, mine)
-	if schedule := w.origin.schedule(); schedule != "" {
-		all, err := w.list(ctx, labelSchedule, schedule)
+	gone := policyreport.ReplacedBy(p, mine)
+	if schedule := w.origin.Schedule(); schedule != "" {
+		all, err := w.list(ctx, policyreport.LabelSchedule, schedule)
 		if err != nil {
 			return err
 		}
@@ -168,7 +178,7 @@ func (w *writer) clean(ctx context.Context, p plan) error {
 		if w.keep {
 			history = w.history
 		}
-		gone = append(gone, outlived(w.origin, all, history)...)
+		gone = append(gone, policyreport.Outlived(w.origin, all, history)...)
 	}
 	for _, r := range gone {
 		if err := w.delete(ctx, r); err != nil {
@@ -179,24 +189,24 @@ func (w *writer) clean(ctx context.Context, p plan) error {
 }
 
 // list returns the metadata of this hook's reports with a label.
-func (w *writer) list(ctx context.Context, label, value string) ([]stored, error) {
+func (w *writer) list(ctx context.Context, label, value string) ([]policyreport.Stored, error) {
 	query := url.Values{
-		"labelSelector": {labelManagedBy + "=scanyard," + label + "=" + names.LabelValue(value)}, "limit": {pageSize},
+		"labelSelector": {policyreport.LabelManagedBy + "=scanyard," + label + "=" + names.LabelValue(value)}, "limit": {pageSize},
 	}
-	var all []stored
+	var all []policyreport.Stored
 	for {
 		body, err := w.client.Do(ctx, w.path, kubeapi.Request{Accept: metadataOnly, Query: query})
 		if err != nil {
-			return nil, fmt.Errorf("list %ss: %w", w.api.kind, explained(err))
+			return nil, fmt.Errorf("list %ss: %w", w.api.Kind, explained(err))
 		}
 		var page struct {
 			Metadata struct {
 				Continue string `json:"continue"`
 			} `json:"metadata"`
-			Items []stored `json:"items"`
+			Items []policyreport.Stored `json:"items"`
 		}
 		if err := json.Unmarshal(body, &page); err != nil {
-			return nil, fmt.Errorf("list %ss: %w", w.api.kind, err)
+			return nil, fmt.Errorf("list %ss: %w", w.api.Kind, err)
 		}
 		all = append(all, page.Items...)
 		if page.Metadata.Continue == "" {
@@ -207,17 +217,17 @@ func (w *writer) list(ctx context.Context, label, value string) ([]stored, error
 }
 
 // delete removes a report, unless another client has written it since it was listed.
-func (w *writer) delete(ctx context.Context, r stored) error {
+func (w *writer) delete(ctx context.Context, r policyreport.Stored) error {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "DeleteOptions",
 		"preconditions": map[string]string{"uid": r.Metadata.UID, "resourceVersion": r.Metadata.ResourceVersion},
 	})
 	if err != nil {
-		return fmt.Errorf("encode the deletion of %s %s: %w", w.api.kind, r.Metadata.Name, err)
+		return fmt.Errorf("encode the deletion of %s %s: %w", w.api.Kind, r.Metadata.Name, err)
 	}
 	_, err = w.client.Do(ctx, w.path.Join(r.Metadata.Name), kubeapi.Request{Method: http.MethodDelete, Body: body})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete %s %s, which is replaced: %w", w.api.kind, r.Metadata.Name, err)
+		return fmt.Errorf("delete %s %s, which is replaced: %w", w.api.Kind, r.Metadata.Name, err)
 	}
 	return nil
 }

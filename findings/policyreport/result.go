@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package persistencereports
+package policyreport
 
 import (
 	"cmp"
@@ -15,11 +15,11 @@ import (
 	"github.com/scanyard/scanyard/apis/text"
 )
 
-// outcomes are what a result can be, in the order of a summary.
-var outcomes = []string{"pass", "fail", "warn", "error", "skip"}
+// Outcomes are what a result can be, in the order of a summary.
+var Outcomes = []string{"pass", "fail", "warn", "error", "skip"}
 
-// ranks order the severities of findings. 0 is none.
-var ranks = map[string]int{finding.Informational: 1, finding.Low: 2, finding.Medium: 3, finding.High: 4}
+// Ranks order the severities of findings. 0 is none.
+var Ranks = map[string]int{finding.Informational: 1, finding.Low: 2, finding.Medium: 3, finding.High: 4}
 
 // severities are the words of reports for those of findings.
 var severities = map[string]string{finding.Informational: "info", finding.Low: "low", finding.Medium: "medium", finding.High: "high"}
@@ -37,8 +37,8 @@ const (
 	highestScore  = 10.0
 )
 
-// result is one element of a report's results. The fields are those of PolicyReportResult.
-type result struct {
+// Result is one element of a report's results. The fields are those of PolicyReportResult.
+type Result struct {
 	Source     string            `json:"source"`
 	Policy     string            `json:"policy"`
 	Rule       string            `json:"rule,omitempty"`
@@ -47,7 +47,7 @@ type result struct {
 	Timestamp  *timestamp        `json:"timestamp,omitempty"`
 	Result     string            `json:"result"`
 	Scored     bool              `json:"scored"`
-	Resources  []objectReference `json:"resources,omitempty"`
+	Resources  []ObjectReference `json:"resources,omitempty"`
 	Message    string            `json:"message,omitempty"`
 	Properties map[string]string `json:"properties,omitempty"`
 }
@@ -57,7 +57,8 @@ type timestamp struct {
 	Nanos   int32 `json:"nanos"`
 }
 
-type objectReference struct {
+// ObjectReference names an object of Kubernetes.
+type ObjectReference struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 	Namespace  string `json:"namespace,omitempty"`
@@ -65,33 +66,33 @@ type objectReference struct {
 	UID        string `json:"uid,omitempty"`
 }
 
-// mapping is how results are made of findings.
-type mapping struct {
-	informational string // the result of INFORMATIONAL findings
-	least         int    // the rank below which findings are left out
+// Mapping is how results are made of findings.
+type Mapping struct {
+	Informational string // the result of INFORMATIONAL findings
+	Least         int    // the rank below which findings are left out
 
 	// Of the Scan:
-	source   string
-	finished string           // when the Scan ended, an RFC 3339 time; may be empty
-	resource *objectReference // what the Scan is about; may be nil
+	Source   string
+	Finished string           // when the Scan ended, an RFC 3339 time; may be empty
+	Resource *ObjectReference // what the Scan is about; may be nil
 }
 
-// result makes the result of a finding; false leaves the finding out.
-func (m *mapping) result(f finding.Object) (result, bool) {
+// Result makes the result of a finding; false leaves the finding out.
+func (m *Mapping) Result(f finding.Object) (Result, bool) {
 	severity := strings.ToUpper(f.Text("severity").String())
-	if ranks[severity] < m.least {
-		return result{}, false
+	if Ranks[severity] < m.Least {
+		return Result{}, false
 	}
 	attributes := objectAt(f, "attributes")
 	score, scored := scoreOf(attributes)
 	name := f.Text("name").String()
-	r := result{
-		Source:     m.source,
+	r := Result{
+		Source:     m.Source,
 		Policy:     policyOf(f, attributes),
 		Rule:       text.Cut(name, maxName),
 		Category:   text.Cut(f.Text("category").String(), maxName),
 		Severity:   severities[severity],
-		Timestamp:  timestampOf(f.Text("identified_at").String(), f.Text("parsed_at").String(), m.finished),
+		Timestamp:  timestampOf(f.Text("identified_at").String(), f.Text("parsed_at").String(), m.Finished),
 		Result:     "fail",
 		Scored:     true,
 		Message:    messageOf(f, name),
@@ -104,13 +105,13 @@ func (m *mapping) result(f finding.Object) (result, bool) {
 		r.Properties["cvss"] = strconv.FormatFloat(score, 'f', -1, 64)
 	}
 	if severity == finding.Informational {
-		r.Result = m.informational
+		r.Result = m.Informational
 	}
 	if mark, _ := f.Get("false_positive"); mark == true {
 		r.Result = "skip"
 	}
-	if about := cmp.Or(referenceOf(attributes), m.resource); about != nil {
-		r.Resources = []objectReference{*about}
+	if about := cmp.Or(referenceOf(attributes), m.Resource); about != nil {
+		r.Resources = []ObjectReference{*about}
 	}
 	return r, true
 }
@@ -214,16 +215,16 @@ func scalarOf(value any) (string, bool) {
 
 // referenceOf is the object of Kubernetes that attributes name: {"kubernetes": {"kind", "name", …}}, or the same with dots.
 // Nil where kind or name is missing.
-func referenceOf(attributes finding.Object) *objectReference {
+func referenceOf(attributes finding.Object) *ObjectReference {
 	nested := objectAt(attributes, "kubernetes")
 	field := func(key string) string {
 		return text.Cut(cmp.Or(nested.Text(key).String(), attributes.Text("kubernetes."+key).String()), maxName)
 	}
-	return named(objectReference{APIVersion: field("apiVersion"), Kind: field("kind"), Namespace: field("namespace"), Name: field("name")})
+	return named(ObjectReference{APIVersion: field("apiVersion"), Kind: field("kind"), Namespace: field("namespace"), Name: field("name")})
 }
 
 // named is the reference, or nil where it names nothing.
-func named(r objectReference) *objectReference {
+func named(r ObjectReference) *ObjectReference {
 	if r.Kind == "" || r.Name == "" {
 		return nil
 	}
@@ -248,8 +249,8 @@ func objectsAt(o finding.Object, key string) []finding.Object {
 	return objects
 }
 
-// decodeObject reads one finding.
-func decodeObject(decoder *finding.Decoder, element []byte) (finding.Object, error) {
+// Decode reads one finding.
+func Decode(decoder *finding.Decoder, element []byte) (finding.Object, error) {
 	value, err := decoder.Value(element)
 	if err != nil {
 		return nil, fmt.Errorf("read finding: %w", err)
@@ -262,4 +263,4 @@ func decodeObject(decoder *finding.Decoder, element []byte) (finding.Object, err
 }
 
 // indexOf is the index of an outcome in a summary.
-func indexOf(outcome string) int { return slices.Index(outcomes, outcome) }
+func indexOf(outcome string) int { return slices.Index(Outcomes, outcome) }

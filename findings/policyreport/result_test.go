@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package persistencereports
+package policyreport
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ func TestResult(t *testing.T) {
 	long := strings.Repeat("ä", 3000)
 	for name, c := range map[string]struct {
 		reason, finding, want string
-		mapping               mapping
+		mapping               Mapping
 	}{
 		"Whole": {
 			reason: "each field has its place",
@@ -49,19 +49,19 @@ func TestResult(t *testing.T) {
 		},
 		"OfTheScan": {
 			reason: "times and objects may be the Scan's", finding: `{"parsed_at":"no time"}`,
-			mapping: mapping{finished: "2026-01-02T03:04:05Z", resource: &objectReference{Kind: "Service", Name: "s"}},
+			mapping: Mapping{Finished: "2026-01-02T03:04:05Z", Resource: &ObjectReference{Kind: "Service", Name: "s"}},
 			want:    `{"source":"scanyard/nmap","policy":"scanyard","result":"fail","scored":true,"timestamp":{"seconds":1767323045,"nanos":0},"resources":[{"kind":"Service","name":"s"}]}`,
 		},
 		"Odd": {
 			reason: "values of other types are as if they were absent", finding: `{"name":1,"references":[1,{"type":"CVE","value":2}],"attributes":[],"false_positive":"true"}`,
 			want: `{"source":"scanyard/nmap","policy":"scanyard","result":"fail","scored":true}`,
 		},
-		"TooLow": {reason: "below the least severity", finding: `{"severity":"LOW"}`, mapping: mapping{least: ranks[finding.Medium]}},
-		"None":   {reason: "without a severity", finding: `{}`, mapping: mapping{least: ranks[finding.Informational]}},
+		"TooLow": {reason: "below the least severity", finding: `{"severity":"LOW"}`, mapping: Mapping{Least: Ranks[finding.Medium]}},
+		"None":   {reason: "without a severity", finding: `{}`, mapping: Mapping{Least: Ranks[finding.Informational]}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.mapping.source, c.mapping.informational = "scanyard/nmap", "warn"
-			r, ok := c.mapping.result(read(t, c.finding))
+			c.mapping.Source, c.mapping.Informational = "scanyard/nmap", "warn"
+			r, ok := c.mapping.Result(read(t, c.finding))
 			if ok != (c.want != "") {
 				t.Fatalf("%s: written is %t", c.reason, ok)
 			}
@@ -73,8 +73,8 @@ func TestResult(t *testing.T) {
 			}
 		})
 	}
-	m := mapping{}
-	r, _ := m.result(read(t, `{"description":"`+long+`","location":"l","mitigation":"`+long+`"}`))
+	m := Mapping{}
+	r, _ := m.Result(read(t, `{"description":"`+long+`","location":"l","mitigation":"`+long+`"}`))
 	if len(r.Message) > maxMessage || !strings.HasSuffix(r.Message, "ä… (l)") || len(r.Properties["mitigation"]) > maxMitigation {
 		t.Errorf("message has %d bytes and ends in %q, mitigation has %d", len(r.Message), r.Message[len(r.Message)-8:], len(r.Properties["mitigation"]))
 	}
@@ -85,8 +85,8 @@ func TestAttributesAreBounded(t *testing.T) {
 	for range 100 {
 		members = append(members, `"k`+strings.Repeat("x", len(members))+`":"`+strings.Repeat("v", 1000)+`"`)
 	}
-	m := mapping{}
-	r, _ := m.result(read(t, `{"attributes":{`+strings.Join(members, ",")+`}}`))
+	m := Mapping{}
+	r, _ := m.Result(read(t, `{"attributes":{`+strings.Join(members, ",")+`}}`))
 	if len(r.Properties) != maxAttributes {
 		t.Errorf("%d properties, want %d", len(r.Properties), maxAttributes)
 	}
@@ -99,7 +99,7 @@ func TestAttributesAreBounded(t *testing.T) {
 
 func read(t *testing.T, text string) finding.Object {
 	t.Helper()
-	object, err := decodeObject(finding.NewDecoder(0), []byte(text))
+	object, err := Decode(finding.NewDecoder(0), []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package persistencereports
+package policyreport
 
 import (
 	"crypto/sha256"
@@ -11,20 +11,20 @@ import (
 	"strconv"
 
 	"github.com/scanyard/scanyard/apis/names"
-	"github.com/scanyard/scanyard/hooks/sdk"
 )
 
+// Labels and annotations of a report.
 const (
-	labelScan      = "scanyard.io/scan"
-	labelScanType  = "scanyard.io/scan-type"
-	labelChunk     = "scanyard.io/chunk"
-	labelSchedule  = "scanyard.io/schedule"
-	labelManagedBy = "app.kubernetes.io/managed-by"
+	LabelScan      = "scanyard.io/scan"
+	LabelScanType  = "scanyard.io/scan-type"
+	LabelChunk     = "scanyard.io/chunk"
+	LabelSchedule  = "scanyard.io/schedule"
+	LabelManagedBy = "app.kubernetes.io/managed-by"
 
-	annotationScanUID = "scanyard.io/scan-uid"
+	AnnotationScanUID = "scanyard.io/scan-uid"
 	annotationCreated = "scanyard.io/scan-created"
-	annotationRun     = "scanyard.io/run"
-	annotationChunks  = "scanyard.io/chunks"
+	AnnotationRun     = "scanyard.io/run"
+	AnnotationChunks  = "scanyard.io/chunks"
 
 	// Annotations of a Scan that name the object which the Scan is about.
 	annotationAPIVersion = "scanyard.io/resource-api-version"
@@ -37,8 +37,8 @@ const (
 	nameDigits  = 8
 )
 
-// origin is what reports say about the Scan they come from.
-type origin struct {
+// Origin is what reports say about the Scan they come from.
+type Origin struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Metadata   struct {
@@ -61,16 +61,8 @@ type origin struct {
 	} `json:"status"`
 }
 
-func originOf(scan *sdk.Scan) (*origin, error) {
-	o := &origin{APIVersion: "execution.securecodebox.io/v1", Kind: "Scan"}
-	if err := json.Unmarshal(scan.Raw, o); err != nil {
-		return nil, fmt.Errorf("read Scan: %w", err)
-	}
-	return o, nil
-}
-
-// schedule is the ScheduledScan that made the Scan; empty where none did.
-func (o *origin) schedule() string {
+// Schedule is the ScheduledScan that made the Scan; empty where none did.
+func (o *Origin) Schedule() string {
 	for _, owner := range o.Metadata.OwnerReferences {
 		if owner.Kind == "ScheduledScan" {
 			return owner.Name
@@ -79,17 +71,17 @@ func (o *origin) schedule() string {
 	return ""
 }
 
-// mapping completes how results are made by what the Scan says.
-func (o *origin) mapping(m mapping) mapping {
-	m.source = "scanyard/" + o.Spec.ScanType
-	m.finished = o.Status.FinishedAt
+// Mapping completes how results are made by what the Scan says.
+func (o *Origin) Mapping(m Mapping) Mapping {
+	m.Source = "scanyard/" + o.Spec.ScanType
+	m.Finished = o.Status.FinishedAt
 	a := o.Metadata.Annotations
-	m.resource = named(objectReference{APIVersion: a[annotationAPIVersion], Kind: a[annotationKind], Namespace: a[annotationNamespace], Name: a[annotationName]})
+	m.Resource = named(ObjectReference{APIVersion: a[annotationAPIVersion], Kind: a[annotationKind], Namespace: a[annotationNamespace], Name: a[annotationName]})
 	return m
 }
 
 // reportName is that of one chunk.
-func (o *origin) reportName(number int) string {
+func (o *Origin) reportName(number int) string {
 	name := o.Metadata.Name
 	if len(name) > longestScan {
 		sum := sha256.Sum256([]byte(name))
@@ -100,22 +92,37 @@ func (o *origin) reportName(number int) string {
 
 func chunkLabel(number int) string { return fmt.Sprintf("%02d", number) }
 
-// plan is what the first pass over the findings found out.
-type plan struct {
-	chunks int
-	run    string // digest of all results
+// API is where reports of a group are, and what they are called.
+type API struct {
+	Group, Version, Kind, Resource string
 }
 
-type report struct {
+// APIs are the groups of reports that there are; the first is the one that is used where nobody says another.
+func APIs() []API {
+	return []API{
+		{"wgpolicyk8s.io", "v1alpha2", "PolicyReport", "policyreports"},
+		{"openreports.io", "v1alpha1", "Report", "reports"},
+	}
+}
+
+// Plan is what the first pass over the findings found out.
+type Plan struct {
+	Chunks int
+	Run    string // digest of all results
+}
+
+// Report is one PolicyReport, or Report of openreports.io.
+type Report struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
-	Metadata   metadata         `json:"metadata"`
-	Scope      *objectReference `json:"scope"`
+	Metadata   Metadata         `json:"metadata"`
+	Scope      *ObjectReference `json:"scope,omitempty"`
 	Summary    summary          `json:"summary"`
 	Results    json.RawMessage  `json:"results"`
 }
 
-type metadata struct {
+// Metadata is that of a report.
+type Metadata struct {
 	Name            string            `json:"name"`
 	Namespace       string            `json:"namespace"`
 	Labels          map[string]string `json:"labels"`
@@ -130,31 +137,31 @@ type ownerReference struct {
 	UID        string `json:"uid"`
 }
 
-// newReport builds the report of one chunk. A report that is kept has no owner, so it outlives its Scan.
-func newReport(o *origin, to api, p plan, keep bool, c *chunk) *report {
+// New builds the report of one chunk. A report that is kept has no owner, so it outlives its Scan.
+func New(o *Origin, to API, p Plan, keep bool, c *Chunk) *Report {
 	labels := maps.Clone(o.Metadata.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[labelScan] = names.LabelValue(o.Metadata.Name)
-	labels[labelScanType] = names.LabelValue(o.Spec.ScanType)
-	labels[labelChunk] = chunkLabel(c.number)
-	labels[labelManagedBy] = "scanyard"
-	if schedule := o.schedule(); schedule != "" {
-		labels[labelSchedule] = names.LabelValue(schedule)
+	labels[LabelScan] = names.LabelValue(o.Metadata.Name)
+	labels[LabelScanType] = names.LabelValue(o.Spec.ScanType)
+	labels[LabelChunk] = chunkLabel(c.number)
+	labels[LabelManagedBy] = "scanyard"
+	if schedule := o.Schedule(); schedule != "" {
+		labels[LabelSchedule] = names.LabelValue(schedule)
 	}
-	r := &report{
-		APIVersion: to.group + "/" + to.version, Kind: to.kind,
-		Metadata: metadata{
+	r := &Report{
+		APIVersion: to.Group + "/" + to.Version, Kind: to.Kind,
+		Metadata: Metadata{
 			Name: o.reportName(c.number), Namespace: o.Metadata.Namespace, Labels: labels,
 			Annotations: map[string]string{
-				annotationScanUID: o.Metadata.UID, annotationCreated: o.Metadata.CreationTimestamp,
-				annotationRun: p.run, annotationChunks: strconv.Itoa(p.chunks),
+				AnnotationScanUID: o.Metadata.UID, annotationCreated: o.Metadata.CreationTimestamp,
+				AnnotationRun: p.Run, AnnotationChunks: strconv.Itoa(p.Chunks),
 			},
 		},
-		Scope:   &objectReference{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, UID: o.Metadata.UID},
+		Scope:   &ObjectReference{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, UID: o.Metadata.UID},
 		Summary: c.summary,
-		Results: append(append([]byte{'['}, c.encoded...), ']'),
+		Results: append(append([]byte{'['}, c.Encoded...), ']'),
 	}
 	if !keep && o.Metadata.UID != "" {
 		r.Metadata.OwnerReferences = []ownerReference{{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Metadata.Name, UID: o.Metadata.UID}}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package persistencereports
+package policyreport
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// stored is what is looked at of a report that is there.
-type stored struct {
+// Stored is what is looked at of a report that is there.
+type Stored struct {
 	Metadata struct {
 		Name            string            `json:"name"`
 		UID             string            `json:"uid"`
@@ -20,22 +20,22 @@ type stored struct {
 	} `json:"metadata"`
 }
 
-// replacedBy chooses the reports of this Scan that its present run did not write: those of another run, and those of a run
+// ReplacedBy chooses the reports of this Scan that its present run did not write: those of another run, and those of a run
 // with more chunks.
-func replacedBy(p plan, reports []stored) []stored {
-	var gone []stored
+func ReplacedBy(p Plan, reports []Stored) []Stored {
+	var gone []Stored
 	for _, r := range reports {
-		number, err := strconv.Atoi(r.Metadata.Labels[labelChunk])
-		if r.Metadata.Annotations[annotationRun] != p.run || err != nil || number >= p.chunks {
+		number, err := strconv.Atoi(r.Metadata.Labels[LabelChunk])
+		if r.Metadata.Annotations[AnnotationRun] != p.Run || err != nil || number >= p.Chunks {
 			gone = append(gone, r)
 		}
 	}
 	return gone
 }
 
-// outlived chooses the reports of earlier Scans of the same ScheduledScan that are more than history keeps, where this Scan
+// Outlived chooses the reports of earlier Scans of the same ScheduledScan that are more than history keeps, where this Scan
 // counts as one. Reports of later Scans stay: they belong to hooks that overtook this one.
-func outlived(o *origin, reports []stored, history int) []stored {
+func Outlived(o *Origin, reports []Stored, history int) []Stored {
 	mine, err := time.Parse(time.RFC3339, o.Metadata.CreationTimestamp)
 	if err != nil {
 		return nil // the operator writes no times: the earlier Scan is unknown
@@ -44,9 +44,9 @@ func outlived(o *origin, reports []stored, history int) []stored {
 		uid     string
 		created time.Time
 	}
-	earlier := map[scan][]stored{}
+	earlier := map[scan][]Stored{}
 	for _, r := range reports {
-		uid := r.Metadata.Annotations[annotationScanUID]
+		uid := r.Metadata.Annotations[AnnotationScanUID]
 		created, err := time.Parse(time.RFC3339, r.Metadata.Annotations[annotationCreated])
 		if err != nil || uid == o.Metadata.UID || created.After(mine) {
 			continue
@@ -59,7 +59,7 @@ func outlived(o *origin, reports []stored, history int) []stored {
 		scans = append(scans, key)
 	}
 	slices.SortFunc(scans, func(a, b scan) int { return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.uid, b.uid)) })
-	var gone []stored
+	var gone []Stored
 	for i := max(history-1, 0); i < len(scans); i++ {
 		gone = append(gone, earlier[scans[i]]...)
 	}
