@@ -8,6 +8,7 @@ require (
 	github.com/nats-io/nats-server/v2 v2.14.6
 	github.com/nats-io/nats.go v1.53.1
 	github.com/scanyard/scanyard/apis v0.0.0
+	github.com/scanyard/scanyard/findings v0.0.0
 	github.com/scanyard/scanyard/podkit v0.0.0
 	github.com/scanyard/scanyard/settings v0.0.0
 	github.com/spf13/cobra v1.10.2
@@ -133,6 +134,8 @@ require (
 )
 
 replace github.com/scanyard/scanyard/apis => ../apis
+
+replace github.com/scanyard/scanyard/findings => ../findings
 
 replace github.com/scanyard/scanyard/podkit => ../podkit
 

@@ -12,16 +12,20 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/fleet"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/store"
 	"github.com/scanyard/scanyard/forwarding/internal/size"
 	"github.com/scanyard/scanyard/forwarding/internal/trust"
 	"github.com/scanyard/scanyard/forwarding/internal/version"
+	"github.com/scanyard/scanyard/podkit/kubeapi"
 )
 
 // runFlags are the flags of run.
@@ -35,7 +39,12 @@ type runFlags struct {
 	tokens, readTokens    string
 	maxConnectionAge      time.Duration
 	maxRecord, maxStorage size.Size
+	reports, kubeconfig   string
+	reportsEvery          time.Duration
 }
+
+// defaultReportsInterval is how often is looked for Scans whose reports are not written.
+const defaultReportsInterval = 5 * time.Second
 
 // messageBeyondRecord is what a message needs beside its largest record.
 const messageBeyondRecord = 64 << 10
@@ -67,6 +76,9 @@ func newRun(out, logs io.Writer) *cobra.Command {
 		"age at which a connection is closed, give or take a tenth, so that certificates are shown again")
 	flags.Var(&f.maxRecord, "max-record-bytes", "size above which a record is refused")
 	flags.Var(&f.maxStorage, "store-max-bytes", "size of the store from which on nothing is taken; 0: until the disk is almost full")
+	flags.StringVar(&f.reports, "reports-rules", "", "`file` that says into which namespaces of a cluster reports of complete Scans are written; empty: into none")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that leads to the API server of reports; empty: the one of the pod")
+	flags.DurationVar(&f.reportsEvery, "reports-interval", defaultReportsInterval, "how often is looked for Scans whose reports are not written")
 	return command
 }
 
@@ -80,6 +92,10 @@ func (f *runFlags) validate() error {
 		return wrongf("--client-ca needs TLS: give --tls-cert and --tls-key as well")
 	case f.maxRecord == 0 || f.maxRecord > 1<<30:
 		return wrongf("--max-record-bytes must be from 1 to 1GiB, is %s", f.maxRecord.String())
+	case f.reports != "" && f.throwAway:
+		return wrongf("--reports-rules needs a store: reports are made of what is stored; leave out --throw-away")
+	case f.reportsEvery <= 0:
+		return wrongf("--reports-interval must be longer than nothing, is %s", f.reportsEvery)
 	case f.maxConnectionAge < 0:
 		return wrongf("--max-connection-age must not be below 0, is %s", f.maxConnectionAge)
 	}
@@ -121,6 +137,10 @@ func (f *runFlags) run(ctx context.Context, out io.Writer, log *slog.Logger) (er
 	if door.ReadTokens, err = openTokens(ctx, "--read-tokens", f.readTokens, log); err != nil {
 		return err
 	}
+	reports, err := f.readHub()
+	if err != nil {
+		return err
+	}
 	if f.tls.Certificate != "" {
 		server, err := trust.NewServer(f.tls, time.Now) //nolint:forbidigo // the command line has the clock
 		if err != nil {
@@ -139,8 +159,59 @@ func (f *runFlags) run(ctx context.Context, out io.Writer, log *slog.Logger) (er
 		}
 		defer func() { err = errors.Join(err, opened.Close()) }()
 		options.Keeper, door.Store, door.Counters = opened, opened, opened.Counters
+		ended, err := reports.start(ctx, opened, f.reportsEvery, log)
+		if err != nil {
+			return err
+		}
+		defer ended() // before the store is closed
+		defer stop()
 	}
 	return f.serve(ctx, out, log, receiver.New(options), door)
+}
+
+// hub is the cluster that reports are written into.
+type hub struct {
+	rules  fleet.Rules
+	config *rest.Config
+}
+
+// readHub reads what reports need; nil where none are written.
+func (f *runFlags) readHub() (*hub, error) {
+	if f.reports == "" {
+		return nil, nil //nolint:nilnil // no reports are asked for
+	}
+	text, err := os.ReadFile(f.reports)
+	if err != nil {
+		return nil, wrongf("--reports-rules: %w", err)
+	}
+	rules, err := fleet.ParseRules(text)
+	if err != nil {
+		return nil, wrongf("--reports-rules %s: %w", f.reports, err)
+	}
+	config, err := kubeapi.Config(func(name string) string {
+		if name == "KUBECONFIG" {
+			return f.kubeconfig
+		}
+		return ""
+	})
+	if err != nil {
+		return nil, wrongf("--kubeconfig: %w", err)
+	}
+	return &hub{rules, config}, nil
+}
+
+// start begins to write reports of what is complete. The function waits until it has ended.
+func (h *hub) start(ctx context.Context, source *store.Store, every time.Duration, log *slog.Logger) (func(), error) {
+	if h == nil {
+		return func() {}, nil
+	}
+	writer, err := fleet.New(h.rules, source, h.config, log)
+	if err != nil {
+		return nil, err
+	}
+	var running sync.WaitGroup
+	running.Go(func() { writer.Run(ctx, every) })
+	return running.Wait, nil
 }
 
 func openTokens(ctx context.Context, flag, path string, log *slog.Logger) (*receiver.Tokens, error) {
