@@ -192,6 +192,12 @@ func ColumnIs(column Column, value string) Condition {
 	return Condition{clause: ` AND o.` + string(column) + ` = ?`, args: []any{value}}
 }
 
+// RowIs is fulfilled by objects of a kind that have a row of a table with that value. Table and column are texts of the
+// program, never of a client.
+func RowIs(table, column string, kind int, value any) Condition {
+	return Condition{clause: ` AND o.id IN (SELECT object FROM ` + table + ` WHERE kind = ? AND ` + column + ` = ?)`, args: []any{kind, value}}
+}
+
 // Range reads a page in one snapshot.
 func (s *Store) Range(ctx context.Context, r Range) (*Page, error) {
 	page := &Page{}

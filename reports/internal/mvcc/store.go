@@ -263,6 +263,14 @@ func (s *Store) Maintain(ctx context.Context, doing string, fn func(*sqldb.Tx) e
 	return s.classified(ctx, doing, s.db.Write(bounded, func(tx *sqldb.Tx, _ int64) error { return fn(tx) }))
 }
 
+// NextNumber draws the next number of a sequence, in a transaction that holds the counter. Numbers are never drawn twice.
+func NextNumber(ctx context.Context, tx *sqldb.Tx, sequence string) (number int64, err error) {
+	if err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(v), 0) + 1 FROM meta WHERE k = ?`, sequence).Scan(&number); err != nil {
+		return 0, err
+	}
+	return number, putMeta(ctx, tx, sequence, number)
+}
+
 // movingKey is 1 in the table of numbers while reports are moved here and nobody is sent to them yet.
 const movingKey = "moving"
 

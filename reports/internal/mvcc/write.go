@@ -74,6 +74,7 @@ type Exceeded struct{ Used, Limit int64 }
 type write struct {
 	ctx     context.Context //nolint:containedctx // of the request that waits: one that has gone is not written
 	change  Change
+	also    []*write // further changes: all are made, or none
 	stored  storedState
 	compact int64 // instead of a change: drop what is older
 	tick    bool  // instead of a change: raise the counter
@@ -91,14 +92,19 @@ type storedState struct {
 
 // bytes is the size before compression, which says how many rows there are.
 func (w *write) bytes() int {
-	if w.change.To == nil {
-		return 0
+	n := 0
+	for _, part := range w.all() {
+		if to := part.change.To; to != nil {
+			n += len(to.Head) + len(to.Payload)
+		}
 	}
-	return len(w.change.To.Head) + len(w.change.To.Payload)
+	return n
 }
 
-// Write makes a change. An error says that it is not known to have been made; ErrNotWritten in it, that it was not.
-func (s *Store) Write(ctx context.Context, change Change) (Outcome, error) {
+// all are the changes that are made together.
+func (w *write) all() []*write { return append([]*write{w}, w.also...) }
+
+func (s *Store) newWrite(change Change) *write {
 	w := &write{change: change}
 	if change.To != nil {
 		w.stored.head = s.codec.pack(change.To.Head)
@@ -106,7 +112,33 @@ func (s *Store) Write(ctx context.Context, change Change) (Outcome, error) {
 			w.stored.blob = s.codec.newBlob(change.To.Payload)
 		}
 	}
-	outcome, err := s.enqueue(ctx, w)
+	return w
+}
+
+// WriteAll makes changes of different keys together, each as a revision of its own: all of them, or none. An outcome that
+// is not written, while another one says why, was held back by it. Errors are as those of Write.
+func (s *Store) WriteAll(ctx context.Context, changes ...Change) ([]Outcome, error) {
+	first := s.newWrite(changes[0])
+	for _, change := range changes[1:] {
+		first.also = append(first.also, s.newWrite(change))
+	}
+	outcome, err := s.enqueue(ctx, first)
+	if err == nil && outcome.frozen {
+		err = ErrFrozen
+	}
+	if err != nil {
+		return nil, err
+	}
+	outcomes := []Outcome{outcome}
+	for _, w := range first.also {
+		outcomes = append(outcomes, w.outcome)
+	}
+	return outcomes, nil
+}
+
+// Write makes a change. An error says that it is not known to have been made; ErrNotWritten in it, that it was not.
+func (s *Store) Write(ctx context.Context, change Change) (Outcome, error) {
+	outcome, err := s.enqueue(ctx, s.newWrite(change))
 	if err == nil && outcome.frozen {
 		err = ErrFrozen
 	}
@@ -246,7 +278,9 @@ func (s *Store) transact(batch []*write) (int, error) {
 	})
 	if err = s.settle(err, events, probe); err != nil {
 		for _, w := range batch[:taken] {
-			w.outcome = Outcome{}
+			for _, part := range w.all() {
+				part.outcome = Outcome{}
+			}
 		}
 		return taken, s.classified(context.WithoutCancel(ctx), "write", err)
 	}
@@ -283,16 +317,61 @@ func (s *Store) applyAll(ctx context.Context, tx *sqldb.Tx, batch []*write, revi
 		if w.outcome = (Outcome{frozen: frozen && s.freezable(w)}); w.outcome.frozen {
 			continue
 		}
-		event, err := s.apply(ctx, tx, w, revision+1)
+		made, err := s.applyTogether(ctx, tx, w, revision)
 		if err != nil {
 			return nil, revision, len(batch), err
 		}
-		if event != nil {
-			revision = event.Revision
-			events = append(events, *event)
+		if len(made) > 0 {
+			revision = made[len(made)-1].Revision
+			events = append(events, made...)
 		}
 	}
 	return events, revision, len(batch), nil
+}
+
+// applyTogether makes a change and those that belong to it, behind a revision. It makes none where one cannot be made.
+func (s *Store) applyTogether(ctx context.Context, tx *sqldb.Tx, w *write, revision int64) (events []Event, err error) {
+	if len(w.also) > 0 {
+		if ok, err := s.possible(ctx, tx, w.all()); err != nil || !ok {
+			return nil, err
+		}
+	}
+	for _, part := range w.all() {
+		event, err := s.apply(ctx, tx, part, revision+1)
+		switch {
+		case err != nil:
+			return nil, err
+		case event != nil:
+			revision = event.Revision
+			events = append(events, *event)
+		case len(w.also) > 0:
+			return nil, fmt.Errorf("%s: a change that was possible is not any more", part.change.Key)
+		}
+	}
+	return events, nil
+}
+
+// possible tells whether each of several changes can be made, before the first one is.
+func (s *Store) possible(ctx context.Context, tx *sqldb.Tx, writes []*write) (bool, error) {
+	for _, w := range writes {
+		w.outcome = Outcome{}
+	}
+	for _, w := range writes {
+		var id, present int64
+		err := tx.QueryRow(ctx, `SELECT id, rv FROM objects WHERE "key" = ?`, w.change.Key).Scan(&id, &present)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return false, fmt.Errorf("read the present revision: %w", err)
+		}
+		if exists := err == nil; exists != (w.change.From != 0) || present != w.change.From {
+			w.outcome.Exists = exists
+			s.observer.Conflict()
+			return false, nil
+		}
+		if w.outcome.Exceeded, err = s.exceeded(ctx, tx, w.change.To, id); err != nil || w.outcome.Exceeded != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // findOut asks the database whether a transaction was committed whose commit failed. The counter's lock makes the

@@ -25,6 +25,8 @@ type dialect interface {
 	lockCounter() string
 	// addTo is the end of an INSERT that adds the numbers in columns to those of a row that is there already.
 	addTo(table string, key, columns []string) string
+	// orKeep is the end of an INSERT that leaves rows alone that are there already; column is one of the table's.
+	orKeep(column string) string
 	// migrationLock runs fn while no other process migrates; wait bounds the time until it may.
 	migrationLock(ctx context.Context, db *sql.DB, wait time.Duration, fn func(*sql.Conn) error) error
 	// alreadyThere tells that a statement of a migration failed because it has been run before, which only databases
@@ -279,3 +281,6 @@ func (t *Tx) Notify(ctx context.Context, revision int64) error {
 func (t *Tx) AddTo(table string, key, columns []string) string {
 	return t.db.dialect.addTo(table, key, columns)
 }
+
+// OrKeep returns the end of an INSERT that leaves rows alone that are there already. column is one of the table's.
+func (t *Tx) OrKeep(column string) string { return t.db.dialect.orKeep(column) }

@@ -145,6 +145,10 @@ func (mysqlDialect) addTo(_ string, _, columns []string) string {
 	return " ON DUPLICATE KEY UPDATE " + strings.Join(sets, ", ")
 }
 
+func (mysqlDialect) orKeep(column string) string {
+	return " ON DUPLICATE KEY UPDATE " + column + " = VALUES(" + column + ")"
+}
+
 func (mysqlDialect) migrationLock(ctx context.Context, db *sql.DB, wait time.Duration, fn func(*sql.Conn) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -129,6 +129,8 @@ func (sqliteDialect) addTo(table string, key, columns []string) string {
 	return addOnConflict(table, key, columns)
 }
 
+func (sqliteDialect) orKeep(column string) string { return keepOnConflict(column) }
+
 // migrationLock is the file's lock, which is held since open.
 func (sqliteDialect) migrationLock(ctx context.Context, db *sql.DB, _ time.Duration, fn func(*sql.Conn) error) error {
 	conn, err := db.Conn(ctx)

@@ -12,3 +12,6 @@ func addOnConflict(table string, key, columns []string) string {
 	}
 	return " ON CONFLICT (" + strings.Join(key, ", ") + ") DO UPDATE SET " + strings.Join(sets, ", ")
 }
+
+// keepOnConflict is the end of an INSERT that leaves rows alone that are there already, in the form of SQLite and PostgreSQL.
+func keepOnConflict(string) string { return " ON CONFLICT DO NOTHING" }

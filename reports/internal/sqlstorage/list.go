@@ -96,7 +96,7 @@ func (s *Storage) newListing(ctx context.Context, key string, opts storage.ListO
 		return nil, err
 	}
 	l := &listing{s: s, key: key, opts: opts, items: items, newItem: newItemFunc(listObj, items), paging: opts.Predicate.Limit > 0}
-	l.next = mvcc.Range{At: at, Limit: chunk, HeadOnly: headOnly(ctx), Narrow: s.narrow(&opts.Predicate)}
+	l.next = mvcc.Range{At: at, Limit: chunk, HeadOnly: HeadOnly(ctx), Narrow: s.narrow(&opts.Predicate)}
 	l.next.Start, l.next.End = s.bounds(key, opts.Recursive)
 	if from != "" {
 		// A token names a key to begin with or, with a zero byte, to begin behind. It cannot lead out of the caller's range.
@@ -253,10 +253,15 @@ func (s *Storage) narrow(predicate *storage.SelectionPredicate) []mvcc.Condition
 		return conditions
 	}
 	for _, requirement := range predicate.Field.Requirements() {
-		column, ok := s.column(requirement.Field)
 		exact := requirement.Operator == selection.Equals || requirement.Operator == selection.DoubleEquals
-		if ok && exact && requirement.Value != "" && storable(requirement.Value) {
+		if !exact || requirement.Value == "" || !storable(requirement.Value) {
+			continue
+		}
+		if column, ok := s.column(requirement.Field); ok {
 			conditions = append(conditions, mvcc.ColumnIs(column, requirement.Value))
+		}
+		if column, ok := s.kind.RowFields[requirement.Field]; ok {
+			conditions = append(conditions, mvcc.RowIs(s.kind.RowTable, column, s.kind.Number, requirement.Value))
 		}
 	}
 	return conditions

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
 // DamagedAnnotation marks an object in a list whose payload could not be read.
@@ -36,6 +37,9 @@ type Kind struct {
 	Payload string
 	// Fields are the field selectors that have a column, besides metadata.name and metadata.namespace.
 	Fields map[string]mvcc.Column
+	// RowFields are the field selectors that have a column of RowTable, which Index fills.
+	RowFields map[string]string
+	RowTable  string
 	// Columns fills those columns; nil if there are none.
 	Columns func(obj runtime.Object) map[mvcc.Column]string
 	// Index makes what else is kept of an object, to be queried; nil if nothing is.
@@ -119,7 +123,8 @@ func WithHeadOnly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, headOnlyKey{}, true)
 }
 
-func headOnly(ctx context.Context) bool { return ctx.Value(headOnlyKey{}) != nil }
+// HeadOnly tells whether reads with this context leave payloads out.
+func HeadOnly(ctx context.Context) bool { return ctx.Value(headOnlyKey{}) != nil }
 
 // Versioner implements storage.Interface.
 func (s *Storage) Versioner() storage.Versioner { return s.versioner }
@@ -337,7 +342,7 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 		return runtime.SetZeroValue(out)
 	case value == nil:
 		return storage.NewKeyNotFoundError(key, 0)
-	case value.Damaged && !headOnly(ctx):
+	case value.Damaged && !HeadOnly(ctx):
 		return damaged(key)
 	}
 	return s.decodeInto(value, out)
@@ -426,7 +431,7 @@ func (s *Storage) Delete(ctx context.Context, key string, out runtime.Object, pr
 // fillDeleted answers a deletion: the last state, with the number of the deletion.
 func (s *Storage) fillDeleted(ctx context.Context, st *state, revision int64, out runtime.Object) error {
 	last := &mvcc.Value{Revision: revision, Head: st.head, Sha: st.sha, Damaged: st.damaged}
-	if !headOnly(ctx) {
+	if !HeadOnly(ctx) {
 		// The change holds the payload until it is compacted; an answer without it would still be an answer.
 		if err := s.store.Load(ctx, last); err != nil && !errors.Is(err, mvcc.ErrCompacted) {
 			return StatusOf(err)
@@ -589,4 +594,52 @@ func (s *Storage) awaitFresh(ctx context.Context, wanted int64) error {
 		return storage.NewTooLargeResourceVersionError(uint64(wanted), uint64(current), retryTooLarge)
 	}
 	return nil
+}
+
+// Key is the key of an object.
+func (s *Storage) Key(namespace, name string) string {
+	if namespace == "" {
+		return s.prefix + name
+	}
+	return s.prefix + namespace + "/" + name
+}
+
+// ChangeTo is the change that makes an object what is stored, from the state that its resource version names; without one it
+// creates the object. further is run in its transaction, behind what the kind keeps beside its objects; it may be nil.
+// For objects that are written together with others: what a registry checks must have been checked.
+func (s *Storage) ChangeTo(obj runtime.Object, further mvcc.Indexer) (mvcc.Change, error) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return mvcc.Change{}, err
+	}
+	key := s.Key(accessor.GetNamespace(), accessor.GetName())
+	if !storable(key) {
+		return mvcc.Change{}, storage.NewInvalidObjError(key, "must be ASCII and not longer than 768 characters")
+	}
+	from, err := s.versioner.ObjectResourceVersion(obj)
+	if err != nil {
+		return mvcc.Change{}, fmt.Errorf("read the resource version: %w", err)
+	}
+	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
+		return mvcc.Change{}, fmt.Errorf("prepare the object: %w", err)
+	}
+	head, payload, err := s.encode(obj)
+	if err != nil {
+		return mvcc.Change{}, err
+	}
+	to, err := s.toWrite(obj, head, payload)
+	if err != nil {
+		return mvcc.Change{}, err
+	}
+	if own := to.Index; further != nil {
+		to.Index = func(ctx context.Context, tx *sqldb.Tx, object int64, at time.Time) error {
+			if own != nil {
+				if err := own(ctx, tx, object, at); err != nil {
+					return err
+				}
+			}
+			return further(ctx, tx, object, at)
+		}
+	}
+	return mvcc.Change{Key: key, From: int64(from), To: to}, nil
 }

@@ -48,7 +48,7 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 		initial = *opts.SendInitialEvents
 	}
 	w := &watcher{
-		s: s, key: key, recursive: opts.Recursive, predicate: opts.Predicate, headOnly: headOnly(ctx),
+		s: s, key: key, recursive: opts.Recursive, predicate: opts.Predicate, headOnly: HeadOnly(ctx),
 		bookmarks:    opts.Predicate.AllowWatchBookmarks || opts.ProgressNotify,
 		endOfInitial: initial && opts.SendInitialEvents != nil && opts.Predicate.AllowWatchBookmarks,
 		results:      make(chan watch.Event, watchBuffer),
