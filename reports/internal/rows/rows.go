@@ -68,6 +68,8 @@ type Row struct {
 	Time                                          time.Time
 	ResourceKind, ResourceNamespace, ResourceName string
 	Suppressed                                    bool
+	// Known is what the finding is known by, in hexadecimal digits, where that is not source, policy, rule and resource.
+	Known string
 }
 
 // Set is what an object holds.
@@ -83,8 +85,14 @@ type Set struct {
 	Rows        []Row
 }
 
+// fingerprintLength is how many digits of a fingerprint the tables keep.
+const fingerprintLength = 32
+
 // Fingerprint is what a finding is known by, as 32 hexadecimal digits.
 func (r *Row) Fingerprint() string {
+	if len(r.Known) >= fingerprintLength {
+		return r.Known[:fingerprintLength]
+	}
 	parts := []string{r.Source, r.Policy, r.Rule, r.ResourceKind, r.ResourceNamespace, r.ResourceName}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x1f")))
 	return hex.EncodeToString(sum[:16])
