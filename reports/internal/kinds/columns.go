@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -308,4 +309,71 @@ var vulnerabilityTable = []Column{
 		return shortDigest(s.Digest)
 	}),
 	ageColumn(),
+}
+
+func repositoryColumn(name, kind, description string, value func(r *reportsv1.Repository, ago func(*metav1.Time) any) any) Column {
+	return newColumn(name, kind, 0, description, func(obj runtime.Object, ago func(*metav1.Time) any) any {
+		return value(obj.(*reportsv1.Repository), ago)
+	})
+}
+
+var repositoryTable = []Column{
+	nameColumn(),
+	repositoryColumn("Repository", "string", "name inside of the registry; empty for the catalogue.", func(r *reportsv1.Repository, _ func(*metav1.Time) any) any {
+		return text(r.Spec.Repository)
+	}),
+	repositoryColumn("Tags", "integer", "number of tags that the registry has.", func(r *reportsv1.Repository, _ func(*metav1.Time) any) any {
+		if r.Status.Tags == nil {
+			return nil
+		}
+		return r.Status.Tags.Listed
+	}),
+	repositoryColumn("Selected", "integer", "number of tags that the filter takes.", func(r *reportsv1.Repository, _ func(*metav1.Time) any) any {
+		if r.Status.Tags == nil {
+			return nil
+		}
+		return r.Status.Tags.Selected
+	}),
+	repositoryColumn("State", "string", "state of the discovery.", func(r *reportsv1.Repository, _ func(*metav1.Time) any) any {
+		return text(r.Status.State)
+	}),
+	repositoryColumn("Reason", "string", "reason of the state.", func(r *reportsv1.Repository, _ func(*metav1.Time) any) any {
+		return text(r.Status.Reason)
+	}),
+	repositoryColumn("Discovered", "date", "time since the repository was read to its end.", func(r *reportsv1.Repository, ago func(*metav1.Time) any) any {
+		return ago(r.Status.DiscoveredAt)
+	}),
+}
+
+func databaseColumn(name, kind, description string, value func(s *reportsv1.VulnerabilityDatabaseStatus, ago func(*metav1.Time) any) any) Column {
+	return newColumn(name, kind, 0, description, func(obj runtime.Object, ago func(*metav1.Time) any) any {
+		return value(&obj.(*reportsv1.VulnerabilityDatabase).Status, ago)
+	})
+}
+
+var databaseTable = []Column{
+	nameColumn(),
+	databaseColumn("Version", "string", "the first 12 digits of the version.", func(s *reportsv1.VulnerabilityDatabaseStatus, _ func(*metav1.Time) any) any {
+		return shortDigest(s.Version)
+	}),
+	databaseColumn("Built", "string", "when the data was built.", func(s *reportsv1.VulnerabilityDatabaseStatus, _ func(*metav1.Time) any) any {
+		if s.BuiltAt == nil {
+			return nil
+		}
+		return s.BuiltAt.UTC().Format(time.RFC3339)
+	}),
+	databaseColumn("Age of data", "date", "time since the data was built.", func(s *reportsv1.VulnerabilityDatabaseStatus, ago func(*metav1.Time) any) any {
+		return ago(s.BuiltAt)
+	}),
+	databaseColumn("Fresh", "string", "whether the data is as new as it must be.", func(s *reportsv1.VulnerabilityDatabaseStatus, _ func(*metav1.Time) any) any {
+		for i := range s.Conditions {
+			if s.Conditions[i].Type == "Fresh" {
+				return string(s.Conditions[i].Status)
+			}
+		}
+		return nil
+	}),
+	databaseColumn("Changed", "integer", "number of keys that differ from before.", func(s *reportsv1.VulnerabilityDatabaseStatus, _ func(*metav1.Time) any) any {
+		return number(s.ChangedKeys)
+	}),
 }

@@ -3,7 +3,12 @@
 package kinds
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +18,12 @@ import (
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	wgpolicyv1 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
+	"github.com/scanyard/scanyard/reports/internal/contents"
+	"github.com/scanyard/scanyard/reports/internal/images"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/rows"
+	"github.com/scanyard/scanyard/reports/internal/spdx"
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
 // Labels and annotations by which reports of scans tell what was scanned, and which part of which run they are.
@@ -103,27 +112,202 @@ func scoreOf(properties map[string]string) *float64 {
 	return nil
 }
 
+// indexVulnerabilityReport leaves the rows of findings alone that were streamed, and so are not in the object.
 func indexVulnerabilityReport(obj runtime.Object) (mvcc.Indexer, error) {
 	report, ok := obj.(*reportsv1.VulnerabilityReport)
 	if !ok {
 		return nil, fmt.Errorf("%T is no VulnerabilityReport", obj)
 	}
-	set := newSet(&report.ObjectMeta)
-	source := ""
-	if report.Spec.Provenance != nil && report.Spec.Provenance.Engine != nil {
-		source = report.Spec.Provenance.Engine.Name
+	row := rowOfReport(report)
+	if report.Spec.ReportOmitted {
+		return putting(row), nil
 	}
-	set.Rows = make([]rows.Row, len(report.Spec.Findings))
+	set := SetOfFindings(report)
 	for i := range report.Spec.Findings {
-		finding := &report.Spec.Findings[i]
-		set.Rows[i] = rows.Row{
-			Source: source, Policy: finding.VulnerabilityID, Rule: finding.Package.Name, Category: finding.Class,
-			Severity: vulnerabilityRanks[finding.Severity], Result: rows.Fail, Score: finding.Score,
-			ResourceKind: "Image", ResourceName: report.Spec.Digest, Suppressed: finding.Suppressed != nil,
+		set.Rows = append(set.Rows, RowOfFinding(report, &report.Spec.Findings[i]))
+	}
+	return func(ctx context.Context, tx *sqldb.Tx, object int64, at time.Time) error {
+		if err := set.Indexer()(ctx, tx, object, at); err != nil {
+			return err
 		}
-		if finding.PublishedAt != nil {
-			set.Rows[i].Time = finding.PublishedAt.Time
+		return row.Put(ctx, tx, object)
+	}, nil
+}
+
+// SetOfFindings begins the rows of a report.
+func SetOfFindings(report *reportsv1.VulnerabilityReport) *rows.Set {
+	return newSet(&report.ObjectMeta)
+}
+
+// RowOfFinding is what is asked of a finding.
+func RowOfFinding(report *reportsv1.VulnerabilityReport, finding *reportsv1.VulnerabilityFinding) rows.Row {
+	row := rows.Row{
+		Policy: finding.VulnerabilityID, Rule: finding.Package.Name, Category: finding.Class,
+		Severity: vulnerabilityRanks[finding.Severity], Result: rows.Fail, Score: finding.Score,
+		ResourceKind: "Image", ResourceName: report.Spec.Digest, Suppressed: finding.Suppressed != nil, Known: Fingerprint(&report.Spec.ImageRef, finding),
+	}
+	if report.Spec.Provenance != nil && report.Spec.Provenance.Engine != nil {
+		row.Source = report.Spec.Provenance.Engine.Name
+	}
+	if finding.PublishedAt != nil {
+		row.Time = finding.PublishedAt.Time
+	}
+	return row
+}
+
+// Fingerprint is what a finding is known by, also in a rebuilt tag.
+func Fingerprint(image *reportsv1.ImageRef, finding *reportsv1.VulnerabilityFinding) string {
+	parts := []string{
+		image.Repository, image.Tag, image.Platform, finding.VulnerabilityID, finding.Package.Type, finding.Package.Name, finding.Target,
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// putting writes a row.
+func putting(row *images.Row) mvcc.Indexer {
+	return func(ctx context.Context, tx *sqldb.Tx, object int64, _ time.Time) error {
+		return row.Put(ctx, tx, object)
+	}
+}
+
+func indexImage(obj runtime.Object) (mvcc.Indexer, error) {
+	image, ok := obj.(*reportsv1.Image)
+	if !ok {
+		return nil, fmt.Errorf("%T is no Image", obj)
+	}
+	spec, status := &image.Spec, &image.Status
+	row := &images.Row{
+		Kind: ImageNumber, Namespace: image.Namespace, Name: image.Name, Image: image.Name,
+		RegistryUID: spec.Registry.UID, Registry: spec.Registry.Name, Host: spec.Registry.Host,
+		Repository: spec.Repository, Tag: spec.Tag, Digest: spec.Digest, IndexDigest: spec.IndexDigest, Platform: spec.Platform,
+		Bytes: spec.CompressedBytes, State: status.State, Presence: string(status.Presence),
+	}
+	row.Critical, row.High = worst(status.Vulnerabilities)
+	addWork(row, status.Work)
+	return putting(row), nil
+}
+
+func addWork(row *images.Row, work *reportsv1.Work) {
+	if work == nil {
+		return
+	}
+	row.JobUID, row.Attempt, row.Lost = jobOf(work), int64(work.Attempt), int64(work.Lost)
+	if work.NotBefore != nil {
+		row.NotBefore = work.NotBefore.UnixMilli()
+	}
+}
+
+func indexRepository(obj runtime.Object) (mvcc.Indexer, error) {
+	repository, ok := obj.(*reportsv1.Repository)
+	if !ok {
+		return nil, fmt.Errorf("%T is no Repository", obj)
+	}
+	registry := &repository.Spec.Registry
+	row := &images.Row{
+		Kind: RepositoryNumber, Namespace: repository.Namespace, Name: repository.Name, RegistryUID: registry.UID, Registry: registry.Name,
+		Host: registry.Host, Repository: repository.Spec.Repository, State: repository.Status.State,
+	}
+	addWork(row, repository.Status.Work)
+	return putting(row), nil
+}
+
+// rowOfRef begins the row of what is about an image.
+func rowOfRef(kind int, meta *metav1.ObjectMeta, ref *reportsv1.ImageRef, image string) *images.Row {
+	registry := registryOf(ref)
+	return &images.Row{
+		Kind: kind, Namespace: meta.Namespace, Name: meta.Name, Image: image, RegistryUID: registry.UID, Registry: registry.Name, Host: registry.Host,
+		Repository: ref.Repository, Tag: ref.Tag, Digest: ref.Digest, IndexDigest: ref.IndexDigest, Platform: ref.Platform,
+	}
+}
+
+func rowOfReport(report *reportsv1.VulnerabilityReport) *images.Row {
+	row := rowOfRef(VulnerabilityReportNumber, &report.ObjectMeta, &report.Spec.ImageRef, report.Spec.Image)
+	row.Critical, row.High = worst(report.Spec.Summary)
+	row.DatabaseVersion = databaseOf(&report.Spec).Version
+	if provenance := report.Spec.Provenance; provenance != nil {
+		if provenance.Adapter != nil {
+			row.Adapter = provenance.Adapter.Name
+		}
+		if provenance.Engine != nil {
+			row.Engine, row.EngineVersion = provenance.Engine.Name, provenance.Engine.Version
 		}
 	}
-	return set.Indexer(), nil
+	return row
+}
+
+// indexSBOM keeps a document that is in the object as one that was streamed, too, so that both are read and matched alike.
+func indexSBOM(obj runtime.Object) (mvcc.Indexer, error) {
+	sbom, ok := obj.(*reportsv1.SBOM)
+	if !ok {
+		return nil, fmt.Errorf("%T is no SBOM", obj)
+	}
+	row := rowOfRef(SBOMNumber, &sbom.ObjectMeta, &sbom.Spec.ImageRef, sbom.Spec.Image)
+	if engine := sbom.Spec.Engine; engine != nil {
+		row.Engine, row.EngineVersion = engine.Name, engine.Version
+	}
+	if sbom.Spec.SBOM == nil {
+		return putting(row), nil
+	}
+	document := sbom.Spec.SBOM.Raw
+	var purls []string
+	// A document that is no SPDX is kept as it is: it has no packages that could be asked for.
+	if _, err := spdx.Read(bytes.NewReader(document), func(p *spdx.Package) error {
+		purls = append(purls, p.PURL())
+		return nil
+	}); err != nil {
+		purls = nil
+	}
+	purls = slices.DeleteFunc(purls, func(purl string) bool { return purl == "" })
+	return func(ctx context.Context, tx *sqldb.Tx, object int64, at time.Time) error {
+		if err := row.Put(ctx, tx, object); err != nil {
+			return err
+		}
+		content, fresh, err := contents.Put(ctx, tx, object, FormatSPDX, document, at)
+		if err != nil {
+			return err
+		}
+		if fresh {
+			if err := images.AddPackages(ctx, tx, content, purls); err != nil {
+				return err
+			}
+		}
+		return images.Share(ctx, tx, object, content, false)
+	}, nil
+}
+
+// Formats of documents.
+const (
+	FormatSPDX      = "spdx-json"
+	FormatCycloneDX = "cyclonedx-json"
+	FormatFindings  = "findings"
+	FormatTags      = "tags"
+)
+
+// indexDatabase puts the version of the data into the order of those that there were.
+func indexDatabase(obj runtime.Object) (mvcc.Indexer, error) {
+	database, ok := obj.(*reportsv1.VulnerabilityDatabase)
+	if !ok {
+		return nil, fmt.Errorf("%T is no VulnerabilityDatabase", obj)
+	}
+	name, version := database.Name, database.Status.Version
+	var built int64
+	if database.Status.BuiltAt != nil {
+		built = database.Status.BuiltAt.UnixMilli()
+	}
+	return func(ctx context.Context, tx *sqldb.Tx, _ int64, _ time.Time) error {
+		if version == "" {
+			return nil
+		}
+		_, err := images.NoteDatabase(ctx, tx, name, version, built)
+		return err
+	}, nil
+}
+
+// Unindex removes what is kept beside an object that is deleted.
+func Unindex(ctx context.Context, tx *sqldb.Tx, object int64, at time.Time) error {
+	if err := rows.Drop(ctx, tx, object, at); err != nil {
+		return err
+	}
+	return images.Drop(ctx, tx, object)
 }

@@ -92,6 +92,16 @@ var Table = []Resource{
 		Stored: VulnerabilityReports, NewList: func() runtime.Object { return &reportsv1.VulnerabilityReportList{} },
 		Columns: vulnerabilityTable, Validate: validateVulnerabilityReport, ValidateUpdate: nothing, Keep: keepOfVulnerabilityReport,
 	},
+	{
+		GroupVersion: Scanyard, Kind: "Repository", Plural: "repositories", ShortNames: []string{"rrepo"}, Namespaced: true, Stored: Repositories,
+		NewList: func() runtime.Object { return &reportsv1.RepositoryList{} },
+		Columns: repositoryTable, Validate: validateRepository, ValidateUpdate: validateRepositoryUpdate, Status: true,
+	},
+	{
+		GroupVersion: Scanyard, Kind: "VulnerabilityDatabase", Plural: "vulnerabilitydatabases", Stored: Databases,
+		NewList: func() runtime.Object { return &reportsv1.VulnerabilityDatabaseList{} },
+		Columns: databaseTable, Validate: validateDatabase, ValidateUpdate: nothing, Status: true,
+	},
 }
 
 func nothing(_, _ runtime.Object) field.ErrorList { return nil }
@@ -113,14 +123,23 @@ func keepOfReport(obj, old runtime.Object) {
 // keepOfSBOM keeps the document where a client sends back an object of a list, which does not hold it.
 func keepOfSBOM(obj, old runtime.Object) {
 	sbom, before := obj.(*reportsv1.SBOM), old.(*reportsv1.SBOM)
+	if before.Spec.SBOM == nil && before.Spec.SBOMOmitted { // it was streamed, and is streamed to be replaced
+		sbom.Spec.SBOM, sbom.Spec.SBOMOmitted = nil, true
+		return
+	}
 	if sbom.Spec.SBOM == nil && sbom.Spec.SBOMOmitted {
 		sbom.Spec.SBOM = before.Spec.SBOM
 	}
-	sbom.Spec.SBOMOmitted = sbom.Spec.SBOM == nil && before.Spec.SBOMOmitted
+	sbom.Spec.SBOMOmitted = false
 }
 
 func keepOfVulnerabilityReport(obj, old runtime.Object) {
 	report, before := obj.(*reportsv1.VulnerabilityReport), old.(*reportsv1.VulnerabilityReport)
+	report.Spec.CurrentAsOf = nil // is computed when it is read
+	if before.Spec.ReportOmitted {
+		report.Spec.Report, report.Spec.Findings, report.Spec.ReportOmitted = nil, nil, true
+		return
+	}
 	if report.Spec.ReportOmitted && report.Spec.Report == nil && report.Spec.Findings == nil {
 		report.Spec.Report, report.Spec.Findings = before.Spec.Report, before.Spec.Findings
 	}

@@ -87,7 +87,8 @@ func addInternal(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(internal(Scanyard),
 		&reportsv1.Image{}, &reportsv1.ImageList{}, &reportsv1.SBOM{}, &reportsv1.SBOMList{},
 		&reportsv1.VulnerabilityReport{}, &reportsv1.VulnerabilityReportList{},
-		&reportsv1.FindingQuery{}, &reportsv1.ClusterFindingQuery{}, &reportsv1.ReportImport{})
+		&reportsv1.Repository{}, &reportsv1.RepositoryList{}, &reportsv1.VulnerabilityDatabase{}, &reportsv1.VulnerabilityDatabaseList{},
+		&reportsv1.ImageQuery{}, &reportsv1.FindingQuery{}, &reportsv1.ClusterFindingQuery{}, &reportsv1.ReportImport{})
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/reports/internal/images"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/sqlstorage"
 )
@@ -25,6 +26,8 @@ const (
 	ImageNumber               = 3
 	SBOMNumber                = 4
 	VulnerabilityReportNumber = 5
+	RepositoryNumber          = 6
+	DatabaseNumber            = 7
 )
 
 // Stored is a kind of objects in the database.
@@ -56,16 +59,18 @@ var (
 	}
 	Images = &Stored{
 		Kind: sqlstorage.Kind{
-			Number: ImageNumber, Resource: "images", Payload: "spec.layers", Columns: imageColumns,
-			Fields: map[string]mvcc.Column{imageDigest: mvcc.DigestColumn, imageRegistry: mvcc.RegistryColumn, imageRepository: mvcc.RepositoryColumn},
+			Number: ImageNumber, Resource: "images", Payload: "spec.layers", Columns: imageColumns, Index: indexImage, RowTable: images.Table,
+			RowFields: imageFields,
+			Fields:    map[string]mvcc.Column{imageDigest: mvcc.DigestColumn, imageRegistry: mvcc.RegistryColumn, imageRepository: mvcc.RepositoryColumn},
 		},
 		Version: Scanyard.WithKind("Image"), New: func() runtime.Object { return &reportsv1.Image{} },
 		Codec: newCodec[reportsv1.Image](Scanyard.WithKind("Image")), Selectable: selectableOfImage,
 	}
 	SBOMs = &Stored{
 		Kind: sqlstorage.Kind{
-			Number: SBOMNumber, Resource: "sboms", Payload: "document", Columns: digestColumn,
-			Fields: map[string]mvcc.Column{imageDigest: mvcc.DigestColumn},
+			Number: SBOMNumber, Resource: "sboms", Payload: "document", Columns: digestColumn, Index: indexSBOM, RowTable: images.Table,
+			RowFields: documentFields,
+			Fields:    map[string]mvcc.Column{imageDigest: mvcc.DigestColumn},
 		},
 		Version: Scanyard.WithKind("SBOM"), New: func() runtime.Object { return &reportsv1.SBOM{} },
 		Codec:      &codec[reportsv1.SBOM, storedSBOM]{kind: Scanyard.WithKind("SBOM"), pack: packSBOM, unpack: unpackSBOM},
@@ -74,6 +79,7 @@ var (
 	VulnerabilityReports = &Stored{
 		Kind: sqlstorage.Kind{
 			Number: VulnerabilityReportNumber, Resource: "vulnerabilityreports", Payload: "document", Columns: digestColumn, Index: indexVulnerabilityReport,
+			RowTable: images.Table, RowFields: reportFields,
 			Fields: map[string]mvcc.Column{imageDigest: mvcc.DigestColumn},
 		},
 		Version: Scanyard.WithKind("VulnerabilityReport"), New: func() runtime.Object { return &reportsv1.VulnerabilityReport{} },
@@ -82,10 +88,22 @@ var (
 		},
 		Selectable: selectableOfDigest, Strip: stripVulnerabilityReport,
 	}
+	Repositories = &Stored{
+		Kind: sqlstorage.Kind{
+			Number: RepositoryNumber, Resource: "repositories", Index: indexRepository, RowTable: images.Table, RowFields: repositoryFields,
+		},
+		Version: Scanyard.WithKind("Repository"), New: func() runtime.Object { return &reportsv1.Repository{} },
+		Codec: newCodec[reportsv1.Repository](Scanyard.WithKind("Repository")), Selectable: selectableOfRepository,
+	}
+	Databases = &Stored{
+		Kind:    sqlstorage.Kind{Number: DatabaseNumber, Resource: "vulnerabilitydatabases", Index: indexDatabase},
+		Version: Scanyard.WithKind("VulnerabilityDatabase"), New: func() runtime.Object { return &reportsv1.VulnerabilityDatabase{} },
+		Codec: newCodec[reportsv1.VulnerabilityDatabase](Scanyard.WithKind("VulnerabilityDatabase")),
+	}
 )
 
 // AllStored are the kinds that are stored.
-var AllStored = []*Stored{Reports, ClusterReports, Images, SBOMs, VulnerabilityReports}
+var AllStored = []*Stored{Reports, ClusterReports, Images, SBOMs, VulnerabilityReports, Repositories, Databases}
 
 // codec writes an internal object as the JSON of its stored form. T is the object, S its stored form.
 type codec[T, S any] struct {
@@ -155,7 +173,7 @@ type storedSBOM struct {
 func packSBOM(in *reportsv1.SBOM, out *storedSBOM, kind metav1.TypeMeta) {
 	out.SBOM = *in
 	out.TypeMeta, out.Document = kind, in.Spec.SBOM
-	out.Spec.SBOM, out.Spec.SBOMOmitted = nil, in.Spec.SBOM != nil
+	out.Spec.SBOM, out.Spec.SBOMOmitted = nil, in.Spec.SBOM != nil || in.Spec.SBOMOmitted
 }
 
 func unpackSBOM(in *storedSBOM, out *reportsv1.SBOM) {

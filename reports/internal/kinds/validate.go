@@ -20,6 +20,7 @@ const (
 	maxLayers   = 512
 	maxDigest   = 160
 	maxName     = 768
+	maxWarnings = 20
 )
 
 var (
@@ -32,6 +33,7 @@ var (
 	vulnerabilitySeverities = []string{"CRITICAL", "HIGH", "MEDIUM", "LOW", "UNKNOWN"}
 	vulnerabilityClasses    = []string{"os-pkgs", "lang-pkgs", "binary"}
 	vulnerabilityStatuses   = []string{"fixed", "affected", "will_not_fix", "end_of_life", "unknown"}
+	repositoryStates        = []string{reportsv1.RepositoryWaiting, reportsv1.RepositoryWorking, reportsv1.RepositoryDone, reportsv1.RepositoryFailed}
 	presences               = []reportsv1.ImagePresence{reportsv1.ImagePresent, reportsv1.ImageSuperseded, reportsv1.ImageGone}
 )
 
@@ -123,7 +125,13 @@ func validateImage(obj runtime.Object) field.ErrorList {
 	errs := validateDigest(path.Child("digest"), image.Spec.Digest)
 	errs = append(errs, required(path.Child("repository"), image.Spec.Repository)...)
 	errs = append(errs, validateColumn(path.Child("repository"), image.Spec.Repository, maxName)...)
-	errs = append(errs, required(path.Child("registry", "name"), image.Spec.Registry.Name)...)
+	if image.Spec.External {
+		if image.Spec.Registry.Name != "" || image.Spec.Registry.UID != "" {
+			errs = append(errs, field.Forbidden(path.Child("registry"), "an external image is in no Registry"))
+		}
+	} else {
+		errs = append(errs, required(path.Child("registry", "name"), image.Spec.Registry.Name)...)
+	}
 	errs = append(errs, validateColumn(path.Child("registry", "name"), image.Spec.Registry.Name, maxName)...)
 	errs = append(errs, oneOf(field.NewPath("status", "presence"), image.Status.Presence, presences)...)
 	if len(image.Spec.Layers) > maxLayers {
@@ -137,6 +145,38 @@ func validateImageUpdate(obj, old runtime.Object) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "an Image is what one digest is: it cannot be changed")}
+}
+
+func validateRepository(obj runtime.Object) field.ErrorList {
+	repository, ok := obj.(*reportsv1.Repository)
+	if !ok {
+		return nil
+	}
+	path := field.NewPath("spec")
+	errs := required(path.Child("registry", "name"), repository.Spec.Registry.Name)
+	errs = append(errs, validateColumn(path.Child("registry", "name"), repository.Spec.Registry.Name, maxName)...)
+	errs = append(errs, validateColumn(path.Child("repository"), repository.Spec.Repository, maxName)...)
+	status := field.NewPath("status")
+	errs = append(errs, oneOf(status.Child("state"), repository.Status.State, repositoryStates)...)
+	if len(repository.Status.Warnings) > maxWarnings {
+		errs = append(errs, field.TooMany(status.Child("warnings"), len(repository.Status.Warnings), maxWarnings))
+	}
+	return errs
+}
+
+func validateRepositoryUpdate(obj, old runtime.Object) field.ErrorList {
+	if obj.(*reportsv1.Repository).Spec == old.(*reportsv1.Repository).Spec {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "a Repository is what one name is: it cannot be changed")}
+}
+
+func validateDatabase(obj runtime.Object) field.ErrorList {
+	database, ok := obj.(*reportsv1.VulnerabilityDatabase)
+	if !ok {
+		return nil
+	}
+	return validateColumn(field.NewPath("status", "version"), database.Status.Version, maxDigest)
 }
 
 func validateSBOM(obj runtime.Object) field.ErrorList {
