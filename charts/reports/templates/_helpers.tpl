@@ -96,13 +96,28 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{/* Rules about what lies in namespaces, and about what does not. */}}
-{{- define "reports.namespaced" -}}
+{{- define "reports.written" -}}
 - apiGroups: [wgpolicyk8s.io, prext.demo]
   resources: [policyreports]
   verbs: {{ .verbs }}
 - apiGroups: [openreports.io]
   resources: [reports]
   verbs: {{ .verbs }}
+{{- end }}
+{{- define "reports.images" -}}
+- apiGroups: [reports.scanyard.io]
+  resources: [repositories]
+  verbs: [get, list, watch]
+- apiGroups: [reports.scanyard.io]
+  resources:
+    [images/status, repositories/status, repositories/tags, sboms/document, vulnerabilityreports/findings, vulnerabilityreports/sarif]
+  verbs: [get]
+- apiGroups: [reports.scanyard.io]
+  resources: [findingqueries, imagequeries]
+  verbs: [create]
+{{- end }}
+{{- define "reports.namespaced" -}}
+{{ include "reports.written" . }}
 - apiGroups: [reports.scanyard.io]
   resources: [images, sboms, vulnerabilityreports]
   verbs: {{ .verbs }}

@@ -79,7 +79,7 @@ func (k *keepFlags) maxAgeOf(name string) (time.Duration, error) {
 func (k *keepFlags) virtual(database sqldb.Config, sqliteFile string, watched *metrics.Metrics) func(server.Deps) (map[string]rest.Storage, error) {
 	return func(deps server.Deps) (map[string]rest.Storage, error) {
 		names := map[int64]string{}
-		config := upkeep.Config{Store: deps.Store, DailyKeep: k.daily, FirstSeenKeep: k.firstSeen}
+		config := upkeep.Config{Store: deps.Store, DailyKeep: k.daily, FirstSeenKeep: k.firstSeen, Reports: kinds.VulnerabilityReportNumber}
 		for _, stored := range kinds.AllStored {
 			names[int64(stored.Number)] = stored.Resource
 			age, err := k.maxAgeOf(stored.Resource)

@@ -23,9 +23,9 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/scanyard/scanyard/reports/internal/access"
+	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/metrics"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
-	"github.com/scanyard/scanyard/reports/internal/rows"
 	"github.com/scanyard/scanyard/reports/internal/server"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
@@ -161,7 +161,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 		return err
 	}
 	store, err := mvcc.Open(ctx, database, mvcc.Options{
-		History: f.history, Restored: f.restored, Unindex: rows.Drop, NamespaceBytes: f.keep.namespaceBytes, Observer: watched,
+		History: f.history, Restored: f.restored, Unindex: kinds.Unindex, NamespaceBytes: f.keep.namespaceBytes, Observer: watched,
 		Freezable: movedKinds,
 	})
 	if err != nil {

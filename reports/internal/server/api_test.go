@@ -364,7 +364,7 @@ func checkDiscovery(t *testing.T, d *door, _ string) {
 		"wgpolicyk8s.io/v1alpha2":      {"ClusterPolicyReport clusterpolicyreports clusterpolicyreport [cpolr] openreports.io/v1alpha1/ClusterReport", "PolicyReport policyreports policyreport [polr] openreports.io/v1alpha1/Report"},
 		"openreports.io/v1alpha1":      {"ClusterReport clusterreports clusterreport [creps] openreports.io/v1alpha1/ClusterReport", "Report reports report [reps] openreports.io/v1alpha1/Report"},
 		"prext.demo/v1alpha1":          {"ClusterPolicyReport clusterpolicyreports clusterpolicyreport [] openreports.io/v1alpha1/ClusterReport", "PolicyReport policyreports policyreport [] openreports.io/v1alpha1/Report"},
-		"reports.scanyard.io/v1alpha1": {"Image images image [img rimg] reports.scanyard.io/v1alpha1/Image", "SBOM sboms sbom [sbom rsbom] reports.scanyard.io/v1alpha1/SBOM", "VulnerabilityReport vulnerabilityreports vulnerabilityreport [vulnr rvuln] reports.scanyard.io/v1alpha1/VulnerabilityReport"},
+		"reports.scanyard.io/v1alpha1": {"Image images image [img rimg] reports.scanyard.io/v1alpha1/Image", "Repository repositories repository [rrepo] reports.scanyard.io/v1alpha1/Repository", "SBOM sboms sbom [sbom rsbom] reports.scanyard.io/v1alpha1/SBOM", "VulnerabilityDatabase vulnerabilitydatabases vulnerabilitydatabase [] reports.scanyard.io/v1alpha1/VulnerabilityDatabase", "VulnerabilityReport vulnerabilityreports vulnerabilityreport [vulnr rvuln] reports.scanyard.io/v1alpha1/VulnerabilityReport"},
 	} {
 		resources, err := client.ServerResourcesForGroupVersion(group)
 		if err != nil {
@@ -373,8 +373,14 @@ func checkDiscovery(t *testing.T, d *door, _ string) {
 		var got []string
 		for _, r := range resources.APIResources {
 			if strings.Contains(r.Name, "/") {
-				if r.Name != "images/status" || strings.Join(r.Verbs, " ") != "get patch update" {
+				if strings.HasSuffix(r.Name, "/status") && strings.Join(r.Verbs, " ") != "get patch update" {
 					t.Errorf("subresource %s: %s", r.Name, r.Verbs)
+				}
+				continue
+			}
+			if r.Name == "imagequeries" {
+				if strings.Join(r.Verbs, " ") != "create" {
+					t.Errorf("%s: %s", r.Name, r.Verbs)
 				}
 				continue
 			}

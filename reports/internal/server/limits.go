@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
+	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/sqlstorage"
 )
 
@@ -49,6 +50,10 @@ func newBounds(limits Limits, observer Observer) *bounds {
 func (b *bounds) withBodies(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		size := req.ContentLength
+		if info, ok := request.RequestInfoFrom(req.Context()); ok && streamed(info) {
+			handler.ServeHTTP(w, req) // its body never lies in memory, and has bounds of its own
+			return
+		}
 		switch {
 		case size == 0 || req.Body == nil || req.Body == http.NoBody:
 			handler.ServeHTTP(w, req)
@@ -77,6 +82,18 @@ func (b *bounds) take(size int64) bool {
 	}
 	b.bytes += size
 	return true
+}
+
+// streamed tells whether a request is for a sub-resource whose documents pass through in chunks.
+func streamed(info *request.RequestInfo) bool {
+	if info.APIGroup != kinds.Scanyard.Group {
+		return false
+	}
+	switch info.Resource + "/" + info.Subresource {
+	case "sboms/document", "vulnerabilityreports/findings", "vulnerabilityreports/sarif", "repositories/tags", "vulnerabilitydatabases/changes":
+		return true
+	}
+	return false
 }
 
 func (b *bounds) give(size int64) {

@@ -25,8 +25,8 @@ import (
 
 	"github.com/scanyard/scanyard/reports/internal/access"
 	"github.com/scanyard/scanyard/reports/internal/dbtest"
+	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
-	"github.com/scanyard/scanyard/reports/internal/rows"
 	"github.com/scanyard/scanyard/reports/internal/server"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
@@ -62,7 +62,7 @@ type door struct {
 
 func serve(t *testing.T, config sqldb.Config, change func(*server.Options)) *door {
 	t.Helper()
-	store, err := mvcc.Open(t.Context(), config, mvcc.Options{CompactEvery: -1, Unindex: rows.Drop})
+	store, err := mvcc.Open(t.Context(), config, mvcc.Options{CompactEvery: -1, Unindex: kinds.Unindex})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,15 +19,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/sqlstorage"
+	"github.com/scanyard/scanyard/reports/internal/uploads"
 )
 
 // deleteWorkers is how many objects of a collection are deleted at a time.
@@ -38,7 +44,9 @@ const badApply = "failed to create typed patch object"
 // store serves one resource.
 type store struct {
 	*genericregistry.Store
-	resource *kinds.Resource
+	resource  *kinds.Resource
+	documents *uploads.Service
+	rights    authorizer.Authorizer
 }
 
 var (
@@ -112,7 +120,42 @@ func (s *store) Create(ctx context.Context, obj runtime.Object, validate rest.Va
 	if accessor, err := meta.Accessor(obj); err == nil && accessor.GetResourceVersion() != "" {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
+	if image, ok := obj.(*reportsv1.Image); ok && !image.Spec.External {
+		if err := s.mayRegister(ctx, image); err != nil {
+			return nil, err
+		}
+	}
 	return s.Store.Create(ctx, obj, validate, options)
+}
+
+// mayRegister refuses an Image of a Registry to who does not write the status of Images: those are the workers. Others may
+// bring an external Image along, which is in no Registry.
+func (s *store) mayRegister(ctx context.Context, image *reportsv1.Image) error {
+	who, ok := request.UserFrom(ctx)
+	if !ok {
+		return apierrors.NewForbidden(s.resource.GroupResource(), image.Name, errors.New("the user is not known"))
+	}
+	decision, _, err := s.rights.Authorize(ctx, authorizer.AttributesRecord{
+		User: who, Verb: "update", Namespace: request.NamespaceValue(ctx), APIGroup: s.resource.GroupVersion.Group, APIVersion: s.resource.GroupVersion.Version,
+		Resource: s.resource.Plural, Subresource: "status", ResourceRequest: true,
+	})
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("ask who may register images: %w", err))
+	}
+	if decision != authorizer.DecisionAllow {
+		cause := errors.New("only external images may be created by hand: set spec.external, and no registry")
+		return apierrors.NewForbidden(s.resource.GroupResource(), image.Name, cause)
+	}
+	return nil
+}
+
+// Get implements rest.Getter. One object is answered with the document that lists and watches do not hold.
+func (s *store) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	obj, err := s.Store.Get(ctx, name, options)
+	if err != nil || s.resource.Stored.Strip == nil || sqlstorage.HeadOnly(ctx) {
+		return obj, err
+	}
+	return obj, s.documents.Fill(ctx, obj)
 }
 
 func (s *store) invalid(mistaken *kinds.Mistaken) error {
@@ -195,7 +238,7 @@ var (
 
 func newStatusStore(s *store) *statusStore {
 	registry := *s.Store
-	update := statusStrategy{strategy: s.UpdateStrategy.(strategy)}
+	update := statusStrategy{strategy: s.UpdateStrategy.(strategy), clock: clock.RealClock{}}
 	registry.UpdateStrategy, registry.ResetFieldsStrategy = update, update
 	return &statusStore{registry: &store{Store: &registry, resource: s.resource}}
 }

@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage"
@@ -26,6 +28,7 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	reportsopenapi "github.com/scanyard/scanyard/reports/internal/openapi"
 	"github.com/scanyard/scanyard/reports/internal/sqlstorage"
+	"github.com/scanyard/scanyard/reports/internal/uploads"
 )
 
 // Name is what the server is called in its own API and logs.
@@ -66,7 +69,7 @@ func build(options *Options) (*built, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the server: %w", err)
 	}
-	groups, err := newGroups(scheme, codecs, options, limits)
+	groups, err := newGroups(scheme, codecs, options, limits, config.Authorization.Authorizer)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +130,10 @@ func configure(config *genericapiserver.Config, scheme *runtime.Scheme, options 
 	config.MaxMutatingRequestsInFlight = limits.Writing
 	config.EnableProfiling = false
 	config.EnableIndex = true
+	longRunning := config.LongRunningFunc
+	config.LongRunningFunc = func(req *http.Request, info *request.RequestInfo) bool {
+		return streamed(info) || longRunning(req, info)
+	}
 	bounds := newBounds(limits, options.Observer)
 	config.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
 		handler = withHeadOnly(handler, config.Serializer)
@@ -176,7 +183,9 @@ func servedNames(namer *openapi.DefinitionNamer) func(string) (string, spec.Exte
 }
 
 // newGroups makes the storage of all resources that are served.
-func newGroups(scheme *runtime.Scheme, codecs withoutProtobuf, options *Options, limits Limits) ([]*genericapiserver.APIGroupInfo, error) {
+func newGroups(scheme *runtime.Scheme, codecs withoutProtobuf, options *Options, limits Limits, rights authorizer.Authorizer) (
+	[]*genericapiserver.APIGroupInfo, error,
+) {
 	backends := map[string]*sqlstorage.Storage{}
 	for _, stored := range kinds.AllStored {
 		backend, err := sqlstorage.New(sqlstorage.Config{
@@ -189,13 +198,15 @@ func newGroups(scheme *runtime.Scheme, codecs withoutProtobuf, options *Options,
 		}
 		backends[stored.Resource] = backend
 	}
+	documents := uploads.New(uploads.Config{Store: options.Store, Storage: func(resource string) *sqlstorage.Storage { return backends[resource] }})
 	var groups []*genericapiserver.APIGroupInfo
 	for _, gv := range options.Groups.versions() {
-		resources, err := newResources(scheme, gv, backends)
+		resources, err := newResources(scheme, gv, backends, documents, rights)
 		if err != nil {
 			return nil, err
 		}
 		if gv == kinds.Scanyard {
+			maps.Copy(resources, documents.Resources())
 			if err := addVirtual(resources, scheme, options, backends); err != nil {
 				return nil, err
 			}
@@ -226,7 +237,11 @@ func (g Groups) versions() []schema.GroupVersion {
 	return served
 }
 
-func newResources(scheme *runtime.Scheme, gv schema.GroupVersion, backends map[string]*sqlstorage.Storage) (map[string]rest.Storage, error) {
+func newResources(scheme *runtime.Scheme, gv schema.GroupVersion, backends map[string]*sqlstorage.Storage, documents *uploads.Service,
+	rights authorizer.Authorizer,
+) (
+	map[string]rest.Storage, error,
+) {
 	resources := map[string]rest.Storage{}
 	for i := range kinds.Table {
 		resource := &kinds.Table[i]
@@ -237,6 +252,7 @@ func newResources(scheme *runtime.Scheme, gv schema.GroupVersion, backends map[s
 		if err != nil {
 			return nil, err
 		}
+		s.documents, s.rights = documents, rights
 		resources[resource.Plural] = s
 		if resource.Status {
 			resources[resource.Plural+"/status"] = newStatusStore(s)

@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"reflect"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
@@ -64,14 +66,17 @@ func (strategy) Canonicalize(runtime.Object) {}
 // PrepareForCreate implements rest.RESTCreateStrategy.
 func (s strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	obj.(metav1.Object).SetGeneration(1)
-	if image, ok := obj.(*reportsv1.Image); ok && s.resource.Status {
-		image.Status = reportsv1.ImageStatus{}
-	}
-	switch obj := obj.(type) { // what the server writes
+	switch obj := obj.(type) { // what the server, or who writes the status, writes
+	case *reportsv1.Image:
+		obj.Status = reportsv1.ImageStatus{}
+	case *reportsv1.Repository:
+		obj.Status = reportsv1.RepositoryStatus{}
+	case *reportsv1.VulnerabilityDatabase:
+		obj.Status = reportsv1.VulnerabilityDatabaseStatus{}
 	case *reportsv1.SBOM:
 		obj.Spec.SBOMOmitted = false
 	case *reportsv1.VulnerabilityReport:
-		obj.Spec.ReportOmitted = false
+		obj.Spec.ReportOmitted, obj.Spec.CurrentAsOf = false, nil
 	}
 }
 
@@ -80,8 +85,13 @@ func (s strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	if s.resource.Keep != nil {
 		s.resource.Keep(obj, old)
 	}
-	if image, ok := obj.(*reportsv1.Image); ok {
-		image.Status = old.(*reportsv1.Image).Status
+	switch obj := obj.(type) {
+	case *reportsv1.Image:
+		obj.Status = old.(*reportsv1.Image).Status
+	case *reportsv1.Repository:
+		obj.Status = old.(*reportsv1.Repository).Status
+	case *reportsv1.VulnerabilityDatabase:
+		obj.Status = old.(*reportsv1.VulnerabilityDatabase).Status
 	}
 	countGeneration(obj, old)
 }
@@ -136,16 +146,61 @@ func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	}
 }
 
-// statusStrategy is how the status of images is changed.
-type statusStrategy struct{ strategy }
+// statusStrategy is how the status of an object is changed.
+type statusStrategy struct {
+	strategy
+
+	clock clock.PassiveClock
+}
 
 // PrepareForUpdate implements rest.RESTUpdateStrategy.
 func (s statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	image, before := obj.(*reportsv1.Image), old.(*reportsv1.Image)
-	status, managed, version := image.Status, image.ManagedFields, image.ResourceVersion
-	before.DeepCopyInto(image)
-	image.Status, image.ManagedFields, image.ResourceVersion = status, managed, version
-	countGeneration(image, before)
+	changed := obj.(metav1.Object)
+	managed, version := changed.GetManagedFields(), changed.GetResourceVersion()
+	switch obj := obj.(type) {
+	case *reportsv1.Image:
+		before, status := old.(*reportsv1.Image), obj.Status
+		before.DeepCopyInto(obj)
+		obj.Status = status
+		lease(obj.Status.Work, before.Status.Work, s.clock.Now())
+	case *reportsv1.Repository:
+		before, status := old.(*reportsv1.Repository), obj.Status
+		before.DeepCopyInto(obj)
+		obj.Status = status
+		lease(obj.Status.Work, before.Status.Work, s.clock.Now())
+	case *reportsv1.VulnerabilityDatabase:
+		before, status := old.(*reportsv1.VulnerabilityDatabase), obj.Status
+		before.DeepCopyInto(obj)
+		obj.Status = status
+	}
+	changed.SetManagedFields(managed)
+	changed.SetResourceVersion(version)
+	countGeneration(obj, old)
+}
+
+// leaseTime is how long a claim is good without being renewed.
+const leaseTime = 3 * time.Minute
+
+// lease writes the times of a claim by the server's clock: those of workers need not be right. A claim that is new begins now;
+// one whose lease somebody changes is renewed.
+func lease(work, before *reportsv1.Work, now time.Time) {
+	if work == nil {
+		return
+	}
+	if work.Claim == "" {
+		work.LeaseExpiresAt = nil
+		return
+	}
+	begun := metav1.NewTime(now)
+	ends := metav1.NewTime(now.Add(leaseTime))
+	switch {
+	case before == nil || before.Claim != work.Claim:
+		work.StartedAt, work.LeaseExpiresAt = &begun, &ends
+	case !work.LeaseExpiresAt.Equal(before.LeaseExpiresAt):
+		work.StartedAt, work.LeaseExpiresAt = before.StartedAt, &ends
+	default:
+		work.StartedAt = before.StartedAt
+	}
 }
 
 // GetResetFields implements rest.ResetFieldsStrategy.

@@ -3,6 +3,8 @@
 // Package upkeep drops what has been kept for long enough. Of several replicas, the one does it that compacts.
 //
 //	compaction ─► Upkeep.Once ─► rows.Forget: days, first times, lives of findings
+//	                         ├─► contents.Sweep: uploads that were broken off
+//	                         ├─► images.Confirm, once an hour: how far reports are known to be good
 //	                         └─► objects older than --max-age ─► storage of their kind: deleted, or marked as being deleted
 //
 // What it decides:

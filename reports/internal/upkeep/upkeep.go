@@ -18,6 +18,8 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/scanyard/scanyard/reports/internal/contents"
+	"github.com/scanyard/scanyard/reports/internal/images"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/rows"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
@@ -31,7 +33,9 @@ const DefaultKeep = 400 * 24 * time.Hour
 const (
 	maxRounds = 20
 	pageSize  = 500
-	maxErrors = 5 // one damaged object does not hold up the others; a database that is away does
+	// confirmEvery is the time between two looks at what newer data touches.
+	confirmEvery = time.Hour
+	maxErrors    = 5 // one damaged object does not hold up the others; a database that is away does
 )
 
 // Kind is a kind whose objects are deleted at some age.
@@ -53,6 +57,8 @@ type Config struct {
 	DailyKeep, FirstSeenKeep time.Duration
 	// Aging are the kinds whose objects have a greatest age.
 	Aging []Kind
+	// Reports is the number of the kind of vulnerability reports, of which is kept how far they are known to be good.
+	Reports int
 }
 
 // Upkeep drops what has been kept for long enough.
@@ -61,12 +67,15 @@ type Upkeep struct {
 	clock clock.PassiveClock
 	keep  rows.Keep
 	aging []Kind
+
+	reports   int // the number of the kind of vulnerability reports
+	confirmed time.Time
 }
 
 // New makes an Upkeep that is called after each compaction of the store.
 func New(config Config) *Upkeep {
 	u := &Upkeep{
-		store: config.Store, clock: config.Clock, aging: config.Aging,
+		store: config.Store, clock: config.Clock, aging: config.Aging, reports: config.Reports,
 		keep: rows.Keep{Daily: cmp.Or(config.DailyKeep, DefaultKeep), FirstSeen: cmp.Or(config.FirstSeenKeep, DefaultKeep)},
 	}
 	if u.clock == nil {
@@ -82,7 +91,7 @@ func New(config Config) *Upkeep {
 
 // Once drops what is old now.
 func (u *Upkeep) Once(ctx context.Context) error {
-	errs := []error{u.forget(ctx)}
+	errs := []error{u.forget(ctx), u.sweep(ctx), u.confirm(ctx)}
 	for i := range u.aging {
 		if u.aging[i].MaxAge > 0 {
 			errs = append(errs, u.expire(ctx, &u.aging[i]))
@@ -92,11 +101,34 @@ func (u *Upkeep) Once(ctx context.Context) error {
 }
 
 func (u *Upkeep) forget(ctx context.Context) error {
+	return u.rounds(ctx, "forget what is old", func(tx *sqldb.Tx) (bool, error) { return rows.Forget(ctx, tx, u.keep, u.clock.Now()) })
+}
+
+// sweep drops documents whose uploads were broken off.
+func (u *Upkeep) sweep(ctx context.Context) error {
+	return u.rounds(ctx, "sweep uploads", func(tx *sqldb.Tx) (bool, error) { return contents.Sweep(ctx, tx, u.clock.Now()) })
+}
+
+// confirm moves how far untouched reports are known to be good, once an hour.
+func (u *Upkeep) confirm(ctx context.Context) error {
+	now := u.clock.Now()
+	if !u.confirmed.IsZero() && now.Sub(u.confirmed) < confirmEvery {
+		return nil
+	}
+	err := u.rounds(ctx, "confirm reports", func(tx *sqldb.Tx) (bool, error) { return images.Confirm(ctx, tx, u.reports) })
+	if err == nil {
+		u.confirmed = now
+	}
+	return err
+}
+
+// rounds does a part of some work in a transaction again and again, until nothing is left or the next call may go on.
+func (u *Upkeep) rounds(ctx context.Context, doing string, part func(*sqldb.Tx) (more bool, err error)) error {
 	for range maxRounds {
 		var more bool
-		err := u.store.Maintain(ctx, "forget what is old", func(tx *sqldb.Tx) error {
+		err := u.store.Maintain(ctx, doing, func(tx *sqldb.Tx) error {
 			var err error
-			more, err = rows.Forget(ctx, tx, u.keep, u.clock.Now())
+			more, err = part(tx)
 			return err
 		})
 		if err != nil || !more {
