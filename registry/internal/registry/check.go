@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
+	"github.com/scanyard/scanyard/registry/internal/egress"
+	"github.com/scanyard/scanyard/registry/internal/filter"
+	"github.com/scanyard/scanyard/registry/internal/schedule"
+)
+
+// Bounds are what the installation allows.
+type Bounds struct {
+	Egress egress.Rules
+	// CloudIdentityNamespaces may use auth.provider.
+	CloudIdentityNamespaces []string
+	// Adapters are the names of those that workers have.
+	Adapters []string
+	// Registries of a namespace; 0: no bound.
+	Registries int
+	// Zones finds time zones; the name "" is that of the controller.
+	Zones func(name string) (*time.Location, error)
+}
+
+// withoutCatalog are types of registries that tell no names.
+var withoutCatalog = []registryv1alpha1.Type{registryv1alpha1.TypeGHCR, "GHCR"}
+
+// problem is why a Registry cannot be worked for.
+type problem struct{ reason, message string }
+
+func invalid(field, message string) *problem {
+	return &problem{registryv1alpha1.ReasonInvalid, field + ": " + message}
+}
+
+// check looks at a spec alone; nil: nothing is wrong.
+func check(r *registryv1alpha1.Registry, b Bounds) *problem {
+	spec := r.Spec
+	u, err := url.Parse(spec.URL)
+	if err != nil || u.Host == "" {
+		return invalid("spec.url", fmt.Sprintf("%q is no URL; write https://host or https://host:port", spec.URL))
+	}
+	if u.Scheme != "https" && spec.Insecure != registryv1alpha1.PlainHTTP {
+		return invalid("spec.url", "an url with http:// needs insecure: PlainHTTP")
+	}
+	if _, failure := filter.Compile(spec.Filter); failure != nil {
+		return invalid("spec."+failure.Field, failure.Message)
+	}
+	if p := checkCatalog(spec, u.Hostname()); p != nil {
+		return p
+	}
+	if spec.CABundle != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(spec.CABundle)) {
+		return invalid("spec.caBundle", "there is no certificate in it; write PEM")
+	}
+	if p := checkTimes(r, b); p != nil {
+		return p
+	}
+	if spec.Auth != nil && spec.Auth.Provider != "" && !slices.Contains(b.CloudIdentityNamespaces, r.Namespace) {
+		return invalid("spec.auth.provider", "the installation does not allow this namespace the identity of its workers (cloudIdentityNamespaces); use secretName")
+	}
+	if err := b.Egress.Host(u); err != nil {
+		return &problem{registryv1alpha1.ReasonHostNotAllowed, err.Error()}
+	}
+	if spec.Adapter != "" && !slices.Contains(b.Adapters, spec.Adapter) {
+		known := strings.Join(b.Adapters, ", ")
+		return &problem{registryv1alpha1.ReasonAdapterUnknown, fmt.Sprintf("no worker has the adapter %q; there are %s", spec.Adapter, known)}
+	}
+	return nil
+}
+
+func checkTimes(r *registryv1alpha1.Registry, b Bounds) *problem {
+	if kept := r.Spec.Retention; kept != nil && kept.Gone != "" {
+		if d, err := filter.ParseDuration(string(kept.Gone)); err != nil || d < time.Minute {
+			return invalid("spec.retention.gone", "must be at least 1m")
+		}
+	}
+	for _, kind := range []schedule.Kind{schedule.Discovery, schedule.Scan} {
+		if _, p := schedule.Read(r, kind, b.Zones); p != nil {
+			return invalid(p.Field, p.Message)
+		}
+	}
+	return nil
+}
+
+// checkCatalog wants names where the registry tells none.
+func checkCatalog(spec registryv1alpha1.RegistrySpec, host string) *problem {
+	hub := host == "docker.io" || strings.HasSuffix(host, ".docker.io") || host == "public.ecr.aws"
+	never := spec.Catalog == registryv1alpha1.CatalogNever
+	if !never && (spec.Catalog == registryv1alpha1.CatalogAlways || !hub && !slices.Contains(withoutCatalog, spec.Type)) {
+		return nil
+	}
+	why := "this registry tells no names"
+	if never {
+		why = "catalog is Never"
+	}
+	if len(spec.Repositories) == 0 {
+		return invalid("spec.repositories", why+", so the repositories must be named")
+	}
+	for i, entry := range spec.Repositories {
+		name, _, _ := strings.Cut(entry, "@")
+		if colon := strings.LastIndexByte(name, ':'); colon > strings.LastIndexByte(name, '/') {
+			name = name[:colon]
+		}
+		if strings.ContainsAny(name, "*?") {
+			return invalid(fmt.Sprintf("spec.repositories[%d]", i), why+", so the name cannot hold a pattern: "+entry)
+		}
+	}
+	return nil
+}
