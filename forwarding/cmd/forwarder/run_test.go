@@ -87,6 +87,8 @@ type operator struct {
 	url      string
 	// downloads counts the requests of storage.
 	downloads atomic.Int64
+	// release answers a request to remove results; nil: there are none.
+	release func(apiresults.ReleaseRequest) *apiresults.Refusal
 }
 
 func newOperator(t *testing.T, release string) *operator {
@@ -100,6 +102,10 @@ func newOperator(t *testing.T, release string) *operator {
 	}))
 	t.Cleanup(storage.Close)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == apiresults.ReleasePath {
+			o.released(t, w, r)
+			return
+		}
 		var request apiresults.URLRequest
 		if err := json.NewDecoder(r.Body).Decode(&request); err != nil || r.Header.Get("Authorization") != "Bearer word" {
 			http.Error(w, "no", http.StatusUnauthorized)
@@ -117,6 +123,23 @@ func newOperator(t *testing.T, release string) *operator {
 		Data:       map[string]string{apiresults.CAKey: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))},
 	}))
 	return o
+}
+
+// released answers as the operator does to who asks to remove results.
+func (o *operator) released(t *testing.T, w http.ResponseWriter, r *http.Request) {
+	t.Helper()
+	var request apiresults.ReleaseRequest
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+		t.Error(err)
+	}
+	var answer any = apiresults.ReleaseAnswer{Released: !request.DryRun}
+	if refusal := o.release(request); refusal != nil {
+		w.WriteHeader(http.StatusConflict)
+		answer = refusal
+	}
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		t.Error(err)
+	}
 }
 
 func (o *operator) of(uid string) string {

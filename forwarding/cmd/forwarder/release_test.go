@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	apiresults "github.com/scanyard/scanyard/apis/results"
+	"github.com/scanyard/scanyard/forwarding/internal/receiver/receivertest"
+)
+
+// asked are the requests to remove results, in their order.
+type asked struct {
+	mutex    sync.Mutex
+	requests []apiresults.ReleaseRequest
+	// refusal is what the operator says of a Scan, by name.
+	refusal map[string]string
+}
+
+func (a *asked) answer(t *testing.T) func(apiresults.ReleaseRequest) *apiresults.Refusal {
+	t.Helper()
+	return func(r apiresults.ReleaseRequest) *apiresults.Refusal {
+		a.mutex.Lock()
+		defer a.mutex.Unlock()
+		a.requests = append(a.requests, r)
+		if reason := a.refusal[r.Name]; reason != "" {
+			return &apiresults.Refusal{Reason: reason, Message: "by the test"}
+		}
+		if r.DryRun {
+			return nil
+		}
+		scan := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}}
+		patch := []byte(`{"metadata":{"annotations":{"` + executionv1.AnnotationReleased + `":"1"}}}`)
+		if err := cluster.Client.Patch(t.Context(), scan, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			t.Error(err)
+		}
+		return nil
+	}
+}
+
+// of are the requests for one Scan.
+func (a *asked) of(name string) (found []apiresults.ReleaseRequest) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	for _, r := range a.requests {
+		if r.Name == name {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// stored is what is said of the results of a Scan.
+func stored(t *testing.T, scan *executionv1.Scan) string {
+	t.Helper()
+	must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(scan), scan))
+	if c := meta.FindStatusCondition(scan.Status.Conditions, executionv1.ConditionResultsStored); c != nil {
+		return string(c.Status) + " " + c.Reason
+	}
+	return ""
+}
+
+const remove = `, "inClusterStorage": {"afterForwarding": "Remove"}`
+
+// TestResultsAreReleased: the operator is asked first whether it would, then to do it, with what was proved; what it refuses is
+// kept, and said.
+func TestResultsAreReleased(t *testing.T) {
+	release, space := namespace(t), namespace(t)
+	o := newOperator(t, release)
+	a := &asked{refusal: map[string]string{"compared": apiresults.ReasonNeededForComparison}}
+	o.release = a.answer(t)
+	far := receivertest.Start(t, receivertest.Options{})
+	setting(t, far.Address, remove)
+	_, address := start(t, release, o, "--storage-switch")
+	scan, compared := finished(t, o, space, "goes", 3), finished(t, o, space, "compared", 3)
+	eventually(t, "the results are released", func() bool { return len(a.of("goes")) == 2 })
+	got := a.of("goes")
+	entry := func() executionv1.SinkProgress { forwarded(t, scan); return scan.Status.Forwarding[0] }()
+	for i, r := range got {
+		if r.DryRun != (i == 0) || r.UID != string(scan.UID) || r.Revision != 1 || r.Records != 4 || r.Chain != entry.Chain || r.ETag != string(scan.UID) ||
+			!slices.Equal(r.Sinks, []string{"cluster/default"}) {
+			t.Errorf("request %d: %+v", i, r)
+		}
+	}
+	eventually(t, "the newest run is kept", func() bool { return stored(t, compared) == "True KeptForComparison" })
+	eventually(t, "people are told", func() bool {
+		var list eventsv1.EventList
+		must(t, cluster.Client.List(t.Context(), &list, client.InNamespace(space)))
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Reason == "ResultsRemoved" && e.Regarding.Name == "goes" && strings.Contains(e.Note, "cluster/default")
+		})
+	})
+	if text := metricsOf(t, address); !strings.Contains(text, "scanyard_forwarding_results_released_total 1\n") {
+		t.Error(lines(text, "scanyard_forwarding_results"))
+	}
+	if r := a.of("compared"); slices.ContainsFunc(r, func(r apiresults.ReleaseRequest) bool { return !r.DryRun }) {
+		t.Errorf("what the operator would keep was asked for: %+v", r)
+	}
+}
+
+// TestNothingIsReleasedWithoutTheSwitch, and the Scan says what to do.
+func TestNothingIsReleasedWithoutTheSwitch(t *testing.T) {
+	release, space := namespace(t), namespace(t)
+	o := newOperator(t, release)
+	a := &asked{}
+	o.release = a.answer(t)
+	far := receivertest.Start(t, receivertest.Options{})
+	setting(t, far.Address, remove)
+	start(t, release, o)
+	scan := finished(t, o, space, "stays", 3)
+	eventually(t, "the Scan says so", func() bool { return stored(t, scan) == "True StorageSwitchOff" })
+	if r := a.of("stays"); len(r) > 0 {
+		t.Errorf("asked was %+v", r)
+	}
+}
