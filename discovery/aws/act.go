@@ -167,8 +167,8 @@ func (r *Runner) lookAgain(ctx context.Context, key imageKey, scan *executionv1.
 	return errLookAgain
 }
 
-// FieldOwner is the field manager of what this discovery writes. The discovery for
-// Kubernetes tells by it that a ScheduledScan is none of its own.
+// FieldOwner is the field manager of this discovery's writes. By it, the discovery for Kubernetes
+// recognizes a ScheduledScan that is not its own.
 const FieldOwner = "scanyard-discovery-aws"
 
 // Field managers of the discoveries for Kubernetes, ours (a prefix) and secureCodeBox's.

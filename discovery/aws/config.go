@@ -96,7 +96,7 @@ type KubernetesConfig struct {
 	// ScanConfigs are how images are scanned.
 	ScanConfigs []scanconfig.ScanConfig `json:"scanConfigs,omitempty"`
 	// ResyncInterval is how often the ScheduledScans, and with aws.sync the tasks, are
-	// looked at anew.
+	// listed again.
 	ResyncInterval metav1.Duration `json:"resyncInterval,omitzero"`
 }
 
@@ -110,7 +110,7 @@ type MetricsConfig struct {
 	BindAddress string `json:"bindAddress,omitempty"`
 }
 
-// LeaderElectionConfig lets one of several replicas work at a time.
+// LeaderElectionConfig lets only one of several replicas work.
 type LeaderElectionConfig struct {
 	LeaderElect  bool   `json:"leaderElect,omitempty"`
 	ResourceName string `json:"resourceName,omitempty"`

@@ -26,8 +26,8 @@ const (
 	// AnnotationContainers says in which containers the image runs, in a short form. It is
 	// what a new process knows after a restart.
 	AnnotationContainers = "aws.auto-discovery.scanyard.io/containers"
-	// AnnotationConfig is a digest of what was rendered, by which changes of the
-	// configuration are noticed without undoing what people change by hand.
+	// AnnotationConfig is a digest of the rendered text. It shows changes of the
+	// configuration without undoing what people change by hand.
 	AnnotationConfig = "aws.auto-discovery.scanyard.io/config"
 )
 
@@ -155,8 +155,8 @@ func (l ledger) count() int {
 	return n
 }
 
-// load takes in the ScheduledScans of the cluster: what an earlier process knew. What is
-// wrong with one is told; the others count.
+// load adds the ScheduledScans of the cluster: the knowledge of an earlier process. Errors name
+// invalid ones; the others count.
 func (s *state) load(scans []executionv1.ScheduledScan) (ledger, error) {
 	l := ledger{}
 	var errs error
@@ -197,9 +197,9 @@ type change struct {
 	from, to *executionv1.ScheduledScan
 }
 
-// plan says which writes make the ScheduledScans of an image right. It is a function of
-// what runs, the configuration and what exists. Scan configurations that cannot be
-// rendered for the image are told; what exists of them stays as it is.
+// plan returns the writes that update the ScheduledScans of an image. It is a function of the running
+// containers, the configuration and the existing objects. Scan configurations that cannot be
+// rendered for the image are reported; their existing objects do not change.
 func (s *Settings) plan(r *running, existing map[string]*executionv1.ScheduledScan) ([]change, error) {
 	var changes []change
 	var errs error

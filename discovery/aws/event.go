@@ -21,7 +21,7 @@ const (
 // maxContainers is far more than a task definition may have (10), and bounds what one message can start.
 const maxContainers = 1000
 
-// event is an EventBridge event as far as it is looked at.
+// event is the part of an EventBridge event that discovery reads.
 type event struct {
 	DetailType string `json:"detail-type"`
 	Source     string `json:"source"`
@@ -66,7 +66,7 @@ func parseEvent(body string) (event, error) {
 		return event{}, fmt.Errorf("read the detail of an event of type %s: %w", taskStateChange, err)
 	}
 	if n := len(e.event.Detail.Containers); n > maxContainers {
-		return event{}, fmt.Errorf("an event speaks of %d containers, more than %d", n, maxContainers)
+		return event{}, fmt.Errorf("an event has %d containers, more than %d", n, maxContainers)
 	}
 	return e.event, nil
 }

@@ -29,14 +29,14 @@ const (
 
 var digestPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{2,128}$`)
 
-// Image is what templates see as .Image. The field names are those of secureCodeBox.
+// Image is .Image in templates. The field names are those of secureCodeBox.
 type Image struct {
 	// Id names the image so that every container runtime finds it: repository and
 	// digest, or repository and tag where no digest is known.
 	Id string
 	// Name is what the task definition says.
 	Name string
-	// Digest is that of the manifest, such as sha256:…; empty where ECS does not know it.
+	// Digest is the digest of the manifest, such as sha256:…; empty if ECS does not know it.
 	Digest string
 	// Version is the tag; the digest where the task definition names one and no tag.
 	Version string
@@ -83,8 +83,8 @@ func newImage(name, digest string) (Image, error) {
 	return img, nil
 }
 
-// hash stands for the image in names: the hexadecimal part of its digest, or a digest of
-// its reference where ECS tells none.
+// hash identifies the image in names: the hexadecimal part of its digest, or a digest of its reference
+// if ECS has none.
 func (i Image) hash() string {
 	if _, hex, ok := strings.Cut(i.Digest, ":"); ok {
 		return strings.ToLower(hex)
@@ -92,8 +92,8 @@ func (i Image) hash() string {
 	return digits(i.Id)
 }
 
-// key tells images apart. Equal digests under one path are one image, wherever they were
-// pulled from and under whatever tag.
+// key identifies an image. Equal digests under one path are one image, wherever they were pulled from
+// and under whatever tag.
 func (i Image) key() imageKey { return imageKey(i.ShortName + "@" + i.hash()) }
 
 // scanName is the name of the ScheduledScan of an image and a scan configuration, as in

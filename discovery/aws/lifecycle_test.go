@@ -277,7 +277,7 @@ func TestWhatIsDeletedComesBack(t *testing.T) {
 	w.Eventually(w.names).Should(ConsistOf(juice))
 }
 
-// TestOthersWriteToo: an object that somebody has changed, deleted or made anew meanwhile.
+// TestOthersWriteToo: an object that another client has changed, deleted or made again.
 func TestOthersWriteToo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "events")
@@ -372,7 +372,7 @@ func TestSync(t *testing.T) {
 	w.start(settings)
 	w.Eventually(w.names).Should(ConsistOf(HavePrefix("library-nginx-trivy-at-1634"), HavePrefix("library-httpd-trivy-at-7e9b"), HavePrefix("library-redis-trivy-at-7e9b")))
 
-	// What events have just told of is not in the listing yet, and stays. What has ended
+	// A container of a recent event is not in the listing yet, and stays. A container that has ended
 	// since is still listed, and does not come back.
 	w.sent("", taskEvent(3, shop, "RUNNING", runs("fresh", "RUNNING", juiceImage, digest1)))
 	w.sent("", taskEvent(3, shop, "STOPPED", runs("c/c", "STOPPED", "httpd", digest2)))
@@ -382,7 +382,7 @@ func TestSync(t *testing.T) {
 	w.sent("", event2json("after the sync", nil))
 	w.Expect(w.names()).NotTo(ContainElement(HavePrefix("library-httpd")))
 	w.Expect(w.names()).To(ContainElement(HavePrefix("library-nginx")), "it runs in the other cluster")
-	w.Expect(w.names()).To(ContainElement(juice), "an event has told of it lately")
+	w.Expect(w.names()).To(ContainElement(juice), "it is in a recent event")
 }
 
 func TestSyncNotAllowed(t *testing.T) {

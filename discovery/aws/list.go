@@ -60,7 +60,7 @@ func listTasks(ctx context.Context, client *ecs.Client, cluster string) ([]task,
 	return tasks, nil
 }
 
-// taskOf turns what ECS answers into what its events have.
+// taskOf converts a response of ECS to the form of its events.
 func taskOf(cluster string, t *types.Task) task {
 	out := task{ClusterARN: cluster, TaskARN: text(t.TaskArn), LastStatus: text(t.LastStatus), Version: t.Version}
 	for i := range t.Containers {

@@ -4,7 +4,7 @@ package aws
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Results of messages, as metrics tell them.
+// Results of messages, as labels of metrics.
 const (
 	resultProcessed = "processed"
 	resultIgnored   = "ignored"
@@ -12,7 +12,7 @@ const (
 	resultDiscarded = "discarded"
 )
 
-// Metrics tells how discovery is doing. Labels never name an object.
+// Metrics are the metrics of discovery. Labels never name an object.
 type Metrics struct {
 	messages, changes, syncs   *prometheus.CounterVec
 	stale, errors              prometheus.Counter

@@ -165,7 +165,7 @@ func (h *held) letGo(m message) {
 	delete(h.messages, m.handle)
 }
 
-// giveBack ends the holding. Messages that nobody has worked on become visible at once.
+// giveBack ends the holding. Messages that were not worked on become visible at once.
 func (h *held) giveBack(ctx context.Context) {
 	h.stop()
 	<-h.done

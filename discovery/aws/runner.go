@@ -26,7 +26,7 @@ import (
 const (
 	firstPause = time.Second
 	maxPause   = 30 * time.Second
-	// maxIgnored bounds how many types of events are told of.
+	// maxIgnored bounds how many types of events are logged.
 	maxIgnored = 100
 )
 
@@ -58,7 +58,7 @@ type Runner struct {
 
 	state  *state
 	ledger ledger
-	// ignored are types of events that have been told of.
+	// ignored are the types of events that were logged.
 	ignored map[string]bool
 	// maxReceives is 0 where SQS itself takes messages out that fail.
 	maxReceives int
@@ -76,7 +76,7 @@ func NewRunner(o Options) *Runner {
 	}
 }
 
-// NeedLeaderElection says that one process at a time knows what runs.
+// NeedLeaderElection says that only one process may know which containers run.
 func (r *Runner) NeedLeaderElection() bool { return true }
 
 // Healthz says whether the queue can be read. A process that waits for its turn is well.
@@ -179,7 +179,7 @@ func (r *Runner) begin(ctx context.Context) error {
 	return nil
 }
 
-// readRedrive learns whether SQS takes out messages that fail. Not to be allowed to ask is no trouble.
+// readRedrive finds out whether SQS takes out messages that fail. Without the right to ask, discovery works as well.
 func (r *Runner) readRedrive(ctx context.Context) {
 	log := logr.FromContextOrDiscard(ctx)
 	count, err := r.queue.redrive(ctx)
@@ -193,14 +193,14 @@ func (r *Runner) readRedrive(ctx context.Context) {
 	}
 }
 
-// relist looks at the ScheduledScans anew: people may have deleted or changed some.
+// relist lists the ScheduledScans again: people may have deleted or changed some.
 func (r *Runner) relist(ctx context.Context) {
 	scans, err := r.list(ctx)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "The ScheduledScans are not looked at this time")
 		return
 	}
-	// What is wrong with one has been told at the start.
+	// Invalid ones were reported at the start.
 	r.ledger, _ = newState().load(scans)
 }
 
@@ -268,7 +268,7 @@ func (r *Runner) take(ctx context.Context, m message) error {
 	if e.DetailType != taskStateChange {
 		r.metrics.messages.WithLabelValues(resultIgnored).Inc()
 		if !r.ignored[e.DetailType] && len(r.ignored) < maxIgnored {
-			r.ignored[e.DetailType] = true // told once for each type
+			r.ignored[e.DetailType] = true // logged once for each type
 			log.Info(
 				"Ignores events of a type that says nothing about containers; let the rule of EventBridge choose ECS Task State Change only",
 				"detailType", e.DetailType, "source", e.Source,

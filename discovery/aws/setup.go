@@ -28,8 +28,8 @@ import (
 // requestTimeout is longer than SQS lets a request wait for messages.
 const requestTimeout = time.Minute
 
-// Run discovers until the context ends. leaseNamespace is that of the lease; it is not
-// used unless the settings ask for leader election.
+// Run discovers until the context ends. leaseNamespace is the namespace of the lease; it is used only
+// if the settings enable leader election.
 func Run(ctx context.Context, rest *rest.Config, s *Settings, leaseNamespace string) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme)); err != nil {

@@ -27,14 +27,14 @@ const (
 	maxGone = 200_000
 	// entrySize is that of a container in an annotation: eight bytes of a hash, four of a version.
 	entrySize = 12
-	// moreKey stands for the containers that an annotation has no room for.
+	// moreKey is the key for the containers that did not fit into an annotation.
 	moreKey = "more"
 )
 
 type (
-	// imageKey tells images apart.
+	// imageKey identifies an image.
 	imageKey string
-	// containerKey stands for the ARN of a container, which is far longer.
+	// containerKey identifies a container by a hash of its ARN, which is far longer.
 	containerKey [8]byte
 )
 
@@ -56,7 +56,7 @@ type running struct {
 	target Target
 	// containers are the versions of their tasks, by cluster and container.
 	containers map[string]map[containerKey]uint32
-	// more says that there are containers nobody remembers: the annotation had no room.
+	// more says that there are containers that are not listed: the annotation had no room.
 	more bool
 }
 
@@ -84,7 +84,7 @@ type state struct {
 	places map[containerKey]place
 	// gone are versions at which containers have ended, so that an event which comes late starts nothing.
 	gone generations
-	// recent are containers that events have told of lately: a listing may not have them yet.
+	// recent are containers of recent events: a listing may not have them yet.
 	recent generations
 }
 
@@ -193,7 +193,7 @@ func (s *state) image(target Target) *running {
 	return s.images[key]
 }
 
-// remembersNotAll says that an image runs in further containers, nobody knows which.
+// remembersNotAll says that an image runs in further, unknown containers.
 func (s *state) remembersNotAll(target Target) { s.image(target).more = true }
 
 // forget says that a container does not run, and which images that concerns.
@@ -220,8 +220,8 @@ type listing struct {
 	tasks    []task
 }
 
-// applyListing makes the state agree with a listing. Containers of clusters that were
-// not listed stay, and so do those that events have told of since shortly before it.
+// applyListing makes the state agree with a listing. Containers of clusters that were not listed stay,
+// and so do the containers of events since shortly before the listing.
 func (s *state) applyListing(l listing, now time.Time) outcome {
 	var o outcome
 	listed := map[containerKey]bool{}

@@ -211,7 +211,7 @@ func TestManyContainers(t *testing.T) {
 		after.apply(task{ClusterARN: shop, Containers: []container{runs(fmt.Sprint("c", n), "STOPPED", "nginx", digest1)}}, epoch)
 	}
 	if after.images[key] == nil {
-		t.Fatal("the image counts as gone, though nobody knows")
+		t.Fatal("the image counts as gone, though its containers are unknown")
 	}
 	if o := after.applyListing(listing{clusters: []string{shop}}, epoch.Add(time.Hour)); !slices.Contains(o.touched, key) || after.images[key] != nil {
 		t.Errorf("a listing that does not have the image leaves it: %v", o)

@@ -29,7 +29,7 @@ type writer struct {
 func (w *writer) write(ctx context.Context, c targets.Change, now time.Time) error {
 	switch c.Action {
 	case targets.Create:
-		// Without force: where somebody else has made one of this name meanwhile, it is theirs.
+		// Without force: an object of this name that another client has created since belongs to that client.
 		return w.apply(ctx, c.Want)
 	case targets.Update:
 		if c.Restart {
@@ -45,7 +45,7 @@ func (w *writer) write(ctx context.Context, c targets.Change, now time.Time) err
 	return nil
 }
 
-// apply sets our fields by server-side apply: those of others stay.
+// apply sets our fields by server-side apply: the fields of other managers stay.
 func (w *writer) apply(ctx context.Context, want *executionv1.ScheduledScan, options ...client.ApplyOption) error {
 	fields, err := targets.Applied(want)
 	if err != nil {
@@ -113,8 +113,8 @@ func reference(o *executionv1.ScheduledScan) *executionv1.ScheduledScan {
 	return &executionv1.ScheduledScan{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}
 }
 
-// isRefused says whether the API server will not have an object as it is, so that only
-// another configuration, or another policy of the cluster, helps.
+// isRefused reports whether the API server rejects an object, so that only another configuration, or
+// another policy of the cluster, helps.
 func isRefused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err)
 }

@@ -5,15 +5,15 @@
 //
 //	namespaces, services, pods, …  ─┐
 //	scan types                      ├─► observe ─► decide ─► act ─► ScheduledScans
-//	ScheduledScans that there are  ─┘   (caches)   (pure)    (only what differs)
+//	existing ScheduledScans        ─┘   (caches)   (pure)    (only what differs)
 //
-// One pass looks at one namespace as a whole and says which ScheduledScans there should
-// be. It compares them with those that there are and writes the difference. So nothing
-// is missed while the discovery is away, changes of the configuration, of a namespace's
-// annotations or labels reach what exists, and what nobody wants any longer goes.
-// Nothing is remembered between passes but for how long something has been unwanted.
+// One pass looks at one namespace as a whole and computes the ScheduledScans that it should have. The pass
+// compares these with the existing ones and writes the difference. So nothing is missed while the discovery
+// is away; changes of the configuration, of a namespace's annotations or labels reach existing objects, and
+// objects that are not wanted any more are deleted. Between passes the discovery remembers only since when
+// an object has not been wanted.
 //
-// The objects are those of secureCodeBox's auto-discovery, name by name and label by
-// label, so that it can be replaced in place. What is ours is known by the field manager
-// that wrote it, and not by labels, which another discovery has too.
+// The objects are those of secureCodeBox's auto-discovery, name by name and label by label, so that it can be
+// replaced in place. The discovery recognizes its own objects by their field manager, and not by labels, which
+// another discovery has too.
 package kubernetes

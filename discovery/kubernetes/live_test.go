@@ -187,7 +187,7 @@ func TestAdoption(t *testing.T) {
 	w.Expect(s.Spec.ScanSpec.Parameters).To(ContainElement("3000"))
 }
 
-// TestMissingScanType tells by an Event, once, and goes on when it is installed.
+// TestMissingScanType: one Event reports the missing type, and the scan starts when it is installed.
 func TestMissingScanType(t *testing.T) {
 	w := newWorld(t)
 	w.service("shop", digestA)

@@ -73,9 +73,9 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 // passed notes what a pass over a namespace has found.
-func (m *Metrics) passed(namespace string, verdicts []targets.Verdict, took time.Duration) {
+func (m *Metrics) passed(namespace string, results []targets.Result, took time.Duration) {
 	counts := map[targetCount]float64{}
-	for _, v := range verdicts {
+	for _, v := range results {
 		counts[targetCount{v.Kind, v.Outcome, v.Reason}]++
 	}
 	m.passes.Observe(took.Seconds())

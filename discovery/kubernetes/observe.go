@@ -44,7 +44,7 @@ type lists struct {
 	gateways  gatewayv1.GatewayList
 	accounts  corev1.ServiceAccountList
 	scans     []executionv1.ScheduledScan
-	// others are, where one namespace is read, those of target namespaces that are for other namespaces.
+	// others are, if one namespace is read, the ScheduledScans of target namespaces that belong to other namespaces.
 	others           []executionv1.ScheduledScan
 	scanTypes        []metav1.PartialObjectMetadata
 	clusterScanTypes []metav1.PartialObjectMetadata
@@ -56,7 +56,7 @@ type observer struct {
 	config *config.Compiled
 	// gateway says whether the cluster serves the Gateway API.
 	gateway bool
-	// page bounds an answer of the API server; 0 where a cache answers.
+	// page bounds a response of the API server; 0 for a cache.
 	page int64
 }
 
@@ -65,7 +65,7 @@ func (o *observer) read(ctx context.Context, namespace string) (*lists, error) {
 	l := &lists{}
 	in := []client.ListOption{client.InNamespace(namespace), shared}
 	if o.page > 0 {
-		// Kubernetes answers in pages; the client of a report puts them together.
+		// Kubernetes responds in pages; the client of a report joins them.
 		in = append(in, client.Limit(o.page))
 	}
 	c := o.config
@@ -130,9 +130,9 @@ func (o *observer) readScans(ctx context.Context, namespace string, l *lists) er
 	return nil
 }
 
-// readScansElsewhere reads the ScheduledScans for a namespace that are in others. A cache
-// is asked for all, so that those of a targetNamespace that is not configured any longer
-// are found; a report asks where they should be, since a team may not list all.
+// readScansElsewhere reads the ScheduledScans for a namespace that are in others. From a cache it reads all, so
+// that those of a former targetNamespace are found; a report reads only where they should be, since a team may
+// not list all.
 func (o *observer) readScansElsewhere(ctx context.Context, namespace string, l *lists) error {
 	places := []string{""}
 	if o.page > 0 {
@@ -152,7 +152,7 @@ func (o *observer) readScansElsewhere(ctx context.Context, namespace string, l *
 	return o.readOthers(ctx, namespace, l)
 }
 
-// readOthers reads which names in target namespaces are those of other namespaces.
+// readOthers reads which names in target namespaces are taken by other namespaces.
 func (o *observer) readOthers(ctx context.Context, namespace string, l *lists) error {
 	others, err := labels.NewRequirement(targets.LabelSourceNamespace, selection.NotIn, []string{namespace})
 	if err != nil {
@@ -280,7 +280,7 @@ func sourceOf(o metav1.Object) string {
 	return o.GetNamespace()
 }
 
-// existing tells by whom a ScheduledScan was written.
+// existing describes which clients have written a ScheduledScan.
 func existing(s *executionv1.ScheduledScan, owner string) *targets.Existing {
 	e := &targets.Existing{ScheduledScan: s}
 	e.Owned, e.Ours = targets.OwnedBy(s, owner)

@@ -62,8 +62,8 @@ type Reconciler struct {
 // memory is what is remembered of a namespace between passes.
 type memory struct {
 	unwanted map[types.NamespacedName]time.Time
-	// told are Events that were made and whose cause has not gone.
-	told map[string]bool
+	// reported are the causes of Events that were sent and that still hold.
+	reported map[string]bool
 	// wrote is what was written last, so that nothing is written, and above all no run
 	// started, twice where a cache lags behind.
 	wrote map[types.NamespacedName]lastWrite
@@ -110,8 +110,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	plan := targets.Decide(view, r.Config)
 	m.unwanted = plan.Unwanted
 	again, err := r.act(ctx, &plan, m)
-	r.tell(&namespace, &plan, m)
-	r.Metrics.passed(name, plan.Verdicts, r.Clock.Since(start))
+	r.report(&namespace, &plan, m)
+	r.Metrics.passed(name, plan.Results, r.Clock.Since(start))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -133,7 +133,7 @@ func (r *Reconciler) memory(namespace string) *memory {
 	defer r.mu.Unlock()
 	m := r.namespaces[namespace]
 	if m == nil {
-		m = &memory{told: map[string]bool{}, wrote: map[types.NamespacedName]lastWrite{}}
+		m = &memory{reported: map[string]bool{}, wrote: map[types.NamespacedName]lastWrite{}}
 		r.namespaces[namespace] = m
 	}
 	return m
@@ -215,48 +215,47 @@ func starts(c targets.Change) bool { return c.Action == targets.Create || c.Rest
 // cacheLag is how far a cache may be behind what was written.
 const cacheLag = 10 * time.Second
 
-// sumOf tells changes apart.
+// sumOf identifies a change.
 func sumOf(c targets.Change) string {
 	sum := sha256.New()
-	// What cannot be written as JSON cannot be applied either, which tells why.
+	// A change that cannot be encoded as JSON cannot be applied either, and that error is reported.
 	_ = json.NewEncoder(sum).Encode([]any{c.Action == targets.Delete, c.Want})
 	return string(sum.Sum(nil))
 }
 
-// refused makes what the API server says about a change the verdict of its target.
+// refused makes the API server's error about a change the result of its target.
 func (r *Reconciler) refused(p *targets.Plan, c targets.Change, err error) {
-	for i := range p.Verdicts {
-		if v := &p.Verdicts[i]; v.ScheduledScan == c.Key.Name || v.ScheduledScan == c.Key.String() {
+	for i := range p.Results {
+		if v := &p.Results[i]; v.ScheduledScan == c.Key.Name || v.ScheduledScan == c.Key.String() {
 			v.Outcome, v.Reason, v.Message = targets.Waiting, EventRefused, err.Error()
 		}
 	}
 }
 
-// tell makes Events of what somebody has to do something about, once each until its
-// cause has gone.
-func (r *Reconciler) tell(namespace *corev1.Namespace, p *targets.Plan, m *memory) {
+// report sends an Event for each cause that a user must remove, once until the cause is gone.
+func (r *Reconciler) report(namespace *corev1.Namespace, p *targets.Plan, m *memory) {
 	now := map[string]bool{}
 	for _, missing := range p.Missing {
 		key := string(targets.ScanTypeMissing) + "/" + string(missing.Mode) + "/" + missing.Name
-		if now[key] = true; !m.told[key] {
+		if now[key] = true; !m.reported[key] {
 			r.event(&missing.Object, string(targets.ScanTypeMissing), missing.Message())
-			m.told[key] = true
+			m.reported[key] = true
 		}
 	}
-	for _, v := range p.Verdicts {
+	for _, v := range p.Results {
 		switch v.Reason {
 		case targets.TemplateFailed, targets.NameTaken, EventRefused:
 		default:
 			continue
 		}
 		key := string(v.Reason) + "/" + v.ScheduledScan
-		if now[key] = true; !m.told[key] {
+		if now[key] = true; !m.reported[key] {
 			r.event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: namespace.Name, UID: namespace.UID}, string(v.Reason),
 				fmt.Sprintf("ScheduledScan %s for %s %s: %s", v.ScheduledScan, v.Kind, v.Name, v.Message))
-			m.told[key] = true
+			m.reported[key] = true
 		}
 	}
-	maps.DeleteFunc(m.told, func(key string, _ bool) bool { return !now[key] })
+	maps.DeleteFunc(m.reported, func(key string, _ bool) bool { return !now[key] })
 }
 
 // maxEvent is how long the note of an Event may be.

@@ -18,10 +18,10 @@ import (
 	"github.com/scanyard/scanyard/discovery/kubernetes/targets"
 )
 
-// reportPage is how many objects an answer of the API server holds.
+// reportPage is how many objects a response of the API server has at most.
 const reportPage = 500
 
-// Report says what a discovery would do with a cluster as it is now.
+// Report is what a discovery would do with the present cluster.
 type Report struct {
 	// Rows are one for each target and scanConfig, in order.
 	Rows []Row `json:"rows"`
@@ -56,8 +56,8 @@ type Changes struct {
 	Delete  int `json:"delete"`
 }
 
-// NewReport looks at a namespace, or at all where it is empty, as a discovery with this
-// configuration would, and says what would be scanned and why not. It writes nothing.
+// NewReport returns what would be scanned in a namespace, or in all if it is empty, with this configuration,
+// and why other targets would not. It writes nothing.
 // The reader's scheme must know the kinds of AddToScheme.
 func NewReport(ctx context.Context, reader client.Client, config *config.Compiled, namespace string, now time.Time) (*Report, error) {
 	served, err := servesGateways(reader.RESTMapper())
@@ -142,7 +142,7 @@ func (r *Report) add(namespace string, p *targets.Plan) {
 		}
 		change[name] = what
 	}
-	for _, v := range p.Verdicts {
+	for _, v := range p.Results {
 		r.Rows = append(r.Rows, Row{
 			Namespace: namespace, Kind: v.Kind, Name: v.Name, Detail: v.Detail, ScanConfig: v.ScanConfig, Outcome: v.Outcome,
 			Reason: v.Reason, Message: v.Message, ScheduledScan: v.ScheduledScan, Change: change[v.ScheduledScan],

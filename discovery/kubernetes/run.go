@@ -44,14 +44,14 @@ var ErrRestart = errors.New("start again")
 type RunOptions struct {
 	// ConfigFile is the path of the configuration.
 	ConfigFile string
-	// Namespace is that of the pod: the Lease is there.
+	// Namespace is the namespace of the pod and of the Lease.
 	Namespace string
 	// QPS and Burst bound the requests to the API server.
 	QPS   float32
 	Burst int
 	// Registry takes the metrics; the served one where nil.
 	Registry prometheus.Registerer
-	// Clock is that of the machine where nil.
+	// Clock is the source of time; nil is the machine's clock.
 	Clock clock.PassiveClock
 	// SkipNameValidation allows a second run in one process, in tests.
 	SkipNameValidation bool
@@ -149,8 +149,8 @@ type everyReplica struct{ manager.RunnableFunc }
 // NeedLeaderElection says that it does not.
 func (everyReplica) NeedLeaderElection() bool { return false }
 
-// watchFile ends the process when the configuration has changed to another one that is
-// right. One that is wrong is told, and the one before stays in force.
+// watchFile ends the process when the configuration has changed to another valid one. An invalid one
+// is reported, and the one before stays in force.
 func watchFile(path string, before []byte, m *Metrics) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		log := ctrl.LoggerFrom(ctx).WithValues("file", path)
@@ -181,7 +181,7 @@ func watchGateways(mapper meta.RESTMapper) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		return each(ctx, gatewayEvery, func() error {
 			if served, err := servesGateways(mapper); err != nil || !served {
-				return nil //nolint:nilerr // asked again
+				return nil //nolint:nilerr // the next tick reads again
 			}
 			ctrl.LoggerFrom(ctx).Info("The cluster serves the Gateway API now; starting again")
 			return ErrRestart

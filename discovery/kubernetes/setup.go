@@ -31,13 +31,13 @@ const (
 	workers    = 4
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 5 * time.Minute
-	// passTimeout bounds one pass, so that nothing that does not answer holds a worker.
+	// passTimeout bounds one pass, so that a server that does not respond cannot block a worker.
 	passTimeout = 5 * time.Minute
 	// settle is how long after a change a namespace is looked at: changes come in crowds.
 	settle = time.Second
 )
 
-// AddToScheme registers the kinds that are read, beside those of Kubernetes.
+// AddToScheme registers the kinds that are read, besides those of Kubernetes.
 func AddToScheme(s *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, gatewayv1.Install, executionv1.AddToScheme} {
 		if err := add(s); err != nil {
@@ -128,8 +128,7 @@ func stripScheduledScan(owner string) func(any) (any, error) {
 	}
 }
 
-// SetupWithManager registers the Reconciler and its watches: of what the configuration
-// looks at, and no more.
+// SetupWithManager registers the Reconciler and its watches: only of the kinds that the configuration needs.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	scanType, clusterScanType := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}
 	scanType.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("ScanType"))

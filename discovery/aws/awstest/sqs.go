@@ -148,7 +148,7 @@ func (q *Queue) Left() int {
 	return len(slices.DeleteFunc(slices.Clone(q.messages), func(m *Message) bool { return m.Deleted }))
 }
 
-// Calls is how often an operation was asked for, refused ones included.
+// Calls is how often an operation was called, refused ones included.
 func (s *Server) Calls(operation string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +162,8 @@ func (s *Server) Last(operation string) map[string]any {
 	return s.fields[operation]
 }
 
-// Waiting is how many requests wait for messages. One whose client has gone may still be
-// given a message, as with SQS; after that has been noticed it is not counted.
+// Waiting is how many requests wait for messages. A request whose client is gone may still get a
+// message, as with SQS, until the server notices; then the request is not counted.
 func (s *Server) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

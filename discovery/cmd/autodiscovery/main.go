@@ -24,7 +24,7 @@ cluster and keeps a ScheduledScan for each. What it looks at, and how it is scan
 said by a configuration file; docs/auto-discovery.md describes it.
 
 When the file changes, the new one is checked and the process ends, to be started again
-with it; a file that is wrong is told in the log, and the one before stays in force.
+with it; an invalid file is reported in the log, and the one before stays in force.
 
 Exit codes: 0 ended or to be started again, 1 it could not run, 2 the configuration is wrong.
 

@@ -53,7 +53,7 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("no word of %q in %s", c.words, &out)
 			}
 			if strings.Contains(out.String(), "hunter2") {
-				t.Errorf("tells the password: %s", &out)
+				t.Errorf("the password is in: %s", &out)
 			}
 		})
 	}

@@ -58,11 +58,10 @@ type candidate struct {
 	entry entry
 }
 
-// Find returns the credentials that the kubelet would try first for an image: those of
-// the key with the longest path, of two equal ones those of the first file. Entries that
-// hold nothing a scanner could use are passed over; an entry that cannot be read is an
-// error, since another user's credentials may see another image. A Secret that is not JSON
-// is passed over, as the kubelet does, and told to passedOver.
+// Find returns the credentials that the kubelet would try first for an image: those of the key with the
+// longest path, and of two equal keys those of the first file. Entries without anything that a scanner
+// could use are skipped; an entry that cannot be read is an error, since another user's credentials may
+// see another image. A Secret that is not JSON is skipped, as by the kubelet, and passed to passedOver.
 func Find(img Image, files []File, passedOver func(error)) (Credentials, error) {
 	var all []candidate
 	var hints []string

@@ -60,7 +60,7 @@ func TestFind(t *testing.T) {
 		files  []string
 		legacy bool
 		want   string // the user
-		passed string // what is told of a file that is passed over
+		passed string // the error of a skipped file
 		words  string // of the error
 	}{
 		"KubectlDockerHub":       {image: "ubuntu", files: one("https://index.docker.io/v1/", auth("u")), want: "u"},
@@ -114,7 +114,7 @@ func TestFind(t *testing.T) {
 					t.Fatalf("error %v, want one about %q", err, c.words)
 				}
 				if strings.Contains(err.Error(), "SECRET") || strings.Contains(err.Error(), "U0VDUkVU") {
-					t.Errorf("the error tells a secret: %v", err)
+					t.Errorf("the error has a secret: %v", err)
 				}
 				return
 			}

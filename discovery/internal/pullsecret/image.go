@@ -29,8 +29,8 @@ type Image struct {
 	Path string
 }
 
-// ParseImage takes the reference of an image apart. What comes before the first slash is
-// a host if it could be no part of a path on Docker Hub.
+// ParseImage parses the reference of an image. The part before the first slash is a host if it cannot
+// be part of a path on Docker Hub.
 func ParseImage(reference string) (Image, error) {
 	if reference == "" {
 		return Image{}, errors.New("the reference of the image is empty")

@@ -112,7 +112,7 @@ func Store(ctx context.Context, client kubernetes.Interface, secret *corev1.Secr
 	return outcome, err
 }
 
-// again are answers after which the next try may succeed: somebody else was faster.
+// again are errors after which a retry may succeed: another client was faster.
 func again(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

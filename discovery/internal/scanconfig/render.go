@@ -45,9 +45,9 @@ func (e *RenderError) Error() string { return e.Field + ": " + e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *RenderError) Unwrap() error { return e.Err }
 
-// Compile validates a scanConfig and parses its templates. path is where it stands in the
-// configuration. With a sample of the template arguments, names that they do not have are
-// found too; what else goes wrong with a sample may be right for real targets.
+// Compile validates a scanConfig and parses its templates. path is its path in the configuration. With a
+// sample of the template arguments, Compile also finds names that the arguments do not have; other errors
+// with a sample may not occur with real targets.
 func Compile(c *ScanConfig, path *field.Path, sample any) (*Template, field.ErrorList) {
 	t := &Template{config: c, path: path, parsed: map[string]*template.Template{}}
 	errs := c.validate(path)
@@ -80,7 +80,7 @@ var unknownName = regexp.MustCompile(`can't evaluate field \w+ in type|nil data;
 // Config returns the scanConfig.
 func (t *Template) Config() *ScanConfig { return t.config }
 
-// Path returns where the scanConfig stands in the configuration.
+// Path returns the path of the scanConfig in the configuration.
 func (t *Template) Path() *field.Path { return t.path }
 
 // Render fills the templates. The error is a *RenderError.

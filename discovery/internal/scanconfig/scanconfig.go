@@ -13,7 +13,7 @@ import (
 
 // ScanConfig says how discovered targets are scanned. Fields marked T are templates.
 type ScanConfig struct {
-	// Name tells scanConfigs apart: it is part of the names of the ScheduledScans.
+	// Name identifies the scanConfig: it is part of the names of the ScheduledScans.
 	Name string `json:"name"`
 	// ScanType is the name of the ScanType, or of the ClusterScanType where resourceMode
 	// is clusterWide.

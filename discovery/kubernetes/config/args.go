@@ -92,7 +92,7 @@ type RouteArgs struct {
 	Target     metav1.ObjectMeta
 	Namespace  *corev1.Namespace
 	Host       Host
-	// URL is that of the host, without a path.
+	// URL is the URL of the host, without a path.
 	URL string
 }
 
@@ -123,7 +123,7 @@ func sampleGatewayArgs(c *Config) any {
 	return GatewayArgs{sampleRouteArgs(c), &gatewayv1.HTTPRoute{ObjectMeta: sampleObject()}}
 }
 
-// URL is where a host answers.
+// URL is the URL of a host.
 func (h Host) URL() string {
 	if h.Type == "http" && h.Port == HTTPPort || h.Type == "https" && h.Port == HTTPSPort {
 		return h.Type + "://" + h.Name

@@ -39,11 +39,11 @@ type Config struct {
 	// Update (default) makes them what the configuration says now, Keep leaves them, as
 	// secureCodeBox does, until there is a new digest. An addition.
 	ExistingScans ExistingPolicy `json:"existingScans,omitempty"`
-	// Removal is about ScheduledScans that nobody wants any longer. An addition.
+	// Removal is about ScheduledScans that are not wanted any more. An addition.
 	Removal RemovalConfig `json:"removal,omitzero"`
 	// Limits bound what is started. An addition.
 	Limits LimitsConfig `json:"limits,omitzero"`
-	// Instance tells several discoveries in one cluster apart: each removes only what it
+	// Instance distinguishes several discoveries in one cluster: each removes only the objects that it
 	// has made itself. An addition.
 	Instance string `json:"instance,omitempty"`
 
@@ -51,7 +51,7 @@ type Config struct {
 	Health HealthConfig `json:"health,omitzero"`
 	// Metrics is where metrics are served.
 	Metrics MetricsConfig `json:"metrics,omitzero"`
-	// LeaderElection lets one replica work at a time.
+	// LeaderElection lets only one replica work.
 	LeaderElection LeaderElectionConfig `json:"leaderElection,omitzero"`
 }
 
@@ -112,9 +112,9 @@ type PortsConfig struct {
 	AppProtocols bool `json:"appProtocols,omitempty"`
 	// Protocols bounds the ports to these transport protocols; all where absent.
 	Protocols []corev1.Protocol `json:"protocols,omitempty"`
-	// All takes every port. Those of which nothing else is known count as http.
+	// All takes every port. Ports of an unknown scheme count as http.
 	All bool `json:"all,omitempty"`
-	// Exclude are numbers or names of ports that are no targets.
+	// Exclude are numbers or names of ports that are not targets.
 	Exclude []intstr.IntOrString `json:"exclude,omitempty"`
 }
 
@@ -202,29 +202,29 @@ const (
 	KeepExisting ExistingPolicy = "Keep"
 )
 
-// RemovalConfig is about ScheduledScans that nobody wants any longer.
+// RemovalConfig is about ScheduledScans that are not wanted any more.
 type RemovalConfig struct {
 	// Policy is Delete (default) or Keep. Deleting one deletes its Scans and their results.
 	Policy RemovalPolicy `json:"policy,omitempty"`
-	// Delay is how long nobody must have wanted one before it is deleted, so that a
-	// restart of its last pod does not; at once where absent.
+	// Delay is how long a ScheduledScan must not have been wanted before it is deleted, so that a
+	// restart of its last pod does not delete it; at once if absent.
 	Delay metav1.Duration `json:"delay,omitzero"`
 }
 
-// RemovalPolicy says whether what nobody wants is deleted.
+// RemovalPolicy says whether ScheduledScans that are not wanted are deleted.
 type RemovalPolicy string
 
 const (
 	// DeleteUnwanted deletes it.
 	DeleteUnwanted RemovalPolicy = "Delete"
-	// KeepUnwanted leaves it, and it goes on scanning.
+	// KeepUnwanted leaves the ScheduledScan, which continues to scan.
 	KeepUnwanted RemovalPolicy = "Keep"
 )
 
 // LimitsConfig bounds what is started. 0 means no bound.
 type LimitsConfig struct {
-	// StartsPerMinute is how many ScheduledScans are made or started anew within a
-	// minute; the others follow.
+	// StartsPerMinute is how many ScheduledScans are created or run again within a minute; the others
+	// follow later.
 	StartsPerMinute int `json:"startsPerMinute,omitempty"`
 	// MaxScheduledScans is how many there may be in the cluster.
 	MaxScheduledScans int `json:"maxScheduledScans,omitempty"`
@@ -244,13 +244,13 @@ type MetricsConfig struct {
 	BindAddress string `json:"bindAddress,omitempty"`
 }
 
-// LeaderElectionConfig lets one replica work at a time.
+// LeaderElectionConfig lets only one replica work.
 type LeaderElectionConfig struct {
 	// LeaderElect switches it on.
 	LeaderElect bool `json:"leaderElect,omitempty"`
 	// ResourceName is the name of the Lease.
 	ResourceName string `json:"resourceName,omitempty"`
-	// ResourceNamespace is that of the Lease; the pod's own where absent.
+	// ResourceNamespace is the namespace of the Lease; the pod's own if absent.
 	ResourceNamespace string `json:"resourceNamespace,omitempty"`
 	// ResourceLock is accepted from files of secureCodeBox; only leases is possible.
 	ResourceLock string `json:"resourceLock,omitempty"`

@@ -6,6 +6,6 @@
 //
 // What it decides:
 //
-//   - Names and defaults are those of secureCodeBox's auto-discovery. Every mistake of a file is told at once, with its line.
+//   - Names and defaults are those of secureCodeBox's auto-discovery. All mistakes of a file are reported together, each with its line.
 //   - Templates are tried on sample arguments, which are here as well: what a template may name is part of the configuration.
 package config

@@ -291,7 +291,7 @@ func (c *Compiled) TargetNamespaces() []string {
 	return sets.List(all)
 }
 
-// Rules are those of all kinds of targets.
+// Rules are the rules of all kinds of targets.
 func (c *Compiled) Rules() []*Rule {
 	var all []*Rule
 	for _, s := range [][]*Rule{c.ServiceRules, c.ImageRules, c.IngressRules, c.RouteRules} {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Scheme is what is spoken at a port; false where it is no target.
+// Scheme returns the scheme of a port; false if the port is not a target.
 func (c *PortsConfig) Scheme(p corev1.ServicePort) (string, bool) {
 	if anyPort(c.Exclude, p.Port, p.Name) {
 		return "", false

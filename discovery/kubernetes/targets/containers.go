@@ -23,8 +23,8 @@ type use struct {
 	digest    string
 }
 
-// images looks at the images of all pods. Each image is scanned once in a namespace,
-// however many pods run it; its target is the oldest of them.
+// images finds the images of all pods. Each image is scanned once in a namespace, however many pods run
+// it; its target is the oldest of them.
 func (s *search) images() {
 	uses := map[string][]use{}
 	var order []string
@@ -50,7 +50,7 @@ func (s *search) images() {
 
 // usesOf are the images of a pod that may be scanned.
 func (s *search) usesOf(p *corev1.Pod) []use {
-	v := Verdict{Kind: KindContainer, Detail: "pod " + p.Name, Outcome: Skipped}
+	v := Result{Kind: KindContainer, Detail: "pod " + p.Name, Outcome: Skipped}
 	if p.DeletionTimestamp != nil {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (s *search) image(uses []use) {
 			rules, target[r] = append(rules, r), uses[i]
 		}
 	}
-	v := Verdict{Kind: KindContainer, Name: first.imageID, Detail: "pod " + first.pod.Name}
+	v := Result{Kind: KindContainer, Name: first.imageID, Detail: "pod " + first.pod.Name}
 	if len(rules) == 0 {
 		s.unselected(v, s.ImageRules)
 		return
@@ -190,9 +190,9 @@ func (s *search) image(uses []use) {
 	}
 }
 
-// imageScan wants the scan of an image by one scanConfig. What exists keeps its target as
-// long as it is one of those that there are: pods come and go while their image stays.
-func (s *search) imageScan(r *config.Rule, u use, uses []use, v Verdict) {
+// imageScan wants the scan of an image by one scanConfig. An existing ScheduledScan keeps its target as
+// long as the target is one of the present ones: pods come and go while their image stays.
+func (s *search) imageScan(r *config.Rule, u use, uses []use, v Result) {
 	key := s.place(r, imageScanName(u.app, r.Name, u.digest), maxImageScanName)
 	o, err := s.buildImageScan(r, u, key.Namespace, key.Name)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	Create Action = "create"
 	// Update makes one that exists what it should be.
 	Update Action = "update"
-	// Delete removes one that nobody wants.
+	// Delete removes one that is not wanted.
 	Delete Action = "delete"
 )
 
@@ -43,8 +43,8 @@ type Change struct {
 type Plan struct {
 	// Changes are in the order in which they are written.
 	Changes []Change
-	// Verdicts say of every target what becomes of it.
-	Verdicts []Verdict
+	// Results are the results of all targets.
+	Results []Result
 	// Missing are ScanTypes that targets need.
 	Missing []Missing
 	// Unwanted are ScheduledScans that wait for their deletion, with the time since when.
@@ -57,7 +57,7 @@ type Plan struct {
 // pure function.
 func Decide(v *View, c *config.Compiled) Plan {
 	if v.Namespace.DeletionTimestamp != nil {
-		return Plan{Verdicts: []Verdict{{
+		return Plan{Results: []Result{{
 			Kind: "Namespace", Name: v.Namespace.Name, Outcome: Skipped, Reason: NamespaceTerminating, Message: "it is being deleted",
 		}}}
 	}
@@ -78,7 +78,7 @@ func Decide(v *View, c *config.Compiled) Plan {
 	}
 	s.removals(&p)
 	s.limit(&p)
-	p.Verdicts = s.verdicts
+	p.Results = s.results
 	return p
 }
 
@@ -93,7 +93,7 @@ func sortedKeys[V any](m map[types.NamespacedName]V) []types.NamespacedName {
 	return keys
 }
 
-// removals deletes what nobody wants any longer.
+// removals deletes ScheduledScans that are not wanted any more.
 func (s *search) removals(p *Plan) {
 	if s.Removal.Policy == config.KeepUnwanted {
 		return
@@ -221,8 +221,8 @@ func (s *search) limit(p *Plan) {
 		}
 		return false
 	})
-	for i := range s.verdicts {
-		if v := &s.verdicts[i]; over.Has(v.ScheduledScan) {
+	for i := range s.results {
+		if v := &s.results[i]; over.Has(v.ScheduledScan) {
 			v.Outcome, v.Reason, v.Message = Waiting, LimitReached, "limits.maxScheduledScans or limits.maxScheduledScansPerNamespace allows no further ScheduledScan"
 		}
 	}

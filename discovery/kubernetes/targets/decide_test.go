@@ -108,10 +108,10 @@ func written(p Plan) []string {
 	return all
 }
 
-// said are the verdicts of a plan, in words.
+// said are the results of a plan, in words.
 func said(p Plan) []string {
 	all := []string{}
-	for _, v := range p.Verdicts {
+	for _, v := range p.Results {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", v.Name, v.Outcome, v.Reason)))
 	}
 	return all
@@ -186,7 +186,7 @@ func TestImages(t *testing.T) {
 				want(t, "parameters", []string{tc.parameter}, p.Changes[0].Want.Spec.ScanSpec.Parameters)
 			}
 			if tc.says != "" && !slices.Contains(said(p), tc.says) {
-				t.Errorf("verdicts %q, want %q", said(p), tc.says)
+				t.Errorf("results %q, want %q", said(p), tc.says)
 			}
 		})
 	}
@@ -282,7 +282,7 @@ func TestSelectors(t *testing.T) {
 				t.Errorf("written: %q", written(p))
 			}
 			if tc.says != "" && !slices.Contains(said(p), tc.says) {
-				t.Errorf("verdicts %q, want %q", said(p), tc.says)
+				t.Errorf("results %q, want %q", said(p), tc.says)
 			}
 		})
 	}
@@ -354,7 +354,7 @@ func TestNamesOfEarlierVersions(t *testing.T) {
 	want(t, "as it was", []string{}, written(Decide(viewOf(service, old(func(*Existing) {})), c)))
 	want(t, "to be changed", []string{"update scans/" + former.Name}, written(Decide(viewOf(service, old(func(e *Existing) { e.Spec.ScanSpec.Parameters = []string{"x"} })), c)))
 	want(t, "without its target", []string{"delete scans/" + former.Name}, written(Decide(viewOf(old(func(*Existing) {})), c)))
-	want(t, "of somebody else", []string{"create scans/" + inNamespace("shop", "shop-service-nmap-port-80", maxServiceScanName)}, written(Decide(viewOf(service, old(func(e *Existing) { e.Ours = false })), c)))
+	want(t, "of another client", []string{"create scans/" + inNamespace("shop", "shop-service-nmap-port-80", maxServiceScanName)}, written(Decide(viewOf(service, old(func(e *Existing) { e.Ours = false })), c)))
 }
 
 // TestClusterWide uses the Cluster* kinds only.
@@ -422,7 +422,7 @@ func TestUnwanted(t *testing.T) {
 	}
 }
 
-// TestNamesOfOthers: what somebody has made under a name of ours is left alone.
+// TestNamesOfOthers: an object of another client under a name of ours is left alone.
 func TestNamesOfOthers(t *testing.T) {
 	name := types.NamespacedName{Namespace: "shop", Name: "shop-service-nmap-port-80"}
 	for what, o := range map[string]metav1.ObjectMeta{
@@ -444,7 +444,7 @@ func TestLimits(t *testing.T) {
 	v := viewOf(withService(podOf("p", "shop", "a", "a@sha256:"+digestA), ports...))
 	p := Decide(v, c)
 	want(t, "of the namespace", []string{"create shop-service-nmap-port-3000", "create shop-service-nmap-port-443"}, written(p))
-	want(t, "verdicts", []string{"shop Waiting LimitReached", "shop Scanned", "shop Scanned"}, said(p))
+	want(t, "results", []string{"shop Waiting LimitReached", "shop Scanned", "shop Scanned"}, said(p))
 	v.Total = 9
 	want(t, "of the cluster", []string{"create shop-service-nmap-port-3000"}, written(Decide(v, c)))
 	v.Total = 12
@@ -576,7 +576,7 @@ func TestIngress(t *testing.T) {
 		}
 	}
 	want(t, "parameters", []string{"https://a.tls.example.com a.tls.example.com web", "http://plain.example.com plain.example.com web"}, parameters)
-	want(t, "verdicts", []string{"web Skipped NoHost", "web Scanned", "web Scanned"}, said(p))
+	want(t, "results", []string{"web Skipped NoHost", "web Scanned", "web Scanned"}, said(p))
 	again := Decide(viewOf(withExisting(p)), c)
 	if len(written(again)) != 2 || !strings.HasPrefix(written(again)[0], "delete ") {
 		t.Errorf("once it has gone: %q", written(again))
@@ -631,7 +631,7 @@ func TestHTTPRoute(t *testing.T) {
 			slices.Sort(urls)
 			want(t, "hosts", tc.want, urls)
 			if len(tc.want) == 0 && !slices.Contains(said(p), "web Skipped NoHost") {
-				t.Errorf("verdicts %q", said(p))
+				t.Errorf("results %q", said(p))
 			}
 		})
 	}

@@ -374,13 +374,13 @@ func (w *fixtureWorld) reconcile(name string) fixtureResult {
 // the next pass, and the interval is that of the namespace.
 func (w *fixtureWorld) requeue(p Plan) int {
 	reasons := sets.New[Reason]()
-	for _, v := range p.Verdicts {
+	for _, v := range p.Results {
 		reasons.Insert(v.Reason)
 	}
 	switch {
 	case w.controller == "container" && len(p.Missing) > 0:
 		return int(w.config.ContainerAutoDiscovery.PassiveReconcileInterval.Seconds())
-	case w.controller == "container", len(p.Verdicts) == 0, reasons.HasAny(NoPort, Ignored, NotEnabled):
+	case w.controller == "container", len(p.Results) == 0, reasons.HasAny(NoPort, Ignored, NotEnabled):
 		return 0
 	case reasons.HasAny(NoReadyPod, DigestsDiffer):
 		return 5

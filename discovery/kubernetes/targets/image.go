@@ -56,7 +56,7 @@ func (i image) id() string { return i.repository + "@sha256:" + i.digest }
 // app is the last part of the repository.
 func (i image) app() string { return i.repository[strings.LastIndex(i.repository, "/")+1:] }
 
-// split cuts the name of an image, as it stands in a pod, into repository and tag.
+// split splits the name of an image, as a pod has it, into repository and tag.
 func split(reference string) (repository, tag string) {
 	reference, _, _ = strings.Cut(reference, "@")
 	if at := strings.LastIndex(reference, ":"); at > strings.LastIndex(reference, "/") {

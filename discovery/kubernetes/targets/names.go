@@ -16,9 +16,9 @@ const (
 	maxAppName = 20
 	// maxServiceScanName leaves room for what the Scans' names add, in a name of 253.
 	maxServiceScanName = 240
-	// minDigits of a digest, or of a hash, tell names apart.
+	// minDigits of a digest, or of a hash, distinguish names.
 	minDigits = 10
-	// elsewhereDigits tell apart what namespaces that do not trust each other have in a third.
+	// elsewhereDigits distinguish names of namespaces that do not trust each other in a third namespace.
 	elsewhereDigits = 16
 )
 
@@ -27,8 +27,8 @@ func serviceScanName(service, config string, port int32) string {
 	return fit(fmt.Sprintf("%s-service-%s-port-%d", service, config, port), maxServiceScanName)
 }
 
-// routeScanName is that for a host of an Ingress or a route. Hosts that look alike once
-// their dots are gone, and ports, are told apart by a hash.
+// routeScanName is the name for a host of an Ingress or a route. A hash distinguishes hosts and ports that
+// look alike without their dots.
 func routeScanName(kind Kind, route, config, host string, port int32) string {
 	target := fmt.Sprintf("%s:%d", host, port)
 	name := fmt.Sprintf("%s-%s-%s-host-%s", route, strings.ToLower(string(kind)), config, strings.ReplaceAll(host, ".", "-"))
@@ -53,19 +53,19 @@ func imageScanName(app, config, digest string) string {
 	return name
 }
 
-// inNamespace is the name of a ScheduledScan in a namespace that holds those of others too. Joined by a dash alone,
-// "web" of team-a and "a-web" of team would be one; a slash is in no name, so the hash tells them apart.
+// inNamespace is the name of a ScheduledScan in a namespace that has those of other namespaces too. Joined by a dash alone,
+// "web" of team-a and "a-web" of team would be equal; a slash is in no name, so a hash over it distinguishes them.
 func inNamespace(source, name string, limit int) string {
 	return cut(source+"-"+name, limit-elsewhereDigits-1) + "-" + digits(source+"/"+name, elsewhereDigits)
 }
 
-// formerlyInNamespace is the name that it had before names were told apart.
+// formerlyInNamespace is the name of earlier releases, which had no such hash.
 func formerlyInNamespace(source, name string, limit int) string {
 	return fit(source+"-"+name, limit)
 }
 
-// temporarySecretName is the name of the Secret that the extractor makes for a run. It is
-// cut as in secureCodeBox where what is left still tells the image.
+// temporarySecretName is the name of the Secret that the extractor makes for a run. It is cut as in
+// secureCodeBox if the rest still identifies the image.
 func temporarySecretName(scan string) string {
 	const prefix = "temporary-secret-"
 	name := prefix + scan

@@ -44,7 +44,7 @@ func (s *search) addPullSecrets(o *executionv1.ScheduledScan, u use) {
 		fromSecret(c.PasswordNameEnvironmentVariableName, temporary, "password"))
 }
 
-// maxVolumeName is that of a DNS label.
+// maxVolumeName is the longest DNS label.
 const maxVolumeName = 63
 
 // volumeName is the name of the volume with a secret, whose own name may be longer and

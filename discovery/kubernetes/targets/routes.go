@@ -16,7 +16,7 @@ import (
 	"github.com/scanyard/scanyard/discovery/kubernetes/config"
 )
 
-// ingress looks at an Ingress.
+// ingress finds the targets of an Ingress.
 func (s *search) ingress(o *networkingv1.Ingress) {
 	s.route(&route{
 		kind: KindIngress, apiVersion: "networking.k8s.io/v1", label: LabelTargetIngress, object: o, rules: s.IngressRules, hosts: ingressHosts(o),
@@ -55,7 +55,7 @@ func covers(pattern, host string) bool {
 	return strings.EqualFold(pattern, host)
 }
 
-// httpRoute looks at an HTTPRoute.
+// httpRoute finds the targets of an HTTPRoute.
 func (s *search) httpRoute(o *gatewayv1.HTTPRoute) {
 	s.route(&route{
 		kind: KindHTTPRoute, apiVersion: gatewayv1.GroupVersion.String(), label: LabelTargetHTTPRoute, object: o, rules: s.RouteRules, hosts: s.gatewayHosts(o),
@@ -149,7 +149,7 @@ type route struct {
 	args       func(config.RouteArgs) any
 }
 
-// route looks at a route: each of its hosts is a target.
+// route finds the targets of a route: each of its hosts is one.
 func (s *search) route(t *route) {
 	if s.excluded(t.kind, t.object) {
 		return
@@ -158,7 +158,7 @@ func (s *search) route(t *route) {
 	var hosts []config.Host
 	for _, h := range t.hosts {
 		if strings.HasPrefix(h.Name, "*") {
-			s.say(Verdict{
+			s.say(Result{
 				Kind: t.kind, Name: name, Detail: h.Name, Outcome: Skipped, Reason: NoHost, Message: "a wildcard is not a host that can be scanned",
 			})
 			continue
@@ -166,7 +166,7 @@ func (s *search) route(t *route) {
 		hosts = append(hosts, h)
 	}
 	if len(t.hosts) == 0 {
-		s.say(Verdict{Kind: t.kind, Name: name, Outcome: Skipped, Reason: NoHost, Message: "it names no host, or none of its Gateways is there"})
+		s.say(Result{Kind: t.kind, Name: name, Outcome: Skipped, Reason: NoHost, Message: "it names no host, or none of its Gateways exists"})
 	}
 	if len(hosts) == 0 {
 		return
@@ -188,7 +188,7 @@ func (s *search) route(t *route) {
 // routeHost wants a scan of a host.
 func (s *search) routeHost(t *route, r *config.Rule, h config.Host, key types.NamespacedName) {
 	o := t.object
-	v := Verdict{Kind: t.kind, Name: o.GetName(), Detail: h.URL()}
+	v := Result{Kind: t.kind, Name: o.GetName(), Detail: h.URL()}
 	out, err := r.Template.Render(t.args(config.RouteArgs{
 		Config: s.Config, ScanConfig: r.ScanConfig, Cluster: s.Cluster, Target: objectMeta(o), Namespace: s.Namespace, Host: h, URL: h.URL(),
 	}))

@@ -17,12 +17,12 @@ import (
 	"github.com/scanyard/scanyard/discovery/kubernetes/config"
 )
 
-// service looks at a Service.
+// service finds the targets of a Service.
 func (s *search) service(o *corev1.Service) {
 	if s.excluded(KindService, o) {
 		return
 	}
-	v := Verdict{Kind: KindService, Name: o.Name}
+	v := Result{Kind: KindService, Name: o.Name}
 	hosts := s.hosts(o)
 	if len(hosts) == 0 {
 		v.Outcome, v.Reason, v.Message = Skipped, NoPort, "none of its ports is a target; serviceAutoDiscovery.ports says which are"
@@ -57,7 +57,7 @@ func (s *search) service(o *corev1.Service) {
 
 // port wants a scan of a port of a Service.
 func (s *search) port(o *corev1.Service, r *config.Rule, h config.Host, digests map[string]string) {
-	v := Verdict{Kind: KindService, Name: o.Name, Detail: "port " + strconv.Itoa(int(h.Port))}
+	v := Result{Kind: KindService, Name: o.Name, Detail: "port " + strconv.Itoa(int(h.Port))}
 	key := s.place(r, serviceScanName(o.Name, r.Name, h.Port), maxServiceScanName)
 	out, err := r.Template.Render(config.ServiceArgs{
 		Config: s.Config, ScanConfig: r.ScanConfig, Cluster: s.Cluster, Target: o.ObjectMeta, Service: o, Namespace: s.Namespace, Host: h,
@@ -80,7 +80,7 @@ func (s *search) port(o *corev1.Service, r *config.Rule, h config.Host, digests 
 	})
 }
 
-// contractAnnotations are those of a target that its scans get.
+// contractAnnotations are the annotations of a target that its scans get.
 func contractAnnotations(annotations map[string]string) map[string]string {
 	all := map[string]string{}
 	for k, v := range annotations {

@@ -58,10 +58,10 @@ type search struct {
 	*View
 	*config.Compiled
 
-	wanted   map[types.NamespacedName]*executionv1.ScheduledScan
-	held     holds
-	verdicts []Verdict
-	missing  []Missing
+	wanted  map[types.NamespacedName]*executionv1.ScheduledScan
+	held    holds
+	results []Result
+	missing []Missing
 }
 
 // holds are ScheduledScans that stay as they are, since nothing can be said about their
@@ -103,7 +103,7 @@ func discover(v *View, c *config.Compiled) *search {
 	return s
 }
 
-func (s *search) say(v Verdict) { s.verdicts = append(s.verdicts, v) }
+func (s *search) say(v Result) { s.results = append(s.results, v) }
 
 // excluded says whether an object is left out before its kind is looked at.
 func (s *search) excluded(kind Kind, o metav1.Object) bool {
@@ -111,7 +111,7 @@ func (s *search) excluded(kind Kind, o metav1.Object) bool {
 	if why == "" {
 		return false
 	}
-	s.say(Verdict{Kind: kind, Name: o.GetName(), Outcome: Skipped, Reason: reason, Message: why})
+	s.say(Result{Kind: kind, Name: o.GetName(), Outcome: Skipped, Reason: reason, Message: why})
 	return true
 }
 
@@ -122,7 +122,7 @@ func (s *search) exclusionOf(o metav1.Object) (Reason, string) {
 	return exclusion(s.ResourceInclusion.Mode, s.Namespace.Annotations, o.GetAnnotations())
 }
 
-// selected are the scanConfigs that want a target. It says so where there is none.
+// selected returns the scanConfigs that want a target. If there is none, the target's result says so.
 func (s *search) selected(kind Kind, rules []*config.Rule, o metav1.Object) []*config.Rule {
 	var all []*config.Rule
 	for _, r := range rules {
@@ -131,13 +131,13 @@ func (s *search) selected(kind Kind, rules []*config.Rule, o metav1.Object) []*c
 		}
 	}
 	if len(all) == 0 {
-		s.unselected(Verdict{Kind: kind, Name: o.GetName()}, rules)
+		s.unselected(Result{Kind: kind, Name: o.GetName()}, rules)
 	}
 	return all
 }
 
 // unselected says that no scanConfig wants a target.
-func (s *search) unselected(v Verdict, rules []*config.Rule) {
+func (s *search) unselected(v Result, rules []*config.Rule) {
 	v.Outcome, v.Reason, v.Message = Skipped, NotSelected, "no scanConfig selects it by namespaceSelector and targetSelector"
 	if len(rules) == 0 {
 		v.Reason, v.Message = NoScanConfig, "there are no scanConfigs"
@@ -187,7 +187,7 @@ func (s *search) missingAdvice(r *config.Rule) string {
 }
 
 // want adds a ScheduledScan that was built for a target.
-func (s *search) want(v Verdict, r *config.Rule, o *executionv1.ScheduledScan) {
+func (s *search) want(v Result, r *config.Rule, o *executionv1.ScheduledScan) {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	v.ScanConfig, v.ScheduledScan = r.Name, s.display(key)
 	have := s.Existing[key]
@@ -203,7 +203,7 @@ func (s *search) want(v Verdict, r *config.Rule, o *executionv1.ScheduledScan) {
 	}
 	if have != nil && !have.adoptable() {
 		s.held.names.Insert(key)
-		v.Outcome, v.Reason, v.Message = Skipped, NameTaken, "a ScheduledScan of that name belongs to somebody else; rename one of the two"
+		v.Outcome, v.Reason, v.Message = Skipped, NameTaken, "a ScheduledScan of that name belongs to another client; rename one of the two"
 		s.say(v)
 		return
 	}
@@ -225,15 +225,15 @@ func (s *search) display(key types.NamespacedName) string {
 }
 
 // failed holds what there is where a template fails.
-func (s *search) failed(v Verdict, r *config.Rule, key types.NamespacedName, err error) {
+func (s *search) failed(v Result, r *config.Rule, key types.NamespacedName, err error) {
 	s.held.names.Insert(key)
 	v.ScanConfig, v.ScheduledScan = r.Name, s.display(key)
 	v.Outcome, v.Reason, v.Message = Waiting, TemplateFailed, err.Error()
 	s.say(v)
 }
 
-// adoptable says whether an existing ScheduledScan is one of a discovery, and not one
-// that somebody made by hand under the same name.
+// adoptable reports whether an existing ScheduledScan belongs to a discovery, and not to a user who
+// made it by hand under the same name.
 func (e *Existing) adoptable() bool {
 	if e.Ours {
 		return true

@@ -39,7 +39,7 @@ type View struct {
 	// Taken are the ScheduledScans of the namespace and of target namespaces that are for
 	// other namespaces: by which.
 	Taken map[types.NamespacedName]string
-	// UnwantedSince is since when nobody has wanted a ScheduledScan, where that was seen.
+	// UnwantedSince is since when a ScheduledScan has not been wanted, if that was seen.
 	UnwantedSince map[types.NamespacedName]time.Time
 	// Total is how many ScheduledScans of ours there are in the cluster.
 	Total int
@@ -119,7 +119,7 @@ const (
 	ScanTypeMissing Reason = "ScanTypeMissing"
 	// TemplateFailed is set where a template of the scanConfig fails for this target.
 	TemplateFailed Reason = "TemplateFailed"
-	// NameTaken is set where a ScheduledScan of that name belongs to somebody else.
+	// NameTaken is set where a ScheduledScan of that name belongs to another client.
 	NameTaken Reason = "NameTaken"
 	// Unwanted is set for ScheduledScans that no target wants any longer.
 	Unwanted Reason = "Unwanted"
@@ -127,8 +127,8 @@ const (
 	LimitReached Reason = "LimitReached"
 )
 
-// Verdict is what was decided about a target and a scanConfig.
-type Verdict struct {
+// Result is the decision about a target and a scanConfig.
+type Result struct {
 	Kind Kind
 	// Name of the object, or the image.
 	Name string
