@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compare tells what is new in a run of a scanner, what was there in the run before, and what is gone.
+// Package compare finds what is new in a run of a scanner, what the previous run had too, and what is gone.
 //
 //	previous findings ─► Set.Add …            what is remembered: 16 bytes and a bit each
 //	current findings  ─► Set.Classify ─► New | Known

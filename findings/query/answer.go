@@ -13,9 +13,9 @@ import (
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 )
 
-// Answer answers a question over findings in memory: all rows or groups in order, without a limit. The place of a
-// finding in rows ends the order, in the direction of the order's last key. A trend has no answer here: findings do not
-// tell what was there on days before.
+// Answer answers a question over findings in memory: all rows or groups in order, without a limit. The position of a finding
+// in rows ends the order, in the direction of the order's last key. A trend has no answer here: findings do not show the
+// findings of earlier days.
 func Answer(q *Question, rows []reportsv1.FindingRow) ([]reportsv1.FindingRow, []reportsv1.FindingGroup) {
 	var found []reportsv1.FindingRow
 	for i := range rows {

@@ -10,10 +10,10 @@
 //
 //   - An expression is a tree of And, Or, Not and Term. Its leaves are checked while they are read: a Term has a known
 //     field, an operator that the field has, and values of the field's type. What reads a tree meets no other.
-//   - A comparison with an absent value does not hold, also !=; has tells whether a value is there. An empty text is an
-//     absent one. Not is that of two values: !(cvss > 8) holds for a finding without a score.
-//   - Severities compare by their rank. In an order, what is absent is least.
-//   - A mistake is told with its position and what was expected there. Length, depth, terms and lists are bounded, so
+//   - A comparison with an absent value is false, also !=; has tests whether a value is present. An empty text counts as
+//     absent. Not has two values: !(cvss > 8) is true for a finding without a score.
+//   - Severities compare by their rank. In an order, an absent value is least.
+//   - A mistake is reported with its position and what was expected there. Length, depth, terms and lists are bounded, so
 //     that a question cannot cost more than its text shows.
 //   - Printing an expression and reading it again gives the same one.
 package query

@@ -18,7 +18,7 @@ const (
 	Flag                 // true or false, never absent
 )
 
-// Field is what a finding can be asked for.
+// Field is a field of a finding in expressions and orders.
 type Field string
 
 // The fields.
@@ -100,22 +100,22 @@ var opsOfType = map[Type][]Op{
 // Ops returns the operators that the field has.
 func (f Field) Ops() []Op { return opsOfType[f.Type()] }
 
-// severities are in the order of their rank; the first is that of a finding without one.
+// severities are in the order of their rank; the first is for a finding without one.
 var severities = []string{"", "info", "low", "medium", "high", "critical"}
 
-// results are in the order in which databases number them; the first is that of a finding without one.
+// results are in the order in which databases number them; the first is for a finding without one.
 var results = []string{"", "pass", "fail", "warn", "error", "skip"}
 
 // Rank returns the rank of a severity: critical 5 to info 1, 0 if it is absent or another word.
 func Rank(severity string) int { return max(slices.Index(severities, severity), 0) }
 
-// SeverityOfRank returns the severity of a rank, "" for 0 and what is no rank.
+// SeverityOfRank returns the severity of a rank, "" for 0 and an invalid rank.
 func SeverityOfRank(rank int) string { return at(severities, rank) }
 
 // Code returns the number of a result: pass 1, fail 2, warn 3, error 4, skip 5, 0 if it is absent or another word.
 func Code(result string) int { return max(slices.Index(results, result), 0) }
 
-// ResultOfCode returns the result of a number, "" for 0 and what is no number of a result.
+// ResultOfCode returns the result of a number, "" for 0 and an invalid number.
 func ResultOfCode(code int) string { return at(results, code) }
 
 func at(words []string, i int) string {

@@ -14,7 +14,7 @@ type SyntaxError struct {
 	Message  string // what was expected, and found
 }
 
-// Error tells the mistake.
+// Error returns the mistake with its position.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("position %d: %s", e.Position, e.Message) }
 
 type tokenKind int

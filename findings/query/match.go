@@ -11,7 +11,7 @@ import (
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 )
 
-// Matches tells whether an expression holds for a finding.
+// Matches reports whether an expression is true for a finding.
 func Matches(node Node, row *reportsv1.FindingRow) bool {
 	matches := func(part Node) bool { return Matches(part, row) }
 	switch node := node.(type) {
@@ -29,7 +29,7 @@ func Matches(node Node, row *reportsv1.FindingRow) bool {
 	}
 }
 
-// holds tells whether the term holds for a value that is there.
+// holds reports whether the term is true for a present value.
 func (t Term) holds(value Value) bool {
 	of := t.Field.Type()
 	order := func() int { return compare(of, value, t.Values[0]) }

@@ -23,7 +23,7 @@ type Or []Node
 // Not holds if its part does not.
 type Not struct{ Of Node }
 
-// Term asks about one field. Values has one value, those of In, and none of Has.
+// Term tests one field. Values has one value, or several for In, or none for Has.
 type Term struct {
 	Field  Field
 	Op     Op
@@ -35,7 +35,7 @@ func (Or) node()   {}
 func (Not) node()  {}
 func (Term) node() {}
 
-// String prints the expression. That of no parts is empty.
+// String prints the expression. An And without parts is empty.
 func (a And) String() string {
 	parts := make([]string, 0, len(a))
 	for _, part := range a {
@@ -84,7 +84,7 @@ func (t Term) String() string {
 	}
 }
 
-// isCall tells whether the term binds as strongly as !, so that it needs no parentheses behind one.
+// isCall reports whether the term binds as strongly as !, so that it needs no parentheses after one.
 func (t Term) isCall() bool { return slices.Contains([]Op{Has, StartsWith, Contains}, t.Op) }
 
 // join ands expressions into one. Nil ones hold.

@@ -16,7 +16,7 @@ const (
 	MaxValues = 500 // of one list of in
 )
 
-// Parse reads an expression. That of white space holds for every finding. Errors are *SyntaxError.
+// Parse reads an expression. White space alone is true for every finding. Errors are *SyntaxError.
 //
 //	expression = all { "||" all }
 //	all        = one { "&&" one }
@@ -76,7 +76,7 @@ func (p *parser) isSign(s string) bool { return p.token.kind == sign && p.token.
 
 func (p *parser) isWord(w string) bool { return p.token.kind == word && p.token.text == w }
 
-// skip goes on behind a sign, which must be there.
+// skip continues after a sign, which must be there.
 func (p *parser) skip(s string) error {
 	if !p.isSign(s) {
 		return p.expected(s)
@@ -203,7 +203,7 @@ func (p *parser) isOp() bool {
 	return p.token.kind == sign && slices.Contains([]Op{Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual}, Op(p.token.text))
 }
 
-// opsOf lists what may stand behind a field.
+// opsOf lists the operators that can follow a field.
 func opsOf(field Field) string {
 	var words []string
 	for _, op := range field.Ops() {

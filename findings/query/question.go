@@ -89,7 +89,7 @@ type Question struct {
 	Limit      int
 }
 
-// IsGrouped tells whether the answer has groups, and no rows.
+// IsGrouped reports whether the answer has groups, and no rows.
 func (q *Question) IsGrouped() bool { return q.Aggregate != "" }
 
 // newQuestion reads the spec of a question. now is what since counts back from.
@@ -205,7 +205,7 @@ func condition(spec *reportsv1.FindingQuerySpec, now time.Time, path *field.Path
 	return And{}, errs
 }
 
-// unanswered refuses what rows of results do not tell.
+// unanswered refuses questions that rows of results cannot answer.
 func unanswered(spec *reportsv1.FindingQuerySpec, path *field.Path) (errs field.ErrorList) {
 	refuse := func(set bool, at *field.Path) {
 		if set {

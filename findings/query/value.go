@@ -110,7 +110,7 @@ func (v Value) textOf(of Type) string {
 	}
 }
 
-// literal is the value as it stands in an expression.
+// literal is the value as an expression has it.
 func (v Value) literal(of Type) string {
 	text := v.textOf(of)
 	if of == Number || of == Flag {

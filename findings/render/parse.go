@@ -27,7 +27,7 @@ type node struct {
 	text string
 	// path are the parts of a name that goes down objects; nil for one that does not.
 	path []string
-	// inner is what a section holds, which stands at innerStart to innerEnd of the template.
+	// inner is the content of a section, at innerStart to innerEnd of the template.
 	inner                []node
 	innerStart, innerEnd int
 }

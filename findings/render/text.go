@@ -37,7 +37,7 @@ type Limits struct {
 	Now func() time.Time
 }
 
-// Text is a parsed Go template. It is for one goroutine at a time.
+// Text is a parsed Go template. Only one goroutine may use it at a time.
 type Text struct {
 	template *template.Template
 	limits   Limits
@@ -50,7 +50,7 @@ const (
 	printName = "_print"
 )
 
-// ParseText reads a Go template. The name stands in its errors.
+// ParseText reads a Go template. Its errors have the name.
 func ParseText(name, text string, limits Limits) (*Text, error) {
 	if limits.Bytes == 0 {
 		limits.Bytes = MaxOutput
@@ -221,9 +221,9 @@ func indent(before string, spaces int, text string) (string, error) {
 	return before + pad + strings.ReplaceAll(text, "\n", "\n"+pad), nil
 }
 
-// toJSON writes & < and > as they are: bodies of requests are no pages for browsers. Sprig's own would also answer with
-// an empty text where there is an error. The result is valid YAML, too: YAML 1.2 section 5.1 forbids control characters
-// and U+FEFF, which JSON allows, and YAML folds the line break U+0085.
+// toJSON writes & < and > unescaped: bodies of requests are not pages for browsers. Sprig's own would also return an empty text
+// for an error. The result is valid YAML, too: YAML 1.2 section 5.1 forbids control characters and U+FEFF, which JSON allows,
+// and YAML folds the line break U+0085.
 func toJSON(v any) (string, error) {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)

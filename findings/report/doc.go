@@ -3,7 +3,7 @@
 // Package report makes reports of the findings of a Scan: a page of HTML that works by itself, SARIF, JUnit, CSV and
 // Markdown. The hook persistence-static-report stores them, the command line prints them.
 //
-//	Input (source, Scan, comparison) ─► New: counts, what fits in the page ─► Write: one format, as often as asked
+//	Input (source, Scan, comparison) ─► New: counts, what fits in the page ─► Write: one format, any number of times
 //
 // What it decides:
 //

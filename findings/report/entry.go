@@ -59,7 +59,7 @@ func SeverityNames() []string { return append([]string(nil), severityNames[:]...
 
 // Entry is what reports say of a finding.
 type Entry struct {
-	// ID is that of the finding, or is made from its content where it has none.
+	// ID is the id of the finding, or is made from its content if it has none.
 	ID string
 	// Fingerprint is empty where the parser gave none.
 	Fingerprint string
@@ -79,14 +79,14 @@ type Entry struct {
 	State compare.State
 	// Exception is nil where no exception matches.
 	Exception *exception.Mark
-	// Element is the finding as it stands in findings.json. It is valid during the call it is given to.
+	// Element is the finding as it is in findings.json. It is valid during the call.
 	Element []byte
 }
 
-// Excepted says whether the finding counts no longer, as an exception suppresses it.
+// Excepted reports whether an exception suppresses the finding, so that it does not count.
 func (e *Entry) Excepted() bool { return e.Exception != nil && e.Exception.Suppresses() }
 
-// exception says for people which exception holds; empty where none does.
+// exception describes the matching exception for people; empty if there is none.
 func (e *Entry) exception() string {
 	m := e.Exception
 	if m == nil {
@@ -102,7 +102,7 @@ func (e *Entry) exception() string {
 	return text + " by " + m.Kind + " " + m.Name + ": " + m.Reason
 }
 
-// noCategory is that of findings without one.
+// noCategory is the category of findings without one.
 const noCategory = "(no category)"
 
 // entries reads findings. It is for one goroutine.

@@ -134,8 +134,8 @@ func (r *Report) writePageEntries(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// appendPageEntry appends a finding as the script wants it: a list with the same places in each. No character that
-// could end the element it stands in, or that HTML knows, is left as it is.
+// appendPageEntry appends a finding in the form of the page's script: a list with the same positions in each. Every character that
+// could end the enclosing element, or that has a meaning in HTML, is escaped.
 func appendPageEntry(dst []byte, e *Entry) ([]byte, error) {
 	references := make([]any, 0, 2*min(len(e.References), maxPageReferences))
 	for _, ref := range e.References[:min(len(e.References), maxPageReferences)] {

@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// writeJUnit writes a test case per finding. Those of a severity that counts fail, those that are excepted are skipped, the
-// others pass. A Scan without
-// findings has one case that passes, since build servers take a report without cases for an error. A Scan that has
-// reached nothing has one with an error in its place, or before the others, unless that is allowed.
+// writeJUnit writes a test case per finding. Cases of a severity that counts fail, excepted ones are skipped, the others pass. A
+// Scan without findings has one case that passes, since build servers take a report without cases for an error. A Scan that has
+// reached nothing has a case with an error instead, or before the others, unless that is allowed.
 func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 	failures := 0
 	for s := High; s <= r.FailFrom; s++ {

@@ -117,8 +117,8 @@ func (r *Report) writeExcepted(out *strings.Builder) {
 	}
 }
 
-// Plain is a text in one line without a meaning in Markdown or HTML. Addresses must not become links on their own,
-// since nobody knows where they lead.
+// Plain is a text in one line without a meaning in Markdown or HTML. Addresses must not become links, since their targets
+// are unknown.
 func Plain(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return r <= ' ' || r == 0x7f || r == 0x85 || r == 0xa0 || r == 0x2028 || r == 0x2029

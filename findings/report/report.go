@@ -29,15 +29,15 @@ const (
 	topGroups = 12
 )
 
-// Source calls a function with every finding as it stands in findings.json, the same ones in the same order whenever it
-// is called. The bytes are valid during the call.
+// Source calls a function with every finding as it is in findings.json, the same findings in the same order in each call. The
+// bytes are valid during the call.
 type Source func(ctx context.Context, do func(element []byte) error) error
 
-// Comparison tells what is new. *compare.Set is one.
+// Comparison says which findings are new. *compare.Set is one.
 type Comparison interface {
-	// State says whether a finding is new or known. It may be asked more than once.
+	// State returns whether a finding is new or known. It may be called more than once.
 	State(element []byte) (compare.State, error)
-	// FixedCount is how many findings are gone, as soon as State was asked about all that there are.
+	// FixedCount is how many findings are gone, after State was called for all present ones.
 	FixedCount() int
 }
 
@@ -51,7 +51,7 @@ type Scan struct {
 	// Started and Finished are times as RFC 3339 has them, in UTC, or empty.
 	Started  string `json:"started"`
 	Finished string `json:"finished"`
-	// Reached says whether the scanner reached its targets; nil where nobody has told.
+	// Reached says whether the scanner reached its targets; nil if unknown.
 	Reached *Reached `json:"reached,omitempty"`
 }
 
@@ -63,7 +63,7 @@ type Reached struct {
 	Message string `json:"message"`
 }
 
-// unreached says that the scanner reached nothing; empty where it did, or where nobody knows.
+// unreached says that the scanner reached nothing; empty if it did, or if it is unknown.
 func (s *Scan) unreached() string {
 	if s.Reached == nil || s.Reached.Status != "False" {
 		return ""
@@ -94,15 +94,15 @@ type Input struct {
 	Scan Scan
 	// Comparison is nil where there is nothing to compare with.
 	Comparison Comparison
-	// Exceptions are those that hold for the Scan; nil for none.
+	// Exceptions are the exceptions that apply to the Scan; nil for none.
 	Exceptions *exception.Selection
-	// Keep leaves findings out, where it is not nil. It is asked after State, ID and Exception are set.
+	// Keep leaves findings out, if it is not nil. It is called after State, ID and Exception are set.
 	Keep func(*Entry) bool
 	// MaxFindings is how many findings the page holds, DefaultMaxFindings if it is 0.
 	MaxFindings int
 	// FailFrom is the least severity that JUnit calls a failure.
 	FailFrom Severity
-	// AllowUnreached is that a Scan which has reached nothing is no error for JUnit.
+	// AllowUnreached says that a Scan which has reached nothing is not an error for JUnit.
 	AllowUnreached bool
 	// Siblings are formats that are stored beside the page, which says so.
 	Siblings []Format
@@ -139,7 +139,7 @@ func New(ctx context.Context, in Input) (*Report, error) {
 	return r, nil
 }
 
-// conditionReached is the condition by which the operator tells what was reached.
+// conditionReached is the operator's condition about what was reached.
 const conditionReached = "TargetReached"
 
 // ScanOf reads what reports say of a Scan from the object as the API server gives it.

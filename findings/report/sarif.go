@@ -66,8 +66,8 @@ func writeSARIF(ctx context.Context, r *Report, w io.Writer) error {
 	return writeAll(w, "]}]}\n")
 }
 
-// invocation tells of what was not reached, or may not have been; nil where there is nothing to tell. SARIF has no word
-// for a tool that ran well and got to see nothing, so a run without a target was not successful.
+// invocation describes what was not reached, or may not have been; nil if there is nothing to say. SARIF cannot express
+// a tool that ran well and reached nothing, so a run without a target was not successful.
 func (s *Scan) invocation() finding.Object {
 	text, level, id := s.unreached(), "error", "NothingReached"
 	if text == "" {

@@ -257,8 +257,8 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnlyTheParents is not inherited: it asks the operator for something, or tells where the parent's results are.
-func TestWhatIsOnlyTheParents(t *testing.T) {
+// TestParentOnly: annotations that are requests to the operator, or the place of the parent's results, are not inherited.
+func TestParentOnly(t *testing.T) {
 	p := parentOf(t, `{"metadata":{"name":"nmap-x","uid":"u","annotations":{"team":"red","scanyard.io/rerun":"hooks@2",`+
 		`"storage.scanyard.io/place":"{}","kubectl.kubernetes.io/last-applied-configuration":"{}"}},`+
 		`"spec":{"scanType":"nmap","parameters":[],"cascades":{"inheritAnnotations":true}}}`)

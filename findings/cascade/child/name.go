@@ -15,12 +15,12 @@ import (
 const (
 	// maxName is how long names that the API server generates are at most.
 	maxName = 63
-	// hashDigits tell children of one prefix apart: 48 bits.
+	// hashDigits distinguish children of one prefix: 48 bits.
 	hashDigits = 12
 )
 
-// Names gives children their names. It must see the children of a rule in the order of the findings, since findings
-// that say they are the same are told apart by their order. It is for one goroutine.
+// Names gives children their names. It must get the children of a rule in the order of the findings, since the order
+// distinguishes findings with equal ids. It is for one goroutine.
 type Names struct {
 	parent *Parent
 	rule   string

@@ -20,12 +20,12 @@ const (
 	annotationChain   = "cascading.securecodebox.io/chain"
 )
 
-// parentOnly are annotations that speak of the parent itself and are never inherited: kubectl's note of what somebody has
-// applied, what the operator is to run again, and where results lie.
+// parentOnly are annotations about the parent itself, which are never inherited: kubectl's copy of the applied object, the
+// request of a re-run, and the place of results.
 var parentOnly = []string{"kubectl.kubernetes.io/last-applied-configuration", "scanyard.io/rerun", "storage.scanyard.io/place"}
 
-// LabelRoot names the first Scan of a chain, by UID, on every Scan that was started below it. Children have it where
-// the chain is bounded or free of doubles, since only then somebody counts.
+// LabelRoot names the first Scan of a chain, by UID, on every Scan that was started below it. Children have the label if the
+// chain is bounded or without duplicates, since only then they are counted.
 const LabelRoot = "cascading.scanyard.io/root"
 
 const (

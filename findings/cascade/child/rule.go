@@ -119,7 +119,7 @@ func (r *Rule) Refused() error { return r.refused }
 // Broken is the reason why no child can be built of the rule, if there is one. It is of interest only where it matches.
 func (r *Rule) Broken() error { return r.broken }
 
-// Ignored names what the rule says about its children and the parent has not asked for.
+// Ignored returns the fields of the rule about its children that the parent has not enabled.
 func (r *Rule) Ignored(p *Parent) []string {
 	var ignored []string
 	for _, i := range []struct {
@@ -140,7 +140,7 @@ func (r *Rule) Ignored(p *Parent) []string {
 	return ignored
 }
 
-// says is whether somebody has written something there: the API server fills in false and empty objects by itself.
+// says reports whether a user has set the key: the API server fills in false and empty objects by itself.
 func says(o finding.Object, key string) bool {
 	value, _ := o.Get(key)
 	if object, ok := value.(finding.Object); ok {

@@ -58,8 +58,8 @@ func (e *OptionError) Error() string {
 // AnnotationOptions on a rule, with the value "true", lets findings choose options of the scanner.
 const AnnotationOptions = "cascading.scanyard.io/allow-options"
 
-// becomesOption says whether a parameter begins with '-' though the rule does not say so: its text begins with a
-// template, and what a scanned host has sent stands there. Text of the rule's own inside a section may.
+// becomesOption reports whether a parameter begins with '-' though the rule does not begin so: the text begins with a
+// template, and so with text of a scanned host. Text of the rule's own inside a section may.
 func (t text) becomesOption(value string) bool {
 	if value = strings.TrimSpace(value); t.template == nil || !strings.HasPrefix(value, "-") || !strings.HasPrefix(strings.TrimSpace(t.source), "{{") {
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/scanyard/scanyard/findings/yamltext"
 )
 
-// Question is what Explain is asked about.
+// Question is the input of Explain.
 type Question struct {
 	// Scan is the one that has the findings.
 	Scan finding.Object
@@ -37,7 +37,7 @@ type Explanation struct {
 	Findings int `json:"findings"`
 	// Children are the Scans that would be started, in order.
 	Children []finding.Object `json:"children"`
-	// Rules tells of every rule what became of it.
+	// Rules are the results of all rules.
 	Rules []plan.Outcome `json:"rules"`
 	// Notes are what may make the real thing differ.
 	Notes []string `json:"notes,omitempty"`
@@ -45,8 +45,8 @@ type Explanation struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Explain does what the hook would do, and starts nothing. An error means that the question makes no sense; where the
-// hook would fail, the Explanation says so.
+// Explain plans like the hook, and starts nothing. An error means that the question is not valid; if the hook would fail,
+// the Explanation says so.
 func Explain(q Question) (*Explanation, error) {
 	metadata := objectAt(q.Scan, "metadata")
 	name, _ := metadata.Text("name").Get()
@@ -103,7 +103,7 @@ func (e *Explanation) fails(err error) (*Explanation, error) {
 	return e, nil
 }
 
-// choose takes the rules that the hook would see, in its order, and tells of the others.
+// choose selects the rules that the hook would use, in its order, and adds outcomes for the others.
 func (e *Explanation) choose(q Question, spec finding.Object, namespace string, in *plan.Input) error {
 	text, err := selector.Text(objectAt(spec, "cascades"))
 	if err != nil {

@@ -36,7 +36,7 @@ func (f Files) Question() (Question, error) {
 	return q, err
 }
 
-// Given reads the files that have a name, but for that of the Scan. What has none is nil in the question.
+// Given reads the files that have a name, except the Scan's. Files without a name are nil in the question.
 func (f Files) Given() (q Question, err error) {
 	if f.Findings != "" {
 		q.Findings = func() (io.ReadCloser, error) { return os.Open(f.Findings) }
@@ -46,7 +46,7 @@ func (f Files) Given() (q Question, err error) {
 			return q, err
 		}
 		if q.Rules == nil {
-			q.Rules = []finding.Object{} // a file without rules is an answer, too
+			q.Rules = []finding.Object{} // a file may have no rules
 		}
 	}
 	if f.ParseDefinition != "" {

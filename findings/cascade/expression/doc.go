@@ -8,9 +8,9 @@
 // What it decides:
 //
 //   - The only variable is finding. Its fields are those of a finding (see [Fields]): any other name is a mistake that
-//     [Compile] finds, so a typo is told at once and not by scans that never start. A field that another hook has added is
-//     finding["its name"]. What is below attributes is up to the scanner and known at run time only.
-//   - The result must be a boolean. Where a field is missing, or two values cannot be compared, the answer is no.
+//     [Compile] finds, so that a typo is reported at once and not by scans that never start. A field that another hook has
+//     added is finding["its name"]. The fields below attributes depend on the scanner and are known at run time only.
+//   - The result must be a boolean. If a field is missing, or two values cannot be compared, the result is false.
 //   - Whole numbers of the finding are integers, so that port == 443 holds; others are doubles.
 //   - One evaluation may cost [CostLimit] and a text be [MaxLength] long; beyond that the rule is in error. Expressions
 //     see neither time nor network.

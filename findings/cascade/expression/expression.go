@@ -77,8 +77,8 @@ func Compile(text string) (*Expression, error) {
 	return &Expression{program}, nil
 }
 
-// checkFields looks for finding.name with a name that no finding has. Whoever means a field of their own, which another
-// hook has added, writes finding["name"].
+// checkFields finds finding.name with a name that no finding has. A field that another hook has added is written as
+// finding["name"].
 func checkFields(e ast.Expr) error {
 	var unknown error
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {

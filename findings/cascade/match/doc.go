@@ -13,8 +13,8 @@
 //     text is then compared with the text at the same place only, as the JavaScript hook of this name does.
 //   - [Alternative] takes a rule's condition to match in either way, first all of it literally, then all of it with
 //     wildcards.
-//   - [Index] finds the few alternatives that a finding can match at all. It never changes an answer, it only saves
-//     asking: a literal that an alternative needs is looked up in the finding.
+//   - [Index] finds the few alternatives that a finding can match at all. It never changes a result, it only saves
+//     comparisons: it looks up in the finding a literal that an alternative needs.
 //
 // Values are those of finding.DecodeValue: finding.Object, []any, string, float64, bool and nil.
 package match

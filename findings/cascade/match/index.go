@@ -29,14 +29,14 @@ type path struct {
 	nested       bool
 }
 
-// absentValue stands for what a finding does not have.
+// absentValue is the value of a key that a finding does not have.
 type absentValue struct{}
 
 // alternative is one condition of one rule, taken apart.
 type alternative struct {
 	rule      int
 	condition any
-	// leaves are all of the condition, the most telling first; nil where it has other parts than scalars.
+	// leaves are all of the condition, the most selective first; nil where it has other parts than scalars.
 	leaves []leaf
 	simple bool
 	// literal and wild are the ways in which it must be compared to know.
@@ -201,7 +201,7 @@ func isLiteralValue(wanted any) bool {
 	return !isText || isLiteral(text)
 }
 
-// The ranks say how well a key tells findings apart: attributes best, severities and layers worst.
+// The ranks say how well a key distinguishes findings: attributes best, severities and layers worst.
 func rankOfAttribute(key string) int {
 	switch key {
 	case "port":

@@ -8,8 +8,8 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 )
 
-// MatchRaw is Match for a finding that is not decoded yet: only what the rules ask for is. The bytes must be valid JSON, as
-// those of a finding.Reader are.
+// MatchRaw is Match for a finding that is not decoded yet: it decodes only the keys that the rules need. The bytes must be valid
+// JSON, as those of a finding.Reader are.
 func (x *Index) MatchRaw(raw []byte) ([]int, error) {
 	if !x.extract(raw) {
 		value, err := finding.DecodeValue(raw, 0)
@@ -70,7 +70,7 @@ func (x *Index) Value(key string) any {
 	return absentValue{}
 }
 
-// Watch has Value answer for a key that no rule asks for.
+// Watch makes Value work for a key that no rule needs.
 func (x *Index) Watch(key string) { x.slot(path{outer: key}) }
 
 // extract fills the values at all paths. It gives up where a key is written with escapes.
@@ -110,7 +110,7 @@ func (x *Index) extractBelow(raw []byte, at int, outer []byte) bool {
 	})
 }
 
-// container stands for a list or an object, which no leaf wants.
+// container is the value of a list or an object, which no leaf needs.
 type container struct{}
 
 // take decodes a value. Neighbouring findings often have the same, which is then taken again.
@@ -134,7 +134,7 @@ func (x *Index) take(slot int, raw []byte) bool {
 	return true
 }
 
-// seen is the last value at a path, as it stood and as it is.
+// seen is the last value at a path, undecoded and decoded.
 type seen struct {
 	raw   []byte
 	value any

@@ -4,9 +4,8 @@ package match
 
 import "strings"
 
-// Wildcard says whether a text fits a pattern as a whole: * stands for any run of characters, line breaks included,
-// everything else for itself, and a ! in front negates the rest. It takes time proportional to the lengths, whatever
-// the pattern is.
+// Wildcard reports whether a whole text matches a pattern: * is any run of characters, including line breaks, any other
+// character is itself, and a leading ! negates the rest. It takes time proportional to the lengths, whatever the pattern is.
 func Wildcard(text, pattern string) bool {
 	if rest, negated := strings.CutPrefix(pattern, "!"); negated {
 		return !fits(text, rest)

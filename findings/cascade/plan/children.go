@@ -44,7 +44,7 @@ type Source func(yield func(raw []byte) error) error
 // ErrStop wrapped by the error of a Start ends everything: further children would fare no better.
 var ErrStop = errors.New("nothing more can be started")
 
-// Start is told of one child after another. Its error belongs to that child, unless it wraps ErrStop.
+// Start is called with each child. Its error belongs to that child, unless it wraps ErrStop.
 type Start func(c Child) (Result, error)
 
 // Children builds the children and hands them on, in the order of the rules and of the findings in them.

@@ -16,5 +16,5 @@
 //   - The brakes of `spec.cascades`: beyond maxDepth no rule is used; of equal children one is started where
 //     deduplicate is on; maxScans is counted by whoever creates, see [Budget].
 //
-// There is no client, no clock and no environment in here: the hook and the explain command do the same.
+// The package has no client, no clock and no environment: the hook and the explain command do the same.
 package plan

@@ -34,8 +34,8 @@ type Outcome struct {
 	Error string `json:"error,omitempty"`
 	// Ignored are fields of its scanSpec that have no effect, since the Scan does not ask for them.
 	Ignored []string `json:"ignored,omitempty"`
-	// Conditions tell for each entry of anyOf how many findings meet each part of it. Only where the rule matches
-	// none, and only on request.
+	// Conditions are, for each entry of anyOf, how many findings meet each part of it. Only if the rule matches none, and only
+	// on request.
 	Conditions []Condition `json:"conditions,omitempty"`
 	// Categories are those that it needs and no finding has; only where it matches none for that reason.
 	Categories []string `json:"categories,omitempty"`
@@ -47,7 +47,7 @@ type Condition struct {
 	Met map[string]int `json:"met"`
 }
 
-// Outcomes tells of every rule in its order, after Children.
+// Outcomes returns the outcome of every rule in its order, after Children.
 func (p *Plan) Outcomes() []Outcome {
 	outcomes := make([]Outcome, len(p.rules))
 	for i, r := range p.rules {

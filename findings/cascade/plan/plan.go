@@ -14,8 +14,8 @@ import (
 	"github.com/scanyard/scanyard/findings/cascade/scope"
 )
 
-// DefaultMaxChildren is how many Scans one Scan starts at most where nobody has said anything. A host that has many
-// findings to show starts one for each.
+// DefaultMaxChildren is how many Scans one Scan starts at most by default. A host that produces many findings starts one
+// for each.
 const DefaultMaxChildren = 1000
 
 // Input is everything but the findings.
@@ -30,7 +30,7 @@ type Input struct {
 	Rules []finding.Object
 	// MaxChildren is how many children the Scan starts at most where its spec.cascades has no maxScans; 0 means no bound.
 	MaxChildren int
-	// Diagnose has Outcomes tell how close the findings came to rules that none of them matched.
+	// Diagnose adds to Outcomes how close the findings came to rules that none of them matched.
 	Diagnose bool
 }
 
@@ -187,7 +187,7 @@ func (p *Plan) Parent() *child.Parent { return p.parent }
 // Findings is how many were added.
 func (p *Plan) Findings() int { return p.findings }
 
-// ScopeError says that whether a finding is in scope cannot be told.
+// ScopeError says that it is unknown whether a finding is in scope.
 type ScopeError struct {
 	// Finding is its number, from 0.
 	Finding int

@@ -153,7 +153,7 @@ func TestPropertiesOfPlans(t *testing.T) {
 			}
 		}
 		if count != len(children) {
-			t.Fatalf("seed %d: outcomes tell of %d children, there are %d", seed, count, len(children))
+			t.Fatalf("seed %d: outcomes have %d children, there are %d", seed, count, len(children))
 		}
 		bruteForce(t, w, children)
 	}

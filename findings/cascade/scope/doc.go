@@ -11,9 +11,8 @@
 //     if nothing does) with the finding. Around a finding's field no text may stand: the first rendering would swallow
 //     the field.
 //   - A value that renders to nothing makes the whole requirement what validOnMissingRender says.
-//   - What makes no sense is an error and no answer: a key outside [Domain], an annotation that is not there, an operator that
-//     does not exist, an address that is none, a host name without a public top level domain. Whoever asks must then
-//     start nothing.
+//   - Invalid input is an error and no result: a key outside [Domain], a missing annotation, an unknown operator, an invalid
+//     address, a host name without a public top level domain. The caller must then start nothing.
 //
 // Strict mode refuses what else passes in silence: a noneOf whose value does not render, an address of another family than
 // the network, and a requirement without values. In strict mode an annotation may hold several networks, separated by

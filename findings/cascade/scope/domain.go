@@ -22,7 +22,7 @@ func (d domain) within(scope domain) bool {
 	return len(d) >= len(scope) && slices.Equal(d[len(d)-len(scope):], scope)
 }
 
-// reserved top level domains belong to nobody (RFC 6761, RFC 6762).
+// reserved top level domains have no owner (RFC 6761, RFC 6762).
 var reserved = []string{"localhost", "local", "example", "invalid", "test"}
 
 // maxLabel and maxDomain are the lengths that DNS allows.
@@ -75,8 +75,8 @@ func isLabel(label string) bool {
 	return true
 }
 
-// isListed says whether the public suffix list knows a top level domain. It is asked for a name below, since for some only
-// what is below is listed.
+// isListed reports whether the public suffix list has a top level domain. The lookup uses a name below the domain, since for some
+// domains the list has only names below.
 func isListed(top string) bool {
 	_, icann := publicsuffix.PublicSuffix("name.below." + strings.ToLower(top))
 	return icann

@@ -17,13 +17,13 @@ const Domain = "scope.cascading.securecodebox.io/"
 type Settings struct {
 	// Limiter is spec.cascades.scopeLimiter; nil or null lets everything pass.
 	Limiter any
-	// Annotations are those of the Scan whose findings are asked about.
+	// Annotations are the annotations of the Scan of the findings.
 	Annotations finding.Object
 	// Aliases are spec.scopeLimiterAliases of the ParseDefinition.
 	Aliases finding.Object
 }
 
-// Limiter answers for one Scan. It is for one goroutine.
+// Limiter decides for one Scan. It is for one goroutine.
 type Limiter struct {
 	groups []group
 	strict bool
@@ -132,12 +132,12 @@ func (l *Limiter) check(r *requirement) (verdict, error) {
 	return r.evaluate(values)
 }
 
-// verdict is what a requirement says of a finding.
+// verdict is the result of a requirement for a finding.
 type verdict int
 
 const (
 	no verdict = iota
 	yes
-	// unknown is an answer in strict mode only. It counts against the finding whatever the group is.
+	// unknown is a result in strict mode only. It counts against the finding whatever the group is.
 	unknown
 )

@@ -32,21 +32,21 @@ func TestStrictMode(t *testing.T) {
 		loose, strict               string
 		why                         string
 	}{
-		"NoneOfThatDoesNotRender":   {"noneOf", `{"key":"S/x","operator":"In","values":["{{nosuch}}"]}`, `{}`, "yes", "no", "noneOf: In x cannot be told"},
-		"AllOfThatDoesNotRender":    {"allOf", `{"key":"S/x","operator":"In","values":["{{nosuch}}"]}`, `{}`, "no", "no", "allOf: In x cannot be told"},
-		"OtherFamily":               {"allOf", `{"key":"S/v4","operator":"InCIDR","values":["2001:db8::1"]}`, `{}`, "yes", "no", "allOf: InCIDR v4 cannot be told"},
-		"OtherFamilyNegated":        {"allOf", `{"key":"S/v4","operator":"NotInCIDR","values":["2001:db8::1"]}`, `{}`, "no", "no", "allOf: NotInCIDR v4 cannot be told"},
-		"OtherFamilyInNoneOf":       {"noneOf", `{"key":"S/v4","operator":"InCIDR","values":["2001:db8::1"]}`, `{}`, "no", "no", "noneOf: InCIDR v4 cannot be told"},
-		"NegatedInNoneOf":           {"noneOf", `{"key":"S/v4","operator":"NotInCIDR","values":["2001:db8::1"]}`, `{}`, "yes", "no", "noneOf: NotInCIDR v4 cannot be told"},
+		"NoneOfThatDoesNotRender":   {"noneOf", `{"key":"S/x","operator":"In","values":["{{nosuch}}"]}`, `{}`, "yes", "no", "noneOf: In x is unknown"},
+		"AllOfThatDoesNotRender":    {"allOf", `{"key":"S/x","operator":"In","values":["{{nosuch}}"]}`, `{}`, "no", "no", "allOf: In x is unknown"},
+		"OtherFamily":               {"allOf", `{"key":"S/v4","operator":"InCIDR","values":["2001:db8::1"]}`, `{}`, "yes", "no", "allOf: InCIDR v4 is unknown"},
+		"OtherFamilyNegated":        {"allOf", `{"key":"S/v4","operator":"NotInCIDR","values":["2001:db8::1"]}`, `{}`, "no", "no", "allOf: NotInCIDR v4 is unknown"},
+		"OtherFamilyInNoneOf":       {"noneOf", `{"key":"S/v4","operator":"InCIDR","values":["2001:db8::1"]}`, `{}`, "no", "no", "noneOf: InCIDR v4 is unknown"},
+		"NegatedInNoneOf":           {"noneOf", `{"key":"S/v4","operator":"NotInCIDR","values":["2001:db8::1"]}`, `{}`, "yes", "no", "noneOf: NotInCIDR v4 is unknown"},
 		"OneOutside":                {"allOf", `{"key":"S/v4","operator":"InCIDR","values":["2001:db8::1","11.0.0.1"]}`, `{}`, "no", "no", "allOf: InCIDR v4 does not hold"},
-		"NoValuesContains":          {"allOf", `{"key":"S/x","operator":"Contains","values":[]}`, `{}`, "yes", "no", "allOf: Contains x cannot be told"},
-		"NoValuesSubdomain":         {"anyOf", `{"key":"S/x","operator":"NotIn","values":[]}`, `{}`, "yes", "no", "anyOf: NotIn x cannot be told"},
+		"NoValuesContains":          {"allOf", `{"key":"S/x","operator":"Contains","values":[]}`, `{}`, "yes", "no", "allOf: Contains x is unknown"},
+		"NoValuesSubdomain":         {"anyOf", `{"key":"S/x","operator":"NotIn","values":[]}`, `{}`, "yes", "no", "anyOf: NotIn x is unknown"},
 		"TwoNetworks":               {"allOf", `{"key":"S/both","operator":"InCIDR","values":["10.1.1.1","2001:db8::1"]}`, `{}`, "error", "yes", ""},
 		"TwoNetworksOutside":        {"allOf", `{"key":"S/both","operator":"InCIDR","values":["10.1.1.1","2001:db9::1"]}`, `{}`, "error", "no", "allOf: InCIDR both does not hold"},
 		"StillInScope":              {"allOf", `{"key":"S/x","operator":"In","values":["{{name}}"]}`, `{"name":"a"}`, "yes", "yes", ""},
 		"StillOutOfScope":           {"allOf", `{"key":"S/x","operator":"In","values":["{{name}}"]}`, `{"name":"b"}`, "no", "no", "allOf: In x does not hold"},
 		"NoneOfHolds":               {"noneOf", `{"key":"S/x","operator":"In","values":["{{name}}"]}`, `{"name":"a"}`, "no", "no", "noneOf: In x holds"},
-		"EmptyListRendersAsNothing": {"noneOf", `{"key":"S/x","operator":"In","values":["{{#asList}}a.b{{/asList}}"]}`, `{"a":{"b":[]}}`, "yes", "no", "noneOf: In x cannot be told"},
+		"EmptyListRendersAsNothing": {"noneOf", `{"key":"S/x","operator":"In","values":["{{#asList}}a.b{{/asList}}"]}`, `{"a":{"b":[]}}`, "yes", "no", "noneOf: In x is unknown"},
 	}
 	for name, c := range cases {
 		for mode, want := range map[string]string{"loose": c.loose, "strict": c.strict} {

@@ -24,7 +24,7 @@ type requirement struct {
 	// scopes and scope are the annotation, read when it is first needed: a mistake in it counts only then.
 	scopes []netip.Prefix
 	scope  domain
-	// tested is the verdict for the values of last, since neighbouring findings often have the same.
+	// tested is the verdict for the values of last, since adjacent findings often have the same values.
 	last   []string
 	tested verdict
 }
@@ -86,7 +86,7 @@ func (r *requirement) text(v verdict) string {
 	case yes:
 		return short + " holds"
 	case unknown:
-		return short + " cannot be told"
+		return short + " is unknown"
 	default:
 		return short + " does not hold"
 	}
@@ -151,7 +151,7 @@ func (r *requirement) newTest() test {
 	return nil
 }
 
-// negated turns the answer as a whole, not for each value.
+// negated negates the result as a whole, not for each value.
 func negated(t test) test {
 	return func(values []string) (verdict, error) {
 		v, err := t(values)
@@ -166,7 +166,7 @@ func negated(t test) test {
 	}
 }
 
-func answer(holds bool) verdict {
+func resultOf(holds bool) verdict {
 	if holds {
 		return yes
 	}
@@ -174,7 +174,7 @@ func answer(holds bool) verdict {
 }
 
 func (r *requirement) in(values []string) (verdict, error) {
-	return answer(slices.Contains(values, r.annotation)), nil
+	return resultOf(slices.Contains(values, r.annotation)), nil
 }
 
 func (r *requirement) contains(values []string) (verdict, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/scanyard/scanyard/findings/render"
 )
 
-// marker stands between the elements of a list while it is a text. A finding that has it in a text makes a list as
+// marker separates the elements of a list while it is a text. A finding that has it in a text makes a list as
 // well.
 const marker = ";;;;"
 
