@@ -90,8 +90,8 @@ func (e *Encoder) check(f *finding.Finding) {
 	}
 }
 
-// isPlainlyValid tells that a finding needs no closer look. What the stamp writes is valid but for created_at, which
-// the API server vouches for.
+// isPlainlyValid reports that a finding needs no closer check. The stamp's fields are valid except for created_at, which
+// the API server guarantees.
 func isPlainlyValid(f *finding.Finding) bool {
 	if slices.ContainsFunc(f.Extra, isInSchema) || !isTime(f.IdentifiedAt) {
 		return false
@@ -109,7 +109,7 @@ func isPlainlyValid(f *finding.Finding) bool {
 	return false
 }
 
-// isInSchema tells that the schema asks something of a member of a finding.
+// isInSchema reports whether the schema has a rule for a member of a finding.
 func isInSchema(m finding.Member) bool {
 	switch m.Key {
 	case "id", "identified_at", "parsed_at", "name", "description", "category", "severity", "mitigation", "references",
@@ -119,7 +119,7 @@ func isInSchema(m finding.Member) bool {
 	return false
 }
 
-// ErrInvalid says that findings break the schema where that was asked to be an error.
+// ErrInvalid says that findings break the schema where that is an error.
 var ErrInvalid = errors.New("findings break the schema")
 
 // Strict returns an error wrapping ErrInvalid if any finding broke the schema.
@@ -130,7 +130,7 @@ func (e *Encoder) Strict() error {
 	return fmt.Errorf("%w: %d of %d, first %w", ErrInvalid, e.Invalid, e.Stats.Count, e.FirstInvalid)
 }
 
-// isTime tells that a time needs no closer look: there is none, or one that the schema takes.
+// isTime reports that a time needs no closer check: there is none, or a valid one.
 func isTime(t finding.Text) bool {
 	s, ok := t.Get()
 	if !ok {

@@ -13,13 +13,13 @@ import (
 // AnyCategory is the Category of the Kind for findings whose category the scanner names.
 const AnyCategory = "*"
 
-// LocationWithoutLines stands in an Identity for a location "file:3-5" or "file:3" up to the line numbers, which shift.
+// LocationWithoutLines is in an Identity the location "file:3-5" or "file:3" up to the line numbers, which shift.
 const LocationWithoutLines = "location without lines"
 
-// Kind describes one kind of finding that a parser makes. Kinds are told apart by their category. They are what the
+// Kind describes one kind of finding that a parser makes. Each has a category of its own. They are what the
 // reference of findings is generated from, and what fingerprints are made with; tests hold parsers to them.
 type Kind struct {
-	// Category is that of the findings, or AnyCategory.
+	// Category is the category of the findings, or AnyCategory.
 	Category string
 	// When says what the scanner has seen, in a few words: "a port that is not closed".
 	When string
@@ -29,7 +29,7 @@ type Kind struct {
 	Attributes []Attribute
 	// MoreAttributes says that the scanner adds attributes under names of its own.
 	MoreAttributes bool
-	// Identity lists what tells one of these findings from another and stays the same from run to run: "name",
+	// Identity lists the fields that distinguish these findings and stay the same from run to run: "name",
 	// "location", LocationWithoutLines, "description", "attributes.file". The category always belongs to it.
 	Identity []string
 }
@@ -87,7 +87,7 @@ func (t Type) String() string {
 	return s
 }
 
-// Matchable tells that cascading rules can match on the attribute: they compare texts and numbers.
+// Matchable reports whether cascading rules can match on the attribute: they compare texts and numbers.
 func (t Type) Matchable() bool { return t&(Text|Number) != 0 }
 
 // TypeOf returns the type of a value that was decoded from JSON.
@@ -204,7 +204,7 @@ func (k *Kind) attribute(name string) *Attribute {
 func (p *Parser) CheckFinding(f *finding.Finding) error {
 	category, ok := f.Category.Get()
 	if !ok {
-		return nil // the schema speaks of that
+		return nil // the schema covers that
 	}
 	k := p.KindOf(category)
 	if k == nil {

@@ -24,8 +24,8 @@ type Parser struct {
 	Summary string
 	// Kinds are the kinds of findings it makes.
 	Kinds []Kind
-	// Reach says for people what in the raw result tells whether anything was reached: "hosts that answered". Parsers of
-	// formats that never tell say so: "nothing: …".
+	// Reach describes for people which part of the raw result shows whether anything was reached: "hosts that answered". Parsers
+	// of formats without such a part say "nothing: …".
 	Reach string
 	// Parse reads in.Source and emits findings. An error means that there are none: whatever was emitted is dropped.
 	Parse func(ctx context.Context, in *Input, emit Emit) error
@@ -42,7 +42,7 @@ type Input struct {
 	// Limits bound memory.
 	Limits Limits
 
-	reach outcome.Reached // what the parser has told
+	reach outcome.Reached // what the parser has reported
 }
 
 // Source is a raw result that can be read from the start as often as wanted.
@@ -79,7 +79,7 @@ func DefaultLimits() Limits {
 	return Limits{MaxElement: 16 << 20, MaxDepth: 256, MaxHeld: 6 << 20}
 }
 
-// Run calls a parser. A crash of the parser comes back as an error. Without an error, in.Reach tells what the scanner
+// Run calls a parser. A crash of the parser becomes an error. Without an error, in.Reach returns what the scanner
 // reached.
 func Run(ctx context.Context, p Parser, in *Input, emit Emit) (err error) {
 	defer func() {

@@ -28,30 +28,29 @@ func UnreachedKind() Kind {
 	}
 }
 
-// Reached tells that the scanner reached at least one of the things that it was to look at. The arguments, as of
-// fmt.Sprintf, say in a few words what: "2 of 3 hosts answered". Tell it when the whole result has been read; what is
-// told last counts.
-func (in *Input) Reached(format string, args ...any) { in.tell(outcome.True, format, args) }
+// Reached reports that the scanner reached at least one of its targets. The arguments, as of fmt.Sprintf, say in a few
+// words which: "2 of 3 hosts answered". Call it after the whole result was read; the last call counts.
+func (in *Input) Reached(format string, args ...any) { in.setReach(outcome.True, format, args) }
 
-// NothingReached tells that the scanner got to look at nothing, and why: "0 of 1 hosts answered". It is for results
-// that say so. One that could also come of a target in good health, such as an empty list of findings, says nothing:
-// that is [Input.ReachUnknown].
-func (in *Input) NothingReached(format string, args ...any) { in.tell(outcome.False, format, args) }
+// NothingReached reports that the scanner reached nothing, and why: "0 of 1 hosts answered". It is for results that say
+// so. A result that a healthy target could cause too, such as an empty list of findings, does not say so: that is
+// [Input.ReachUnknown].
+func (in *Input) NothingReached(format string, args ...any) { in.setReach(outcome.False, format, args) }
 
-// ReachUnknown tells that the result does not say whether anything was reached, and why not.
-func (in *Input) ReachUnknown(format string, args ...any) { in.tell(outcome.Unknown, format, args) }
+// ReachUnknown reports that the result does not show whether anything was reached, and why not.
+func (in *Input) ReachUnknown(format string, args ...any) { in.setReach(outcome.Unknown, format, args) }
 
-func (in *Input) tell(status outcome.Status, format string, args []any) {
+func (in *Input) setReach(status outcome.Status, format string, args []any) {
 	in.reach = outcome.Reached{
 		Status: status, Message: text.Cut(text.Line(fmt.Sprintf(format, args...)), outcome.MaxMessage),
 	}
 }
 
-// Reach returns what the parser has told of what was reached, in one harmless line. A parser that has told nothing
-// does not know.
+// Reach returns what the parser has reported about reached targets, in one harmless line. Without a report the state is
+// unknown.
 func (in *Input) Reach() outcome.Reached {
 	if in.reach.Status == "" {
-		return outcome.Reached{Status: outcome.Unknown, Message: "the parser does not tell what was reached"}
+		return outcome.Reached{Status: outcome.Unknown, Message: "the parser does not report what was reached"}
 	}
 	return in.reach
 }
@@ -64,7 +63,7 @@ func Counted(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// emitUnreached adds the finding that a setting has asked for.
+// emitUnreached adds the finding that a setting has enabled.
 func emitUnreached(in *Input, emit Emit) error {
 	if in.reach.Status != outcome.False || in.Env == nil || in.Env(EnvFindingWhenUnreached) != "true" {
 		return nil

@@ -28,10 +28,10 @@ type Metadata struct {
 	Annotations       map[string]string `json:"annotations"`
 }
 
-// ScanSpec is what the user asked for.
+// ScanSpec is the spec of the Scan.
 type ScanSpec struct {
 	ScanType string `json:"scanType"`
-	// Parameters is nil if the Scan has none, which some parsers tell from an empty list.
+	// Parameters is nil if the Scan has none, which some parsers distinguish from an empty list.
 	Parameters []string `json:"parameters"`
 }
 

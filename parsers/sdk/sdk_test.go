@@ -209,7 +209,7 @@ func TestLocationWithoutLines(t *testing.T) {
 	}
 }
 
-// TestReach runs parsers that tell what was reached, in every way and in none.
+// TestReach runs parsers that report reached targets, in every way and in none.
 func TestReach(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for name, tt := range map[string]struct {
@@ -221,7 +221,7 @@ func TestReach(t *testing.T) {
 		"Reached":        {func(in *sdk.Input) error { in.Reached("%d of %d hosts", 1, 2); return nil }, outcome.True, "1 of 2 hosts", 0},
 		"NothingReached": {func(in *sdk.Input) error { in.NothingReached("0 of 2"); return nil }, outcome.False, "0 of 2", 1},
 		"Unknown":        {func(in *sdk.Input) error { in.ReachUnknown("no list"); return nil }, outcome.Unknown, "no list", 0},
-		"NotTold":        {func(*sdk.Input) error { return nil }, outcome.Unknown, "the parser does not tell what was reached", 0},
+		"NotReported":    {func(*sdk.Input) error { return nil }, outcome.Unknown, "the parser does not report what was reached", 0},
 		"TheLastCounts":  {func(in *sdk.Input) error { in.NothingReached("a"); in.Reached("b"); return nil }, outcome.True, "b", 0},
 		"Failed":         {func(in *sdk.Input) error { in.NothingReached("a"); return errors.New("broken") }, outcome.False, "a", 0},
 		"Inert":          {func(in *sdk.Input) error { in.NothingReached("%s", "a\x1b[31m\n b"); return nil }, outcome.False, "a[31m b", 1},

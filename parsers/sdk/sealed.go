@@ -8,10 +8,10 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 )
 
-// Sealed is the text of an attribute that comes out different each time, though the input is the same: one that is
-// encrypted. The id of its finding does not depend on it, so that a finding keeps its id from run to run, and so that
-// nobody can try out with the id what was encrypted. All that can be made of one input must have the same length: the
-// container mode parses large results twice and has told the length before the second time.
+// Sealed is the text of an attribute that differs in each run, though the input is the same: an encrypted one. The id of its
+// finding does not depend on it, so that a finding keeps its id from run to run, and so that the id does not help to guess the
+// encrypted text. All texts from one input must have the same length: the container mode parses large results twice and has
+// announced the length before the second time.
 type Sealed string
 
 // MarshalJSON writes the text as JSON.

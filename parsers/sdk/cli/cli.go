@@ -83,7 +83,7 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	return 1
 }
 
-// isContainer tells whether the arguments are those of a pod: neither a command nor a question.
+// isContainer reports whether the arguments are those of a pod: neither a command nor a question.
 func isContainer(args []string) bool {
 	return len(args) > 0 && (strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"))
 }
@@ -121,7 +121,7 @@ func (p *Program) list() error {
 	return w.Flush()
 }
 
-// version is what the Go command knows of the build.
+// version is the Go command's version of the build.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -90,16 +90,16 @@ func (p *Program) parse(ctx context.Context, args []string) error {
 	if _, err := io.WriteString(p.Stdout, "\n"); err != nil {
 		return fmt.Errorf("write the findings: %w", err)
 	}
-	p.tellReach(in.Reach(), encoder.Stats.Count)
+	p.reportReach(in.Reach(), encoder.Stats.Count)
 	if o.strict {
 		return encoder.Strict()
 	}
 	return nil
 }
 
-// tellReach says on standard error what findings alone do not say: that the scanner got to look at nothing, or that an
-// empty list does not tell.
-func (p *Program) tellReach(reach outcome.Reached, findings int) {
+// reportReach writes to standard error what findings alone do not show: that the scanner reached nothing, or that an
+// empty list does not say whether it did.
+func (p *Program) reportReach(reach outcome.Reached, findings int) {
 	switch {
 	case reach.Status == outcome.False:
 		fmt.Fprintln(p.Stderr, "parser: nothing was reached: "+reach.Message)

@@ -52,7 +52,7 @@ type Config struct {
 	Env func(string) string
 	// Handover is the Scan where the operator has handed it over. Nil: Client reads and patches it.
 	Handover *scanclient.Handover
-	// Leave writes the last words that tell the operator what was done, where there is a Handover.
+	// Leave writes the termination message with the outcome for the operator, if there is a Handover.
 	Leave func(words []byte) error
 	// Client reads and patches the Scan. Nil where there is a Handover.
 	Client *scanclient.Client
@@ -64,6 +64,6 @@ type Config struct {
 	BufferLimit int
 	// Now gives parsed_at, once per run.
 	Now func() time.Time
-	// Log tells what is done.
+	// Log gets the steps of the run.
 	Log *slog.Logger
 }

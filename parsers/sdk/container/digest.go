@@ -9,7 +9,7 @@ import (
 	"github.com/scanyard/scanyard/apis/outcome"
 )
 
-// digest tells which bytes the last attempt of an upload has sent. A parser that encrypts gives others each time.
+// digest computes the digest of the last attempt of an upload. A parser that encrypts sends other bytes each time.
 type digest struct {
 	open func() (io.ReadCloser, error)
 	last *digestReader

@@ -4,7 +4,7 @@
 // the Scan in the environment. Operators that do not hand the Scan over, as that of secureCodeBox, give its name and
 // namespace instead, and a token of the service account "parser" to read and patch it.
 //
-//	Scan ──► pick parser by status.rawResultType ──► parse (count) ──► upload findings ──► last words (or patch status)
+//	Scan ──► pick parser by status.rawResultType ──► parse (count) ──► upload findings ──► termination message (or patch status)
 //	                                                    │ small: kept          ▲
 //	                                                    └ large: ──── parse again, as the upload's source
 //
@@ -14,12 +14,12 @@
 //     memory. Beyond it the result is parsed once to learn the size, since a presigned PUT wants a Content-Length, and
 //     once more while it is sent. What a parser encrypts differs in the second run, but not in size or id: a PUT stores
 //     all of one run or nothing, so what is stored is whole.
-//   - The findings are stored before the status tells of them, so that a retry never leaves counters without findings.
-//     Counters of categories that a former run had and this one has not are removed.
-//   - With a Scan that was handed over, nothing is asked of the Kubernetes API: the counts, and which bytes were stored,
-//     are the container's last words, which the operator reads from the pod's status (package outcome).
-//   - Faults of the API server and the store are waited out for minutes. What cannot get better ends the run at once,
-//     with one sentence that says what to do.
+//   - The findings are stored before the status counts them, so that a retry never leaves counters without findings.
+//     Counters of categories that an earlier run had and this one has not are removed.
+//   - With a Scan that was handed over, no request goes to the Kubernetes API: the counts, and the digest of the stored
+//     bytes, are in the container's termination message, which the operator reads from the pod's status (package outcome).
+//   - Faults of the API server and the store are retried for minutes. Permanent errors end the run at once, with one
+//     sentence that says what to do.
 //   - No ParseDefinition is read. The only thing it could say is that the raw result is binary, and here every raw
 //     result is a stream of bytes. So the same image works for namespaced and cluster-wide Scans.
 //   - Neither URL is ever printed.

@@ -15,8 +15,8 @@ import (
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
-// unreadable marks the error of a parser as one of its input. It is none where the input did not come as it is stored,
-// where there was no time or no disk, and where it has changed meanwhile.
+// unreadable marks the error of a parser as an error of its input. It does not mark errors of an input that did not come as it
+// is stored or has changed since, of a missing disk, or of a time that has run out.
 func unreadable(ctx context.Context, err error, source *tracked) error {
 	if err == nil || ctx.Err() != nil || source.failed.Load() {
 		return err

@@ -27,14 +27,14 @@ func (c Config) readScan(ctx context.Context) (*sdk.Scan, error) {
 	return scan, nil
 }
 
-// tell leaves an outcome for the operator.
-func (r *run) tell(ctx context.Context, o *outcome.Outcome) error {
+// report leaves an outcome for the operator.
+func (r *run) report(ctx context.Context, o *outcome.Outcome) error {
 	words, err := r.Handover.Words(ctx, r.Store, o)
 	if err == nil {
 		err = r.Leave(words)
 	}
 	if err != nil {
-		return fmt.Errorf("tell the operator what was done: %w", explain(err))
+		return fmt.Errorf("report the outcome to the operator: %w", explain(err))
 	}
 	return nil
 }

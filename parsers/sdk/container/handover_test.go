@@ -54,7 +54,7 @@ func (w *world) handOver(t *testing.T, change func(*container.Config)) (words []
 	return words, err
 }
 
-// TestHandover holds that a container with a Scan that was handed over asks nothing of the API server, and tells which bytes
+// TestHandover holds that a container with a Scan that was handed over sends no request to the API server, and reports which bytes
 // it has stored.
 func TestHandover(t *testing.T) {
 	for name, limit := range map[string]int{"Kept": 16 << 20, "Streamed": 10} {
@@ -93,7 +93,7 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestHandoverOfNothingReached holds that what was reached is told beside the findings, of which there are none.
+// TestHandoverOfNothingReached holds that the reached targets are reported although there are no findings.
 func TestHandoverOfNothingReached(t *testing.T) {
 	w := newWorld(t, `<nmaprun><runstats><hosts up="0" down="1" total="1"/></runstats></nmaprun>`, "nmap-xml")
 	words, err := w.handOver(t, nil)
@@ -103,11 +103,11 @@ func TestHandoverOfNothingReached(t *testing.T) {
 	got, err := outcome.Decode(words)
 	want := outcome.Reached{Status: outcome.False, Message: "0 of 1 hosts answered"}
 	if err != nil || got.Reached == nil || *got.Reached != want || string(w.findings) != "[]" {
-		t.Errorf("told %s, %v, of %s", words, err, w.findings)
+		t.Errorf("reported %s, %v, of %s", words, err, w.findings)
 	}
 }
 
-// TestHandoverOfWhatChanges is a parser that writes other bytes each time, as one that encrypts does: what is told are the
+// TestHandoverOfWhatChanges is a parser that writes other bytes each time, as one that encrypts does: it reports the
 // bytes that were stored.
 func TestHandoverOfWhatChanges(t *testing.T) {
 	w := newWorld(t, oneHost, "nmap-xml")
@@ -124,7 +124,7 @@ func TestHandoverOfWhatChanges(t *testing.T) {
 	}
 	got, err := outcome.Decode(words)
 	if err != nil || got.Findings.Stored != outcome.StoredBytes(w.findings) || !bytes.Contains(w.findings, []byte(`"name":"2"`)) {
-		t.Errorf("told %s, %v, of %s", words, err, w.findings)
+		t.Errorf("reported %s, %v, of %s", words, err, w.findings)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestHandoverOfManyCategories(t *testing.T) {
 	}
 }
 
-// TestHandoverFails holds that a container which cannot tell what it has done does not end well.
+// TestHandoverFails holds that a container which cannot report its outcome fails.
 func TestHandoverFails(t *testing.T) {
 	raw, err := io.ReadAll(rawgen.Nmap(2, 2, true))
 	if err != nil {
@@ -162,7 +162,7 @@ func TestHandoverFails(t *testing.T) {
 	}
 	w := newWorld(t, string(raw), "nmap-xml")
 	_, err = w.handOver(t, func(c *container.Config) { c.Leave = func([]byte) error { return errors.New("no file") } })
-	if err == nil || !strings.Contains(err.Error(), "tell the operator what was done: no file") {
+	if err == nil || !strings.Contains(err.Error(), "report the outcome to the operator: no file") {
 		t.Errorf("got %v", err)
 	}
 	_, err = w.handOver(t, func(c *container.Config) { c.Handover.Scan = []byte("{") })

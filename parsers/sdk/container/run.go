@@ -27,8 +27,8 @@ type run struct {
 	raw      *tracked
 }
 
-// Run parses the raw result of the Scan, stores the findings and tells how many there are: the operator, where that has
-// handed the Scan over, else the Scan's status.
+// Run parses the raw result of the Scan, stores the findings and reports their counts: to the operator, if it has handed the
+// Scan over, else in the Scan's status.
 func Run(ctx context.Context, c Config) error {
 	scan, err := c.readScan(ctx)
 	if err != nil {
@@ -59,10 +59,10 @@ func Run(ctx context.Context, c Config) error {
 	if c.Handover == nil {
 		return r.patch(ctx, stats)
 	}
-	return r.tell(ctx, &outcome.Outcome{Findings: outcome.Count(stats, sent.stored()), Reached: &reached})
+	return r.report(ctx, &outcome.Outcome{Findings: outcome.Count(stats, sent.stored()), Reached: &reached})
 }
 
-// explain adds what to do where the answer of the store does not say it.
+// explain adds a remedy where the store's error has none.
 func explain(err error) error {
 	if transfer.IsExpired(err) {
 		return fmt.Errorf("%w (the presigned URL is no longer valid: the parser started too late or took too long; "+
@@ -133,16 +133,16 @@ func (s *stream) Close() error {
 	return err
 }
 
-// patch writes the counters. The answer shows whether categories of an earlier run are left that the Scan, when it
-// was read, did not have yet.
+// patch writes the counters. The response shows whether categories of an earlier run are left that the Scan did not have
+// yet when it was read.
 func (r *run) patch(ctx context.Context, stats *finding.Stats) error {
 	previous := r.scan.CountedCategories()
 	for range 3 {
-		answer, err := r.Client.PatchStatus(ctx, stats.StatusPatch(previous))
+		patched, err := r.Client.PatchStatus(ctx, stats.StatusPatch(previous))
 		if err != nil {
 			return err
 		}
-		now, err := sdk.DecodeScan(answer)
+		now, err := sdk.DecodeScan(patched)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (r *run) patch(ctx context.Context, stats *finding.Stats) error {
 		}
 	}
 	return fmt.Errorf("the Scan's status keeps counting categories without findings (%q): "+
-		"somebody else writes them", previous[0])
+		"another client writes them", previous[0])
 }
 
 // boundedBuffer counts what is written and keeps it as long as it is small.

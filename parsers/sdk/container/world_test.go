@@ -33,7 +33,7 @@ const (
 	scanPath = "/apis/execution.securecodebox.io/v1/namespaces/team-a/scans/nightly"
 )
 
-// world is an object store and an API server with one Scan, which can be told to misbehave.
+// world is an object store and an API server with one Scan, which can be made to misbehave.
 type world struct {
 	mu sync.Mutex
 

@@ -15,7 +15,7 @@ const maxTime = 8.64e15
 
 // Date is new Date(v).toISOString() of a decoded value where local time is UTC. It takes all that V8 takes: the
 // format of ECMAScript and, of texts that are not in it, whatever looks like a date. ok is false where V8 throws. A
-// missing value, undefined, is not a date; the caller has to tell it from null, which is 1970.
+// missing value, undefined, is not a date; the caller has to distinguish it from null, which is 1970.
 func Date(v any) (iso string, ok bool) {
 	var ms float64
 	switch v := v.(type) {
@@ -298,7 +298,7 @@ func (d *dayParts) add(n int) bool {
 	return true
 }
 
-// date tells which of the numbers is what. What is missing is 1.
+// date decides which of the numbers is which. A missing one is 1.
 func (d *dayParts) date() (year, month, day int, ok bool) {
 	if d.n == 0 {
 		return 0, 0, 0, false
@@ -350,7 +350,7 @@ func (c *clockParts) finish(n int) {
 	c.n = len(c.parts)
 }
 
-// expects tells that n can be what comes after the parts that are there.
+// expects reports whether n can follow the parts that are there.
 func (c *clockParts) expects(n int) bool {
 	return (c.n == 1 || c.n == 2) && n < 60 || c.n == 3 && n < 1000
 }

@@ -150,7 +150,7 @@ func (d *dateTokens) letter() int {
 	return size
 }
 
-// isDateSpace tells the white space among dates. The two separators of Unicode are letters there.
+// isDateSpace reports white space among dates. The two separators of Unicode are letters there.
 func isDateSpace(r rune) bool { return isSpace(r) && r != 0x2028 && r != 0x2029 }
 
 func (d *dateTokens) word() dateToken {

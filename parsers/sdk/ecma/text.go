@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// IsSpace tells what trim() takes off and \s matches: white space and line ends, U+FEFF with them.
+// IsSpace reports what trim() removes and \s matches: white space and line ends, including U+FEFF.
 func IsSpace(r rune) bool { return isSpace(r) }
 
 // ToUpper is s.toUpperCase(), which can make a text longer: ß becomes SS.

@@ -18,7 +18,7 @@ import (
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
 )
 
-// walk writes down what a Reader tells of a document {"list": […], …}.
+// walk records the calls of a Reader for a document {"list": […], …}.
 func walk(in io.Reader, limits finding.Limits) (string, error) {
 	var out strings.Builder
 	r := jsonstream.NewReader(in, limits)

@@ -38,7 +38,7 @@ func NewLines(r io.Reader, limits finding.Limits) *Lines {
 	return &Lines{in: bufio.NewReaderSize(r, readAhead), values: finding.NewDecoder(limits.MaxDepth), limits: limits}
 }
 
-// Next returns the next line without its LF; a CR stays. The bytes are valid until the next call. io.EOF, as it is, is
+// Next returns the next line without its LF; a CR stays. The bytes are valid until the next call. An unwrapped io.EOF is
 // the end of the text.
 func (l *Lines) Next() ([]byte, error) {
 	l.line++

@@ -13,7 +13,7 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 )
 
-// Kind tells what a value is before it is read.
+// Kind is the kind of a value before the value is read.
 type Kind string
 
 // The kinds. Nothing is an input without a byte, which some formats take for an empty result; white space alone is no
@@ -108,7 +108,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Kind tells what comes next without reading it.
+// Kind returns the kind of the next value without reading it.
 func (r *Reader) Kind() (Kind, error) {
 	if r.err != nil {
 		return "", r.err
@@ -190,7 +190,7 @@ func (r *Reader) each(end jsontext.Kind, one func() error) error {
 // consume calls a callback, and skips the value that it leaves.
 func (r *Reader) consume(callback func() error) error {
 	before, depth := r.json.InputOffset(), r.json.StackDepth()
-	if r.json.PeekKind() == 0 { // broken here; better told before anything is made of it
+	if r.json.PeekKind() == 0 { // broken here; report it before the value is used
 		_, err := r.json.ReadToken()
 		return r.fail(err)
 	}

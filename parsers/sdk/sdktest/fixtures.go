@@ -91,7 +91,7 @@ func fixture(t *testing.T, p sdk.Parser, raw, stem string) {
 	holdToKinds(t, p, got)
 }
 
-// holdToKinds asks that the parser's Kinds tell of all that its findings have.
+// holdToKinds checks that the parser's Kinds describe all that its findings have.
 func holdToKinds(t *testing.T, p sdk.Parser, findings []byte) {
 	t.Helper()
 	if len(p.Kinds) == 0 {

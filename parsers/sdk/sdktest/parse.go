@@ -70,7 +70,7 @@ func Parse(t testing.TB, p sdk.Parser, c Case) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Reach parses and returns what the parser tells of what was reached.
+// Reach parses and returns what the parser reports about reached targets.
 func Reach(t testing.TB, p sdk.Parser, c Case) (outcome.Reached, error) {
 	t.Helper()
 	in := c.input()
@@ -125,7 +125,7 @@ func crashing(p sdk.Parser) sdk.Parser {
 	return p
 }
 
-// Benchmark measures a parser over an input that is made anew for each run.
+// Benchmark measures a parser over an input that is made again for each run.
 func Benchmark(b *testing.B, p sdk.Parser, open func() io.Reader) {
 	b.Helper()
 	size, err := io.Copy(io.Discard, open())

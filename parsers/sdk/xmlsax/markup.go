@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// markup reads what begins with '<' at pos. The kind is 0 for what a caller is not told of.
+// markup reads markup that begins with '<' at pos. The kind is 0 for markup that the caller does not get.
 func (r *Reader) markup() (Kind, error) {
 	// White space may follow the '<'.
 	length := 1

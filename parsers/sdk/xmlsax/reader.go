@@ -295,15 +295,15 @@ func (r *Reader) fill() error {
 	return io.ErrNoProgress
 }
 
-// readText takes text up to the next tag, or as much of it as the window holds. It tells whether there is a piece to
-// give: outside of the root there is none.
+// readText reads text up to the next tag, or as much of it as the window holds. It reports whether there is text for the
+// caller: outside of the root there is none.
 func (r *Reader) readText() (bool, error) {
 	window := r.buf[r.pos:r.end]
 	length := bytes.IndexByte(window, '<')
 	if length < 0 {
 		length = safeEnd(window, r.atEOF)
 		if length == 0 {
-			return false, r.fill() // an entity or a character goes on beyond the window
+			return false, r.fill() // an entity or a character continues beyond the window
 		}
 	}
 	raw := window[:length]
@@ -384,8 +384,8 @@ func (r *Reader) resolve(raw []byte) (value, error) {
 	return value{bytes: r.scratch[from:len(r.scratch):len(r.scratch)], resolved: true}, nil
 }
 
-// appendRaw makes text valid before it is mixed with references, since a surrogate from a reference must be told from
-// the same three bytes in the input, which are invalid there.
+// appendRaw makes text valid before it is mixed with references, since a surrogate from a reference must differ from the same
+// three bytes in the input, which are invalid there.
 func appendRaw(dst, raw []byte) []byte {
 	if utf8.Valid(raw) {
 		return append(dst, raw...)
