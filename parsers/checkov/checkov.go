@@ -78,7 +78,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err != nil {
 		return err
 	}
-	done.tell(in)
+	done.reportReach(in)
 	return eachReport(ctx, in, func(r *jsonstream.Reader, i int) error {
 		if i >= len(types) {
 			return errors.New("was not there in the first pass")
@@ -149,8 +149,8 @@ func (s *summary) add(o finding.Object) {
 	}
 }
 
-// tell says what was reached.
-func (s *summary) tell(in *sdk.Input) {
+// reportReach reports what was reached.
+func (s *summary) reportReach(in *sdk.Input) {
 	switch {
 	case s.checks > 0 || s.resources > 0:
 		in.Reached("%.0f resources, %.0f checks", s.resources, s.checks)

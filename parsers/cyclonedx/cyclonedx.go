@@ -78,7 +78,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err := b.read(ctx, in); err != nil {
 		return err
 	}
-	b.tell(in)
+	b.reportReach(in)
 	if err := emit(b.finding()); err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	})
 }
 
-// tell says what was reached.
-func (b *bom) tell(in *sdk.Input) {
+// reportReach reports what was reached.
+func (b *bom) reportReach(in *sdk.Input) {
 	switch about := cmp.Or(b.about.name, b.about.purl); {
 	case b.components > 0:
 		in.Reached("%s", sdk.Counted(b.components, "component", "components"))

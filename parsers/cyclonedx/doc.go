@@ -16,7 +16,7 @@
 //   - A vulnerability's severity is the highest of its ratings: by word, or by CVSS score or vector where there is no
 //     word. Ratings by other methods than CVSS count by their word only. Without any it is INFORMATIONAL, but HIGH if it
 //     is a malicious package (MAL-…).
-//   - Vulnerabilities that somebody has analysed and found to be resolved, a false positive, or of no effect are no
+//   - Vulnerabilities that an author has analysed and found to be resolved, a false positive, or of no effect are no
 //     findings.
 //   - A vulnerability is one finding, also if it affects several components. Its location is the first of them.
 //   - Names of affected components are kept up to Limits.MaxHeld; beyond it a component is called by its reference.

@@ -19,7 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "ffuf-json",
 		Summary:    "ffuf JSON report (-of json)",
 		Kinds:      kinds(),
-		Reach:      "results, each of which is an answer; without any it does not tell",
+		Reach:      "results, each of which is an answer; without any it is unknown",
 		Parse:      parse,
 	}
 }

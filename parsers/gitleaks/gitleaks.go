@@ -24,7 +24,7 @@ func Parser() sdk.Parser {
 		ResultType: "gitleaks-json",
 		Summary:    "gitleaks JSON report (--report-format json)",
 		Kinds:      kinds(),
-		Reach:      "leaks; without any it does not tell",
+		Reach:      "leaks; without any it is unknown",
 		Parse:      parse,
 	}
 }

@@ -19,7 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "git-repo-scanner-json",
 		Summary:    "findings of git-repo-scanner",
 		Kinds:      kinds(),
-		Reach:      "repositories; without any it does not tell, as filters may leave none",
+		Reach:      "repositories; without any it is unknown, as filters may leave none",
 		Parse:      parse,
 	}
 }

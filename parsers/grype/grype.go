@@ -63,8 +63,8 @@ type scanned struct {
 	matches             int
 }
 
-// tell says what was reached. grype reads an image before it writes a report of it.
-func (s *scanned) tell(in *sdk.Input) {
+// reportReach reports what was reached. grype reads an image before it writes a report of it.
+func (s *scanned) reportReach(in *sdk.Input) {
 	switch {
 	case s.matches > 0:
 		in.Reached("packages were looked at: %s", sdk.Counted(s.matches, "match", "matches"))
@@ -80,7 +80,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err != nil {
 		return err
 	}
-	about.tell(in)
+	about.reportReach(in)
 	return jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			if key != "matches" {
@@ -193,7 +193,7 @@ func newFinding(match finding.Object, about scanned) (*finding.Finding, error) {
 	return f, nil
 }
 
-// setPackage tells of the package, and what to do about it.
+// setPackage describes the package, and what to do about it.
 func setPackage(f *finding.Finding, match finding.Object, name string) {
 	artifact := jsondoc.Object(match, "artifact")
 	fixed := jsondoc.Texts(match, "vulnerability", "fix", "versions")

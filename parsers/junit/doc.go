@@ -6,10 +6,10 @@
 // What it decides:
 //
 //   - Passed and skipped tests are no findings, nor are runs that failed before a test passed after all (flakyFailure,
-//     rerunFailure). Whether the tests were enough is not asked: a report without tests makes no findings.
+//     rerunFailure). Whether the tests were enough is not checked: a report without tests makes no findings.
 //   - The format has no severity. Scanners write theirs in the type of a failure, or in brackets in front of the test's
 //     name ("[HIGH] CVE-…"): where it is a word that means one, that counts. Otherwise a failure is MEDIUM, as it says
-//     that something is not as somebody wants it, and an error is LOW: the test could not be done.
+//     that something is not as its author wants it, and an error is LOW: the test could not be done.
 //   - The format has no schema that all tools follow. testsuites, testsuite and testcase may be nested in any way; what
 //     else there is is passed over, such as what the tests have printed. That can hold secrets, and is large.
 //   - The text of a failure is kept up to 64 KiB.

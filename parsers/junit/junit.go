@@ -33,7 +33,7 @@ func Parser() sdk.Parser {
 		ResultType: "junit-xml",
 		Summary:    "JUnit XML, of any tool",
 		Kinds:      kinds(),
-		Reach:      "tests that were not skipped; without tests it does not tell",
+		Reach:      "tests that were not skipped; without tests it is unknown",
 		Parse:      parse,
 	}
 }
@@ -77,7 +77,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		}
 		err := r.next()
 		if errors.Is(err, io.EOF) {
-			r.tell(in)
+			r.reportReach(in)
 			return nil
 		}
 		if err != nil {
@@ -115,8 +115,8 @@ type reader struct {
 	tests, skips int
 }
 
-// tell says what was reached. Scanners that have found nothing write a report without tests.
-func (r *reader) tell(in *sdk.Input) {
+// reportReach reports what was reached. Scanners that have found nothing write a report without tests.
+func (r *reader) reportReach(in *sdk.Input) {
 	switch {
 	case r.tests == 0:
 		in.ReachUnknown("the report holds no tests")

@@ -10,5 +10,5 @@
 //     twice: once for that node, and once for the vulnerabilities, one at a time.
 //   - Severities are in upper case, whatever the word. A vulnerability without a location or a severity makes the
 //     report unreadable.
-//   - A report without vulnerabilities holds none; an empty file is no report.
+//   - A report without vulnerabilities holds none; an empty file is not a report.
 package kubehunter

@@ -50,7 +50,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		return err
 	}
 	c.nodes = nodes.count
-	defer c.tell(in)
+	defer c.reportReach(in)
 	return walk(ctx, in, func(report *jsonstream.Reader, key string) error {
 		if key != "vulnerabilities" {
 			return nil
@@ -92,8 +92,8 @@ func (c *counted) services(report *jsonstream.Reader, key string) error {
 	})
 }
 
-// tell says what was reached.
-func (c *counted) tell(in *sdk.Input) {
+// reportReach reports what was reached.
+func (c *counted) reportReach(in *sdk.Input) {
 	switch {
 	case c.nodes+c.serviceCount == 0 && c.vulnerabilities > 0:
 		in.Reached("something was reached: %s", sdk.Counted(c.vulnerabilities, "vulnerability", "vulnerabilities"))
@@ -132,7 +132,7 @@ type nodes struct {
 	count   int
 	master  string
 	found   bool
-	trouble error // why it cannot be known; no trouble where nobody asks
+	invalid error // why it is unknown; an error only if it is needed
 }
 
 // read looks for the first master. It takes all the types of values that can be walked over.
@@ -146,21 +146,21 @@ func (n *nodes) read(report *jsonstream.Reader) error {
 		return report.Array(func(i int) error {
 			v, err := report.Value()
 			n.count++
-			if err == nil && !n.found && n.trouble == nil {
+			if err == nil && !n.found && n.invalid == nil {
 				n.look(i, v)
 			}
 			return err
 		})
 	case jsonstream.String:
 	default:
-		n.trouble = fmt.Errorf("nodes is %s, must be an array", kind)
+		n.invalid = fmt.Errorf("nodes is %s, must be an array", kind)
 	}
 	return nil
 }
 
 func (n *nodes) look(i int, v any) {
 	if v == nil {
-		n.trouble = fmt.Errorf("node %d is null, must be an object", i)
+		n.invalid = fmt.Errorf("node %d is null, must be an object", i)
 		return
 	}
 	node, _ := v.(finding.Object)
@@ -203,8 +203,8 @@ func locationOf(vulnerability finding.Object, nodes *nodes) (string, error) {
 		return "", errors.New("has no location")
 	case !strings.HasPrefix(location, "Local to Pod"):
 		return location, nil
-	case nodes.trouble != nil:
-		return "", fmt.Errorf("is local to a pod, but %w", nodes.trouble)
+	case nodes.invalid != nil:
+		return "", fmt.Errorf("is local to a pod, but %w", nodes.invalid)
 	case nodes.found:
 		return nodes.master, nil
 	}

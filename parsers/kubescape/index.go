@@ -21,7 +21,7 @@ type index struct {
 	looked      int // how many resources there are, or how many have results
 	cluster     string
 	controls    map[string]control
-	// resources holds those of which the id does not tell all.
+	// resources holds those whose id does not have all fields.
 	resources map[string]resource
 }
 
@@ -126,16 +126,16 @@ func (x *index) addResource(o finding.Object) error {
 	if err != nil {
 		return err
 	}
-	told := resourceOf(id)
+	fromID := resourceOf(id)
 	object := jsondoc.Object(o, "object")
 	res := resource{
-		apiVersion: cmp.Or(jsondoc.Text(object, "apiVersion"), jsondoc.Text(object, "apiGroup"), told.apiVersion),
-		kind:       cmp.Or(jsondoc.Text(object, "kind"), told.kind),
-		name:       cmp.Or(jsondoc.Text(object, "metadata", "name"), jsondoc.Text(object, "name"), told.name),
-		namespace:  cmp.Or(jsondoc.Text(object, "metadata", "namespace"), jsondoc.Text(object, "namespace"), told.namespace),
+		apiVersion: cmp.Or(jsondoc.Text(object, "apiVersion"), jsondoc.Text(object, "apiGroup"), fromID.apiVersion),
+		kind:       cmp.Or(jsondoc.Text(object, "kind"), fromID.kind),
+		name:       cmp.Or(jsondoc.Text(object, "metadata", "name"), jsondoc.Text(object, "name"), fromID.name),
+		namespace:  cmp.Or(jsondoc.Text(object, "metadata", "namespace"), jsondoc.Text(object, "namespace"), fromID.namespace),
 		file:       cmp.Or(jsondoc.Text(o, "source", "relativePath"), jsondoc.Text(o, "source", "path")),
 	}
-	if res == told {
+	if res == fromID {
 		return nil
 	}
 	x.resources[id] = res

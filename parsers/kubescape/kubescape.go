@@ -184,13 +184,13 @@ func (x *index) locationOf(r resource) string {
 	} else if x.cluster != "" {
 		parts = append([]string{x.cluster}, parts...)
 	}
-	var told []string
+	var present []string
 	for _, part := range parts {
 		if part != "" {
-			told = append(told, part)
+			present = append(present, part)
 		}
 	}
-	return strings.Join(told, "/")
+	return strings.Join(present, "/")
 }
 
 // setRules lists what failed, and what kubescape proposes.

@@ -19,7 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "ncrack-xml",
 		Summary:    "Ncrack XML output (-oX)",
 		Kinds:      kinds(),
-		Reach:      "credentials; without any it does not tell, since services that do not answer are listed as well",
+		Reach:      "credentials; without any it is unknown, since services that do not answer are listed as well",
 		Parse:      parse,
 	}
 }
@@ -66,7 +66,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		}
 		err := r.next()
 		if errors.Is(err, io.EOF) {
-			tell(in, accepted, r.services)
+			reportReach(in, accepted, r.services)
 			return nil
 		}
 		if err != nil {
@@ -81,8 +81,8 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	}
 }
 
-// tell says what was reached. Ncrack lists services that do not answer as it does those that accept nothing.
-func tell(in *sdk.Input, accepted, services int) {
+// reportReach reports what was reached. Ncrack lists services that do not answer as it does those that accept nothing.
+func reportReach(in *sdk.Input, accepted, services int) {
 	if accepted == 0 {
 		in.ReachUnknown("0 of %d services accepted credentials, and Ncrack does not report which answered", services)
 		return

@@ -136,7 +136,7 @@ func (r *reader) keep(name string) finding.Text {
 	return finding.String(string(value))
 }
 
-// end is told what the element that has ended meant.
+// end handles the end of an element.
 func (r *reader) end(last place) error {
 	switch last {
 	case inRun:

@@ -22,7 +22,7 @@ import (
 // envKey is the file with the age recipient that passwords are encrypted for.
 const envKey = "ENCRYPTION_KEY_LOCATION"
 
-// sealer encrypts passwords, if there is somebody to encrypt them for.
+// sealer encrypts passwords, if there is a recipient's key.
 type sealer struct{ recipient age.Recipient }
 
 // newSealer reads the key that the environment names. No error shows what is in the file: it may be the wrong one.

@@ -69,7 +69,7 @@ func readHosts(ctx context.Context, in *sdk.Input, report *jsonstream.Reader, em
 	return err
 }
 
-// hasAnswered tells that a host has said something: its banner, or anything that a vulnerability was found in.
+// hasAnswered reports that a host has said something: its banner, or anything that a vulnerability was found in.
 func hasAnswered(host any) bool {
 	o, _ := host.(finding.Object)
 	banner, _ := o.Get("banner")

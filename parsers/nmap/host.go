@@ -99,7 +99,7 @@ func (h *host) some(s span) finding.Text { return optional(h.get(s), s.to > s.fr
 // someOrNull is the text where it is not empty, else null.
 func (h *host) someOrNull(s span) finding.Text { return finding.StringOrNull(h.get(s)) }
 
-// down tells that the host is left out, whatever else it holds.
+// down reports that the host is left out, whatever else it holds.
 func (h *host) down() bool { return h.isDown }
 
 // check refuses what no findings can be made of, and sorts the addresses.

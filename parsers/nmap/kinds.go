@@ -17,7 +17,7 @@ func kinds() []sdk.Kind {
 		{Name: "port", Type: sdk.Number | sdk.Optional},
 		{Name: "state", Type: optional, Doc: "as nmap names it: open, filtered, open|filtered"},
 		{Name: "protocol", Type: optional},
-		{Name: "method", Type: optional, Doc: "how the service was told: table or probed"},
+		{Name: "method", Type: optional, Doc: "how the service was recognized: table or probed"},
 		{Name: "service", Type: optional, Doc: "nmap's name of it"},
 		{Name: "serviceProduct", Type: textOrNull},
 		{Name: "serviceVersion", Type: textOrNull},

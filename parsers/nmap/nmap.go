@@ -43,7 +43,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err != nil {
 		return err
 	}
-	count.tell(in)
+	count.reportReach(in)
 	if err := writeHosts(ctx, in, hosts, emit); err != nil {
 		return err
 	}

@@ -38,8 +38,8 @@ func (c *reach) count(total []byte) {
 	c.total, c.counted = n, err == nil && n >= 0
 }
 
-// tell says what was reached.
-func (c *reach) tell(in *sdk.Input) {
+// reportReach reports what was reached.
+func (c *reach) reportReach(in *sdk.Input) {
 	total := c.answered + c.silent + c.unasked + c.down
 	if c.counted {
 		total = max(total, c.total)

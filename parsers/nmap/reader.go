@@ -232,7 +232,7 @@ func (r *reader) portState() {
 	}
 }
 
-// first tells whether an element is the first of its kind.
+// first reports whether an element is the first of its kind.
 func first(seen *bool) bool {
 	was := *seen
 	*seen = true

@@ -22,7 +22,7 @@ func Parser() sdk.Parser {
 		ResultType: "nuclei-json",
 		Summary:    "nuclei JSON lines (-jsonl)",
 		Kinds:      kinds(),
-		Reach:      "results, each of which is an answer; without any it does not tell",
+		Reach:      "results, each of which is an answer; without any it is unknown",
 		Parse:      parse,
 	}
 }
@@ -38,7 +38,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	for {
 		line, err := lines.Next()
 		if errors.Is(err, io.EOF) {
-			w.tell(in)
+			w.reportReach(in)
 			return nil
 		}
 		if err != nil {
@@ -72,8 +72,8 @@ type writer struct {
 	matches int
 }
 
-// tell says what was reached. nuclei writes nothing about targets that match no template, or do not answer.
-func (w *writer) tell(in *sdk.Input) {
+// reportReach reports what was reached. nuclei writes nothing about targets that match no template, or do not answer.
+func (w *writer) reportReach(in *sdk.Input) {
 	if w.matches == 0 {
 		in.ReachUnknown("nuclei has no results, and does not report whether the targets answered")
 		return
@@ -175,7 +175,7 @@ func hostname(result finding.Object) any {
 	return nil
 }
 
-// hasScheme tells that a text begins with a scheme and ://.
+// hasScheme reports that a text begins with a scheme and ://.
 func hasScheme(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {

@@ -26,7 +26,7 @@ func Parser() sdk.Parser {
 		ResultType: "osv-scanner-json",
 		Summary:    "osv-scanner JSON report (--format json)",
 		Kinds:      kinds(),
-		Reach:      "sources with packages to report; without any it does not tell",
+		Reach:      "sources with packages to report; without any it is unknown",
 		Parse:      parse,
 	}
 }

@@ -20,7 +20,7 @@ type pkgParser struct {
 	emit   sdk.Emit
 }
 
-// group is one vulnerability of a package: what is told of it as a whole, and its advisories.
+// group is one vulnerability of a package: its common fields, and its advisories.
 type group struct {
 	ids, aliases []string
 	score        any
@@ -238,7 +238,7 @@ func sameEcosystem(a, b string) bool {
 	return a == b && (releaseA == releaseB || !bothA || !bothB)
 }
 
-// called tells whether a call of any of the advisories' code was found, and whether that was looked for.
+// called reports whether a call of any of the advisories' code was found, and whether that was looked for.
 func (g *group) called() (called, known bool) {
 	for _, m := range g.analysis {
 		if o, ok := m.Value.(finding.Object); ok {

@@ -17,7 +17,7 @@
 //   - Kind: pass and notApplicable are no findings. informational is INFORMATIONAL. open and review are findings, with
 //     the level none that the standard gives them.
 //   - A result that is suppressed, or that a baseline comparison reports as absent, is not a finding.
-//   - The fingerprint comes from the tool's own ones, if it writes any. Those that do not tell results of one rule in
+//   - The fingerprint comes from the tool's own ones, if it writes any. Those that do not distinguish results of one rule in
 //     one file apart (gitleaks writes the commit there) are taken together with the message.
 //   - A run that was not successful and has no results is an error, not a clean bill.
 package sarif

@@ -348,7 +348,7 @@ func (x *index) readInvocations(r *jsonstream.Reader, run *run) error {
 			}
 		}
 		run.overrides = append(run.overrides, list)
-		if successful, told := jsondoc.Member(o, "executionSuccessful").(bool); told && !successful && run.complaint == "" {
+		if successful, ok := jsondoc.Member(o, "executionSuccessful").(bool); ok && !successful && run.complaint == "" {
 			run.complaint = complaintOf(o)
 		}
 		return x.hold(size)
@@ -390,9 +390,9 @@ func indexAt(o finding.Object, path ...string) int {
 	return int(f)
 }
 
-// tell says what was reached: a result speaks of something that was looked at, and so do the artifacts that tools list
+// reportReach reports what was reached: a result speaks of something that was looked at, and so do the artifacts that tools list
 // beside or without results.
-func (x *index) tell(in *sdk.Input) {
+func (x *index) reportReach(in *sdk.Input) {
 	looked, silent := 0, ""
 	for _, run := range x.runs {
 		if run.hasResult || run.lost || len(run.artifacts) > 0 {

@@ -45,7 +45,7 @@ func (run *run) find(ref ruleRef) *rule {
 	return noRule
 }
 
-// mayBe tells that an index does not contradict the id beside it: tools that do not know the index write 0.
+// mayBe reports that an index does not contradict the id beside it: tools that do not know the index write 0.
 func (r *rule) mayBe(id string) bool {
 	return id == "" || id == r.id || strings.HasPrefix(id, r.id+"/")
 }

@@ -82,7 +82,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err := x.read(ctx, in); err != nil {
 		return err
 	}
-	x.tell(in)
+	x.reportReach(in)
 	return jsonstream.Read(ctx, in, func(r *jsonstream.Reader) error {
 		return r.Object(func(key string) error {
 			if key != "runs" {

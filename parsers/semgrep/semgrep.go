@@ -44,7 +44,7 @@ func kinds() []sdk.Kind {
 
 func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	c := counted{}
-	defer c.tell(in)
+	defer c.reportReach(in)
 	return jsonstream.Read(ctx, in, func(report *jsonstream.Reader) error {
 		kind, err := report.Kind()
 		switch {
@@ -98,8 +98,8 @@ func (c *counted) paths(report *jsonstream.Reader) error {
 	})
 }
 
-// tell says what was reached.
-func (c *counted) tell(in *sdk.Input) {
+// reportReach reports what was reached.
+func (c *counted) reportReach(in *sdk.Input) {
 	switch {
 	case c.scanned > 0:
 		in.Reached("%s scanned", sdk.Counted(c.scanned, "file was", "files were"))

@@ -60,12 +60,12 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if d.version == "" {
 		return errors.New(`is not an SPDX document: has neither an spdxVersion nor a "@graph" with a specVersion`)
 	}
-	d.tell(in)
+	d.reportReach(in)
 	return emit(d.finding())
 }
 
-// tell says what was reached. Tools list what the document is about as a package, also if they have found nothing in it.
-func (d *document) tell(in *sdk.Input) {
+// reportReach reports what was reached. Tools list what the document is about as a package, also if they have found nothing in it.
+func (d *document) reportReach(in *sdk.Input) {
 	switch {
 	case d.packages > 1 || d.files > 0:
 		in.Reached("%s and %s", sdk.Counted(d.packages, "package", "packages"), sdk.Counted(d.files, "file", "files"))

@@ -62,7 +62,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		return err
 	}
 	target, _ := report.Get("target")
-	tell(in, report, ecma.Truthy(target))
+	reportReach(in, report, ecma.Truthy(target))
 	if !ecma.Truthy(target) {
 		return nil
 	}
@@ -91,8 +91,8 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	return nil
 }
 
-// tell says what was reached: a server that sends neither a banner nor a list of algorithms speaks no SSH.
-func tell(in *sdk.Input, report finding.Object, hasTarget bool) {
+// reportReach reports what was reached: a server that sends neither a banner nor a list of algorithms speaks no SSH.
+func reportReach(in *sdk.Input, report finding.Object, hasTarget bool) {
 	v, _ := report.Get("banner")
 	banner, _ := v.(finding.Object)
 	raw, _ := banner.Get("raw")

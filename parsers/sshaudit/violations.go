@@ -18,7 +18,7 @@ type advice struct {
 	name, mitigation string
 	// descriptions are by kind of algorithm.
 	descriptions map[string]string
-	// informational tells that ssh-audit gives this advice at the lowest level.
+	// informational reports that ssh-audit gives this advice at the lowest level.
 	informational bool
 }
 

@@ -61,7 +61,7 @@ type deployment struct {
 	selfSigned bool
 }
 
-// has tells that an error contains a text.
+// has reports that an error contains a text.
 func (d *deployment) has(text string) bool {
 	return slices.ContainsFunc(d.errors, func(v any) bool {
 		switch v := v.(type) {

@@ -65,7 +65,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err != nil {
 		return err
 	}
-	r.tell(in)
+	r.reportReach(in)
 	if !r.hasServer {
 		return nil
 	}
@@ -98,8 +98,8 @@ type report struct {
 	counted                   bool
 }
 
-// tell says what was reached. All servers count, though only the first has findings.
-func (r *report) tell(in *sdk.Input) {
+// reportReach reports what was reached. All servers count, though only the first has findings.
+func (r *report) reportReach(in *sdk.Input) {
 	total := r.servers + r.invalid
 	switch {
 	case r.reached > 0:

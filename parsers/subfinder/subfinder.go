@@ -24,7 +24,7 @@ func Parser() sdk.Parser {
 		ResultType: "subfinder-json",
 		Summary:    "subfinder JSON lines (-json)",
 		Kinds:      kinds(),
-		Reach:      "subdomains; without any it does not tell, since sources that fail are not reported",
+		Reach:      "subdomains; without any it is unknown, since sources that fail are not reported",
 		Parse:      parse,
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
 )
 
-// place tells a result of a report: the resource (0 in a report without) and the result of it, from 0.
+// place identifies a result of a report: the resource (0 in a report without) and the result of it, from 0.
 type place struct{ resource, result int }
 
 func (a place) before(b place) bool {
 	return a.resource < b.resource || a.resource == b.resource && a.result < b.result
 }
 
-// ahead is another reading of the same report, which goes only so far as it is asked about. It takes what it finds as
+// ahead is another reading of the same report, which goes only as far as needed. It takes what it finds as
 // it is: what is wrong there the first reading finds as well.
 type ahead[T any] struct {
 	next func() (place, step[T], bool)
@@ -32,7 +32,7 @@ type step[T any] struct {
 	err   error
 }
 
-// start begins to read as soon as it is asked.
+// start begins to read when it is needed.
 func start[T any](p *report, walk func(r *jsonstream.Reader, yield func(place, T) error) error) *ahead[T] {
 	a := &ahead[T]{at: place{-1, -1}}
 	a.next, a.stop = iter.Pull2(func(yield func(place, step[T]) bool) {
@@ -87,14 +87,14 @@ func (a *ahead[T]) advance() {
 	a.at, a.step, a.over = at, step, step.err != nil
 }
 
-// result is what a reading ahead tells of a result.
+// result is the part of a result that is read ahead.
 type result struct {
 	names finding.Object // Target, Class, Type, if they are there
 	// swapped says that the vulnerabilities come after the misconfigurations.
 	swapped bool
 }
 
-// resultsAhead tells the names of all results, and the order of their lists.
+// resultsAhead reads the names of all results, and the order of their lists.
 func (p *report) resultsAhead(r *jsonstream.Reader, yield func(place, result) error) error {
 	return p.eachResult(r, func(at place) error {
 		res, misconfigured := result{}, false
@@ -116,7 +116,7 @@ func (p *report) resultsAhead(r *jsonstream.Reader, yield func(place, result) er
 	})
 }
 
-// resourcesAhead tells the names of all resources.
+// resourcesAhead reads the names of all resources.
 func (p *report) resourcesAhead(r *jsonstream.Reader, yield func(place, finding.Object) error) error {
 	return p.eachResource(r, func(index int) error {
 		names := finding.Object{}
@@ -134,7 +134,7 @@ func (p *report) resourcesAhead(r *jsonstream.Reader, yield func(place, finding.
 	})
 }
 
-// missedAhead tells the vulnerabilities of all results that have them after their misconfigurations.
+// missedAhead reads the vulnerabilities of all results that have them after their misconfigurations.
 func (p *report) missedAhead(r *jsonstream.Reader, yield func(place, any) error) error {
 	return p.eachResult(r, func(at place) error {
 		misconfigured := false

@@ -48,13 +48,13 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	if err == nil && p.later != "" {
 		err = p.read(p.secondPass)
 	}
-	p.tell(in)
+	p.reportReach(in)
 	return err
 }
 
-// tell says what was reached. trivy reads an image before it writes a report of it, so also one in which it knows no
+// reportReach reports what was reached. trivy reads an image before it writes a report of it, so also one in which it knows no
 // package was looked at. Of a directory in which it knows nothing it reports the same as of an empty one.
-func (p *report) tell(in *sdk.Input) {
+func (p *report) reportReach(in *sdk.Input) {
 	name, _ := p.names.Get(artifactName)
 	switch {
 	case p.isCluster():

@@ -33,7 +33,7 @@ func Parser() sdk.Parser {
 		ResultType: resultType,
 		Summary:    "trufflehog JSON lines (--json)",
 		Kinds:      kinds(),
-		Reach:      "secrets; without any it does not tell",
+		Reach:      "secrets; without any it is unknown",
 		Parse:      parse,
 	}
 }
@@ -81,7 +81,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	for {
 		line, err := lines.Next()
 		if errors.Is(err, io.EOF) {
-			tell(in, secrets)
+			reportReach(in, secrets)
 			return nil
 		}
 		if err != nil {
@@ -111,7 +111,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 	}
 }
 
-func tell(in *sdk.Input, secrets int) {
+func reportReach(in *sdk.Input, secrets int) {
 	if secrets == 0 {
 		in.ReachUnknown("trufflehog has found nothing, and does not report what it has looked through")
 		return

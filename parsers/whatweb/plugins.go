@@ -158,7 +158,7 @@ func said(plugin any, key string) (v any, ok bool, err error) {
 	return nil, false, nil
 }
 
-// hasKeys tells that a value has something that can be listed.
+// hasKeys reports that a value has something that can be listed.
 func hasKeys(v any) bool {
 	switch v := v.(type) {
 	case finding.Object:

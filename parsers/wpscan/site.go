@@ -52,8 +52,8 @@ func (s *site) read(report *jsonstream.Reader) error {
 	})
 }
 
-// tell says what was reached. WPScan names the target once it has found a WordPress there.
-func (s *site) tell(in *sdk.Input, hasTarget bool) {
+// reportReach reports what was reached. WPScan names the target once it has found a WordPress there.
+func (s *site) reportReach(in *sdk.Input, hasTarget bool) {
 	reason, aborted := s.report.Text(keyAborted).Get()
 	switch {
 	case hasTarget:

@@ -64,7 +64,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		return err
 	}
 	target, _ := site.report.Get("target_url")
-	site.tell(in, ecma.Truthy(target))
+	site.reportReach(in, ecma.Truthy(target))
 	if !ecma.Truthy(target) {
 		return nil
 	}

@@ -27,7 +27,7 @@ func (e *element) reset(name string, xml *xmlsax.Reader) {
 	e.attrs = attributes(xml)
 }
 
-// isText tells that the element is its text.
+// isText reports that the element is its text.
 func (e *element) isText() bool { return e.attrs == nil && len(e.values) == 0 }
 
 func (e *element) add(child string, v any) {

@@ -234,7 +234,7 @@ func (r *reader) text() error {
 	return nil
 }
 
-// end is told what the element that has ended meant.
+// end handles the end of an element.
 func (r *reader) end(last place) error {
 	switch last {
 	case inReport:
@@ -286,8 +286,8 @@ func (r *reader) pop() {
 	}
 }
 
-// tell says what was reached. Passive and active rules alike need an answer to raise an alert.
-func (r *reader) tell(in *sdk.Input) {
+// reportReach reports what was reached. Passive and active rules alike need an answer to raise an alert.
+func (r *reader) reportReach(in *sdk.Input) {
 	sites := sdk.Counted(r.sites, "site", "sites")
 	if r.alerts == 0 {
 		in.ReachUnknown("ZAP lists %s and no alerts, and does not report whether a site answered", sites)

@@ -19,7 +19,7 @@ func Parser() sdk.Parser {
 		ResultType: "zap-xml",
 		Summary:    "ZAP XML report (traditional-xml)",
 		Kinds:      kinds(),
-		Reach:      "alerts; without any it does not tell, since ZAP also lists sites that did not answer",
+		Reach:      "alerts; without any it is unknown, since ZAP also lists sites that did not answer",
 		Parse:      parse,
 	}
 }
@@ -68,7 +68,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		}
 		err := r.next()
 		if errors.Is(err, io.EOF) {
-			r.tell(in)
+			r.reportReach(in)
 			return nil
 		}
 		if err != nil {

@@ -39,8 +39,8 @@ Every finding also has ` + "`id`" + `, ` + "`name`" + `, ` + "`description`" + `
   location, severity and osi_layer of every finding.
 - **The same finding** says what the ` + "`fingerprint`" + ` is made of, besides result type and category. Two runs that find the same thing give the
   same fingerprint, though lines, times and wordings have changed.
-- **Reached** says what in the raw result tells whether the scanner reached anything: the Scan's condition ` + "`TargetReached`" + `. Where the
-  result does not tell, the condition is Unknown.
+- **Reached** says which part of the raw result shows whether the scanner reached anything: the Scan's condition ` + "`TargetReached`" + `. If the
+  result does not show it, the condition is Unknown.
 - *as reported* means that the value is copied from the scanner's report, and is absent if it is missing there.
 
 `

@@ -135,7 +135,7 @@ func measure(parser, resultType, scanFile, file string) (usage, error) {
 	}
 	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		return usage{}, errors.New("the operating system does not tell what a process has used")
+		return usage{}, errors.New("the operating system does not say what a process has used")
 	}
 	return usage{
 		findings: findings,

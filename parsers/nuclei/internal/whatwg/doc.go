@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package whatwg tells the host name of a URL as the WHATWG URL standard (https://url.spec.whatwg.org) has it, which is
+// Package whatwg returns the host name of a URL as the WHATWG URL standard (https://url.spec.whatwg.org) has it, which is
 // what browsers and Node mean by new URL(text).hostname and not what net/url does.
 //
 //	text ──scheme──► authority ──@, :──► host ──► IPv6 in brackets │ opaque │ domain ──IDNA──► IPv4 or name

@@ -109,7 +109,7 @@ func toASCII(domain string) (string, bool) {
 	return domain, err == nil
 }
 
-// endsInNumber tells that a domain must be an IPv4 address, or is none.
+// endsInNumber reports that a domain must be an IPv4 address, or is none.
 func endsInNumber(domain string) bool {
 	last := strings.TrimSuffix(domain, ".")
 	if last == "" {
