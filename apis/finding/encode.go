@@ -78,7 +78,7 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// isSurrogateAt tells whether a surrogate stands at i in generalized UTF-8.
+// isSurrogateAt reports whether a surrogate stands at i in generalized UTF-8.
 func isSurrogateAt(s string, i int) bool {
 	return len(s)-i >= 3 && s[i] == 0xED && s[i+1]&0xE0 == 0xA0 && s[i+2]&0xC0 == 0x80
 }

@@ -47,10 +47,10 @@ func StringOrNull(s string) Text {
 // Equal lets go-cmp compare Texts.
 func (t Text) Equal(u Text) bool { return t == u }
 
-// IsAbsent tells that the key is not written at all.
+// IsAbsent reports that the key is not written at all.
 func (t Text) IsAbsent() bool { return t.state == textAbsent }
 
-// IsNull tells that the key is written with the value null.
+// IsNull reports that the key is written with the value null.
 func (t Text) IsNull() bool { return t.state == textNull }
 
 // Get returns the string and whether there is one (neither absent nor null).

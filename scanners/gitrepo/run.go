@@ -131,5 +131,5 @@ func explain(status int, what string, err error) error {
 	return fmt.Errorf("%s: the server answers %d: %s", what, status, hint)
 }
 
-// IsHelp tells that only help was asked for.
+// IsHelp reports that only help was asked for.
 func IsHelp(err error) bool { return errors.Is(err, flag.ErrHelp) }

@@ -34,7 +34,7 @@ const (
 type LimitError struct {
 	// Until is when it ends.
 	Until time.Time
-	// Tried tells that it was waited for, in vain.
+	// Tried reports that it was waited for, in vain.
 	Tried bool
 }
 

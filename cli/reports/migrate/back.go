@@ -404,7 +404,7 @@ func (b *back) awaitLocal(ctx context.Context) error {
 	return nil
 }
 
-// isLocal tells whether kube-apiserver knows that it has a group itself.
+// isLocal reports whether kube-apiserver knows that it has a group itself.
 func isLocal(service *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(service.Object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(item any) bool {

@@ -173,7 +173,7 @@ func (c *cluster) countHome(ctx context.Context, g *group) (n int64, err error) 
 	return n, nil
 }
 
-// isReport tells whether an owner is a report.
+// isReport reports whether an owner is a report.
 func isReport(owner *metav1.OwnerReference) bool {
 	name, _, _ := strings.Cut(owner.APIVersion, "/")
 	i := slices.IndexFunc(groups, func(g group) bool { return g.name == name })

@@ -99,7 +99,7 @@ func (c *cluster) findServer(ctx context.Context) (*reportsServer, error) {
 	return s, nil
 }
 
-// available tells whether kube-apiserver reaches the Service of an APIService.
+// available reports whether kube-apiserver reaches the Service of an APIService.
 func available(service *unstructured.Unstructured) (ready bool, why string) {
 	conditions, _, _ := unstructured.NestedSlice(service.Object, "status", "conditions")
 	for _, item := range conditions {

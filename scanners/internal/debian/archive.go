@@ -263,7 +263,7 @@ func (c *Client) fetch(ctx context.Context, archive, path string, want fileHash)
 	return file, os.Rename(tmp.Name(), file)
 }
 
-// has tells whether a file of the cache is whole. What is there is not trusted: disks and people change files.
+// has reports whether a file of the cache is whole. What is there is not trusted: disks and people change files.
 func has(file string, want fileHash) (bool, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -86,7 +86,7 @@ func compare(a, b string) (int, error) {
 	return va.Compare(vb), nil
 }
 
-// meets tells whether a version fulfils a relation.
+// meets reports whether a version fulfils a relation.
 func (r relation) meets(v string) (bool, error) {
 	if r.op == "" {
 		return true, nil

@@ -120,7 +120,7 @@ func (r *resolver) need(by *control, g group) error {
 	return fmt.Errorf("package %s needs %s, which is not there", by.name, g)
 }
 
-// isChosen tells whether a relation is fulfilled by what is chosen.
+// isChosen reports whether a relation is fulfilled by what is chosen.
 func (r *resolver) isChosen(rel relation) (bool, error) {
 	if c := r.chosen[rel.name]; c != nil {
 		if ok, err := rel.meets(c.version); ok || err != nil {
@@ -156,7 +156,7 @@ func (r *resolver) find(rel relation) (*control, error) {
 	return nil, nil
 }
 
-// fulfils tells whether what a package provides meets a relation.
+// fulfils reports whether what a package provides meets a relation.
 func (c *control) fulfils(rel relation) (bool, error) {
 	for _, p := range c.provides {
 		if p.name != rel.name {
@@ -189,7 +189,7 @@ func conflicts(all []*control) error {
 	return errors.Join(errs...)
 }
 
-// hits tells whether a package, or what it provides, is in a group.
+// hits reports whether a package, or what it provides, is in a group.
 func (g group) hits(c *control) (bool, error) {
 	for _, rel := range g {
 		if rel.name == c.name {

@@ -213,7 +213,7 @@ func (t *Tree) promote(gone, removed string) {
 	t.entries[heir] = &content
 }
 
-// Has tells whether a file or link of that name is in the tree or below it.
+// Has reports whether a file or link of that name is in the tree or below it.
 func (t *Tree) Has(name string) bool {
 	p, err := t.place(name)
 	if err != nil {

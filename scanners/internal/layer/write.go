@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Empty tells that nothing would be written.
+// Empty reports that nothing would be written.
 func (t *Tree) Empty() bool { return len(t.entries) == 0 }
 
 // Layer writes the tree as a compressed layer to a new file below dir, which must stay as long as the layer

@@ -326,5 +326,5 @@ func (r *Recipe) validatePaths() []error {
 	return errs
 }
 
-// NeedsLock tells whether a lock must stand beside the recipe.
+// NeedsLock reports whether a lock must stand beside the recipe.
 func (r *Recipe) NeedsLock() bool { return r.Base != "" || r.Debian != nil || len(r.Tools) > 0 }
