@@ -25,8 +25,7 @@ import (
 )
 
 const (
-	// patience is how long storage that does not answer is waited for: hours of
-	// scanning hang on this one upload.
+	// patience is how long requests to storage are retried: hours of scanning depend on this one upload.
 	patience = time.Hour
 
 	usage = `lurker uploads the result of the scanner that runs beside it in a pod.
@@ -85,7 +84,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, log *sl
 	case *to == "":
 		return errors.New("--url is empty: give the presigned URL to upload to")
 	case pod == "":
-		return errors.New("neither POD_NAME nor HOSTNAME is set: the lurker cannot tell its pod")
+		return errors.New("neither POD_NAME nor HOSTNAME is set: the lurker does not know its pod")
 	case getenv(process.EnvNamespace) == "":
 		return errors.New("NAMESPACE is not set")
 	}

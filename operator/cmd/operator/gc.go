@@ -22,8 +22,8 @@ func percentFor(live uint64) int {
 	return max(gcPercent, int(gcGrowth*100/max(live, 1<<20)))
 }
 
-// paceGC keeps the heap's growth as percentFor says. It runs after each collection: an object that
-// nobody holds is made anew, and is collected with the next one.
+// paceGC keeps the heap's growth as percentFor says. It runs after each collection: an object without
+// references is allocated again, and is collected with the next one.
 func paceGC() {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)

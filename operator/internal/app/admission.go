@@ -72,7 +72,7 @@ func (o *WebhookOptions) hostPort() (string, int, error) {
 	return host, port, err
 }
 
-// addAdmission answers the API server on every replica, unless it is switched off.
+// addAdmission serves the API server's webhook requests on every replica, unless it is switched off.
 func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o *Options) error {
 	w := &o.Webhook
 	if w.Service == "" {
@@ -89,7 +89,7 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o 
 	cert, err := certificate.Ensure(ctx, direct, certificate.Request{
 		Secret: client.ObjectKey{Namespace: o.Namespace, Name: w.Service + "-tls"},
 		Host:   w.Service + "." + o.Namespace + ".svc", Also: []string{w.conversionService() + "." + o.Namespace + ".svc"},
-		Purpose: "answers to the API server",
+		Purpose: "webhooks for the API server",
 	}, clock.RealClock{}.Now())
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o 
 // replicas that are not ready yet as well: conversion needs no cache.
 func (o *WebhookOptions) conversionService() string { return o.Service + "-conversion" }
 
-// addConversion tells the API server where it gets settings in their other version, and has all of them stored in the
+// addConversion tells the API server where to convert settings to their other version, and has all of them stored in the
 // newest one.
 func addConversion(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o *Options, ca []byte) error {
 	live, err := client.NewWithWatch(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
@@ -128,7 +128,7 @@ func addConversion(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o
 		}}
 		if err := keeper.Write(ctx); err != nil {
 			// It tries again; the stored version is there without it.
-			ctrl.LoggerFrom(ctx).Error(err, "Tell the API server where settings are converted", "crd", name)
+			ctrl.LoggerFrom(ctx).Error(err, "Configure the conversion of settings", "crd", name)
 		}
 		if err := mgr.Add(keeper); err != nil {
 			return err

@@ -89,8 +89,8 @@ func (o *EndpointOptions) certificate(namespace string) (certificate.Request, er
 	return r, nil
 }
 
-// addEndpoints adds the server that pods ask, with what is not switched off, and tells the Jobs of it. Compared says of which
-// Scans the findings are needed for coming runs.
+// addEndpoints adds the server for requests of pods, with the enabled endpoints, and passes its URL to the Jobs. Compared reports
+// whether the findings of a Scan are needed for coming runs.
 func addEndpoints(
 	ctx context.Context, mgr ctrl.Manager, config *rest.Config, s *store.Store,
 	compared func(context.Context, *executionv1.Scan) (bool, error), o *Options,

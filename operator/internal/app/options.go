@@ -23,7 +23,7 @@ import (
 // Options are all settings of the operator.
 type Options struct {
 	MetricsAddress string
-	// MetricsAuthentication serves metrics by HTTPS, to whom the API server lets get the path /metrics.
+	// MetricsAuthentication serves metrics by HTTPS, to clients that the API server allows to get the path /metrics.
 	MetricsAuthentication bool
 	HealthAddress         string
 	PprofAddress          string
@@ -151,8 +151,8 @@ func (o *Options) readStorage(getenv func(string) string) {
 		PublicEndpoint: getenv("S3_PUBLIC_ENDPOINT"),
 	}
 	if ca := getenv("CUSTOM_CA_CERTIFICATE_NAME"); o.Storage.CAFile == "" && getenv("CUSTOM_CA_CERTIFICATE_EXISTING_CERTIFICATE") != "" && ca != "" {
-		// The chart mounts it here into the operator, as it does into the Jobs. Go reads
-		// the folder by itself on most images; naming the file makes sure.
+		// The chart mounts the certificate here into the operator, as it does into the Jobs. Go reads the folder
+		// by itself on most images; the file's name makes sure.
 		if path := "/etc/ssl/certs/" + ca; exists(path) {
 			o.Storage.CAFile = path
 		}

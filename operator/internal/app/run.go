@@ -43,8 +43,8 @@ import (
 )
 
 const (
-	// leaseName is that of secureCodeBox: during a migration its operator and this one
-	// never work at the same time when they share a namespace.
+	// leaseName is the name of secureCodeBox's lease: during a migration its operator and this one never
+	// work at the same time if they share a namespace.
 	leaseName = "e341d981.securecodebox.io"
 	syncCheck = time.Second
 
@@ -141,7 +141,7 @@ func awaitKinds(ctx context.Context, config *rest.Config) error {
 	return err
 }
 
-// ErrOldCRDs says that the CRDs are those of an earlier release. Helm never upgrades CRDs.
+// ErrOldCRDs says that the CRDs are from an earlier release. Helm never upgrades CRDs.
 var ErrOldCRDs = errors.New("kubectl apply --server-side -f charts/scanyard/crds")
 
 // servesNewest says which CRD of settings is served in an older version only.

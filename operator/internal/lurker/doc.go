@@ -8,11 +8,11 @@
 //	     └──┘
 //	        └─ failed for good (restartPolicy Never) ──► nothing is uploaded ──► exit 1
 //
-// The end of the scanner's log is stored beside the result where the operator says where to: of each run that has failed, and
-// after the result of the one that ended well. Nothing waits for that longer than some seconds, and nothing fails by it.
+// The end of the scanner's log is stored beside the result if the operator gives a URL for it: of each failed run, and
+// after the result of the successful one. Nothing waits for that longer than some seconds, and its errors are not fatal.
 //
-// It looks at its own pod by watch, survives outages of the API server and of the
-// storage, and gets a fresh upload URL from the operator when its first has expired.
-// It needs nothing beyond the arguments of secureCodeBox: with another operator it
-// runs without the fresh URLs, and where it may not watch its pod, it asks for it.
+// The lurker watches its own pod, survives outages of the API server and of the storage, and gets a
+// fresh upload URL from the operator when its first one has expired. It needs only the arguments of
+// secureCodeBox: with another operator it runs without fresh URLs, and if it may not watch its pod, it
+// polls.
 package lurker

@@ -22,7 +22,7 @@ import (
 
 const (
 	freshTimeout = 30 * time.Second
-	// freshPatience is how long an operator that does not answer is waited for.
+	// freshPatience is how long requests to the operator are retried.
 	freshPatience = time.Hour
 	maxAnswer     = 64 << 10
 )
@@ -40,7 +40,7 @@ type Endpoint struct {
 	Log       *slog.Logger
 }
 
-// Fresh asks for an upload URL, and goes on asking while the operator does not answer.
+// Fresh requests an upload URL, and retries while the operator does not respond.
 func (e Endpoint) Fresh(ctx context.Context) (transfer.URL, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(e.CA)) {
@@ -65,7 +65,7 @@ func (e Endpoint) Fresh(ctx context.Context) (transfer.URL, error) {
 	}
 }
 
-// ask asks once. An answer of the operator that asking again cannot change is final.
+// ask requests once. A response that a retry cannot change is final.
 func (e Endpoint) ask(ctx context.Context, c *http.Client) (u transfer.URL, final bool, err error) {
 	token, err := os.ReadFile(e.TokenFile)
 	if err != nil {
@@ -87,13 +87,13 @@ func (e Endpoint) ask(ctx context.Context, c *http.Client) (u transfer.URL, fina
 	}
 	if resp.StatusCode != http.StatusOK {
 		final = resp.StatusCode == http.StatusForbidden
-		return "", final, fmt.Errorf("the operator answers %s: %s", resp.Status, bytes.TrimSpace(body))
+		return "", final, fmt.Errorf("the operator responds %s: %s", resp.Status, bytes.TrimSpace(body))
 	}
 	var answer struct {
 		URL string `json:"url"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil || answer.URL == "" {
-		return "", false, errors.New("the operator's answer holds no URL")
+		return "", false, errors.New("the operator's response has no URL")
 	}
 	return transfer.URL(answer.URL), false, nil
 }

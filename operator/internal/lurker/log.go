@@ -26,13 +26,13 @@ const (
 	logPatience = 20 * time.Second
 )
 
-// keeper keeps the end of the scanner's log, of each run that fails and of the one that ends well: what is stored is that of
-// the last that wrote one. It holds nothing up, and its failures are lines in the lurker's own log.
+// keeper keeps the end of the scanner's log, of each failed run and of the successful one: the last run that wrote a log
+// wins. It delays nothing, and its failures are lines in the lurker's own log.
 type keeper struct {
 	*Lurker
 
 	wait   sync.WaitGroup
-	mu     sync.Mutex // one log at a time, in the order of the runs
+	mu     sync.Mutex // logs are stored one by one, in the order of the runs
 	stored bool
 	seen   string
 }
@@ -121,7 +121,7 @@ func (k *keeper) tail(ctx context.Context, previous bool) ([]byte, error) {
 	return end.lines(), nil
 }
 
-// lastBytes keeps the last maxLog bytes of what is written, and at most twice as many meanwhile.
+// lastBytes keeps the last maxLog bytes of its input, and in between at most twice as many.
 type lastBytes struct {
 	kept []byte
 	cut  bool

@@ -24,7 +24,7 @@ const maxUpload = 5 << 30
 
 // Lurker waits for a scanner and uploads its result.
 type Lurker struct {
-	// Pods are those of the namespace.
+	// Pods are the pods of the namespace.
 	Pods corev1client.PodInterface
 	// Pod is the name of the pod that this runs in.
 	Pod string
@@ -36,7 +36,7 @@ type Lurker struct {
 	URL transfer.URL
 	// LogURL is where the end of the scanner's log goes; "" keeps none.
 	LogURL transfer.URL
-	// Fresh returns another URL when one has expired; nil where nobody gives any.
+	// Fresh returns another URL when one has expired; nil if there is no such endpoint.
 	Fresh func(ctx context.Context) (transfer.URL, error)
 	// Upload sends the file. Errors for which transfer.IsExpired holds mean that a
 	// fresh URL helps.
@@ -82,7 +82,7 @@ func (l *Lurker) upload(ctx context.Context, r *result) error {
 			return err
 		}
 		if l.Fresh == nil {
-			return fmt.Errorf("the upload URL has expired before the scan was over, and nobody gives a fresh one (raise URL_EXPIRATION_SCAN of the operator): %w", err)
+			return fmt.Errorf("the upload URL expired during the scan, and no endpoint gives a fresh one (raise URL_EXPIRATION_SCAN of the operator): %w", err)
 		}
 		l.Log.Info("the upload URL has expired, asking the operator for a fresh one")
 		if to, err = l.Fresh(ctx); err != nil {
@@ -101,7 +101,7 @@ type result struct {
 // openResult checks that the file is what the last attempt wrote. The folder is shared
 // with a scanner that may be hostile: links that lead out of it are not followed (they
 // could lead to our token), and only a regular file is opened.
-func openResult(file string, v verdict) (*result, error) {
+func openResult(file string, v containerState) (*result, error) {
 	root, err := os.OpenRoot(filepath.Dir(file))
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of the result: %w", err)

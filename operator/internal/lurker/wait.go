@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// pollEvery is how often the pod is asked for where it may not be watched.
+	// pollEvery is how often the pod is read if it may not be watched.
 	pollEvery = 2 * time.Second
-	// refusedFor is how long the API server may say that there is no such pod, or that
-	// we may not see it, before that is believed: rights may come a moment late.
+	// refusedFor is how long the API server may say that the pod does not exist, or that the lurker may not
+	// read it, before the lurker believes that: rights may come a moment late.
 	refusedFor = time.Minute
 	// watchFor bounds one watch, so that a connection that died unnoticed ends.
 	watchFor = 10 * time.Minute
@@ -39,16 +39,16 @@ type waiter struct {
 	container string
 	clock     retry.Clock
 	log       *slog.Logger
-	// seen is told of the pod each time it was seen and its container has not ended well.
+	// seen is called with each version of the pod whose container has not succeeded.
 	seen func(context.Context, *corev1.Pod)
 
 	unwatchable  bool
 	refusedSince time.Time
 }
 
-// wait returns the verdict over a container that has ended. It gives up only when the
-// API server refuses: an outage is waited out.
-func (w *waiter) wait(ctx context.Context) (verdict, error) {
+// wait returns the state of a container that has ended. It gives up only when the API server refuses: it
+// retries during an outage.
+func (w *waiter) wait(ctx context.Context) (containerState, error) {
 	loop := pauses(w.clock, w.log, "cannot see the pod, trying again").Begin()
 	for {
 		v, err := w.look(ctx)
@@ -56,7 +56,7 @@ func (w *waiter) wait(ctx context.Context) (verdict, error) {
 			return v, nil
 		}
 		if ctx.Err() != nil {
-			return verdict{}, ctx.Err()
+			return containerState{}, ctx.Err()
 		}
 		if err == nil {
 			loop.Progress()
@@ -68,7 +68,7 @@ func (w *waiter) wait(ctx context.Context) (verdict, error) {
 			err = loop.Wait(ctx, err, 0)
 		}
 		if err != nil {
-			return verdict{}, err
+			return containerState{}, err
 		}
 	}
 }
@@ -99,25 +99,25 @@ func (w *waiter) giveUp(err error) error {
 }
 
 // look reads the pod once and then, where that is allowed, follows it.
-func (w *waiter) look(ctx context.Context) (verdict, error) {
+func (w *waiter) look(ctx context.Context) (containerState, error) {
 	pod, err := w.pods.Get(ctx, w.pod, metav1.GetOptions{})
 	if err != nil {
-		return verdict{}, err
+		return containerState{}, err
 	}
-	if v := w.judge(ctx, pod); v.ended || w.unwatchable {
+	if v := w.stateOf(ctx, pod); v.ended || w.unwatchable {
 		return v, nil
 	}
 	v, err := w.follow(ctx, pod.ResourceVersion)
 	if errors.Is(err, errUnwatchable) {
 		w.unwatchable = true
 		w.log.Info("the pod may not be watched; asking for it instead", "every", pollEvery)
-		return verdict{}, nil
+		return containerState{}, nil
 	}
 	return v, err
 }
 
-func (w *waiter) judge(ctx context.Context, pod *corev1.Pod) verdict {
-	v := judge(pod, w.container)
+func (w *waiter) stateOf(ctx context.Context, pod *corev1.Pod) containerState {
+	v := stateOf(pod, w.container)
 	if w.seen != nil && (!v.ended || v.err != nil) {
 		w.seen(ctx, pod)
 	}
@@ -125,31 +125,31 @@ func (w *waiter) judge(ctx context.Context, pod *corev1.Pod) verdict {
 }
 
 // follow watches the pod until its container has ended or the watch has.
-func (w *waiter) follow(ctx context.Context, version string) (verdict, error) {
+func (w *waiter) follow(ctx context.Context, version string) (containerState, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchFor)
 	defer cancel()
 	events, err := w.pods.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", w.pod).String(), ResourceVersion: version,
 	})
 	if apierrors.IsForbidden(err) {
-		return verdict{}, errUnwatchable
+		return containerState{}, errUnwatchable
 	}
 	if err != nil {
-		return verdict{}, err
+		return containerState{}, err
 	}
 	defer events.Stop()
 	for e := range events.ResultChan() {
 		switch pod, ok := e.Object.(*corev1.Pod); {
 		case e.Type == watch.Error:
-			return verdict{}, apierrors.FromObject(e.Object)
+			return containerState{}, apierrors.FromObject(e.Object)
 		case !ok || e.Type == watch.Bookmark:
 		case e.Type == watch.Deleted:
-			return verdict{ended: true, err: fmt.Errorf("pod %s was deleted", w.pod)}, nil
+			return containerState{ended: true, err: fmt.Errorf("pod %s was deleted", w.pod)}, nil
 		default:
-			if v := w.judge(ctx, pod); v.ended {
+			if v := w.stateOf(ctx, pod); v.ended {
 				return v, nil
 			}
 		}
 	}
-	return verdict{}, nil
+	return containerState{}, nil
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scrape says who may read the metrics: those whose token the API server knows, and whom
-// it lets get the path, as the filters of controller-runtime have it. Those bring the API server's
-// own libraries along, which are as large as the rest of the operator.
+// Package scrape decides which clients may read the metrics: those whose token the API server knows, and
+// which it allows to get the path, as the filters of controller-runtime do. Those filters need the API
+// server's own libraries, which are as large as the rest of the operator.
 package scrape
 
 import (
@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// answersKept and answerFor bound how often the API server is asked about one token.
-	answersKept = 64
-	answerFor   = 10 * time.Second
+	// reviewsKept and reviewedFor bound how often the API server reviews one token.
+	reviewsKept = 64
+	reviewedFor = 10 * time.Second
 	// longestToken bounds what is sent on.
 	longestToken = 16 << 10
 	// askTimeout bounds the two questions about one request.
 	askTimeout = 10 * time.Second
 )
 
-// question is what an answer is for.
+// question is the key of a review.
 type question struct {
 	token [sha256.Size]byte
 	path  string
@@ -42,7 +42,7 @@ type question struct {
 // guard asks the API server.
 type guard struct {
 	kube    kubernetes.Interface
-	answers *cache.LRUExpireCache
+	reviews *cache.LRUExpireCache
 }
 
 // NewFilter is a metricsserver.Options.FilterProvider.
@@ -51,7 +51,7 @@ func NewFilter(config *rest.Config, client *http.Client) (metricsserver.Filter, 
 	if err != nil {
 		return nil, fmt.Errorf("make a client for who reads metrics: %w", err)
 	}
-	g := &guard{kube: kube, answers: cache.NewLRUExpireCache(answersKept)}
+	g := &guard{kube: kube, reviews: cache.NewLRUExpireCache(reviewsKept)}
 	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			ctx, cancel := context.WithTimeout(req.Context(), askTimeout)
@@ -69,7 +69,7 @@ func NewFilter(config *rest.Config, client *http.Client) (metricsserver.Filter, 
 	}, nil
 }
 
-// ask returns the status of the answer; 200 lets the request through.
+// ask returns the status of the response; 200 lets the request through.
 func (g *guard) ask(ctx context.Context, req *http.Request) (int, error) {
 	kind, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") || token == "" || len(token) > longestToken {
@@ -79,7 +79,7 @@ func (g *guard) ask(ctx context.Context, req *http.Request) (int, error) {
 		return http.StatusMethodNotAllowed, nil
 	}
 	q := question{sha256.Sum256([]byte(token)), req.URL.Path}
-	if known, ok := g.answers.Get(q); ok {
+	if known, ok := g.reviews.Get(q); ok {
 		if status, ok := known.(int); ok {
 			return status, nil
 		}
@@ -88,7 +88,7 @@ func (g *guard) ask(ctx context.Context, req *http.Request) (int, error) {
 	if err != nil {
 		return http.StatusInternalServerError, err
 	}
-	g.answers.Add(q, status, answerFor)
+	g.reviews.Add(q, status, reviewedFor)
 	return status, nil
 }
 

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
 }
 
-// TestWhoReadsMetrics: nobody without a token, nobody whom RBAC does not let get the path.
+// TestWhoReadsMetrics: no client without a token, and none that RBAC does not allow to get the path.
 func TestWhoReadsMetrics(t *testing.T) {
 	url := serve(t)
 	kube, err := kubernetes.NewForConfig(cluster.Config)
@@ -101,7 +101,7 @@ func serve(t *testing.T) string {
 	})
 	bound, ok := server.(interface{ GetBindAddr() string })
 	if !ok {
-		t.Fatalf("%T does not tell its address", server)
+		t.Fatalf("%T does not show its address", server)
 	}
 	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return bound.GetBindAddr() != "", nil

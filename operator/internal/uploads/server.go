@@ -28,17 +28,17 @@ import (
 )
 
 const (
-	// Path is where the endpoint answers to POST.
+	// Path is the path of the endpoint, for POST.
 	Path = "/v1/upload-url"
-	// expiry of the URLs: the lurker uses them at once, and storage looks at the time
-	// when an upload begins.
+	// expiry is how long the URLs are valid: the lurker uses them at once, and storage checks the time when an
+	// upload begins.
 	expiry = 15 * time.Minute
 
 	maxConcurrent = 32
 )
 
-// Answer is what the endpoint answers with.
-type Answer struct {
+// Response is the body of a successful response.
+type Response struct {
 	// URL is a presigned PUT of the raw result.
 	URL string `json:"url"`
 }
@@ -48,7 +48,7 @@ type Presigner interface {
 	PresignUpload(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
 }
 
-// Handler answers requests for upload URLs.
+// Handler serves requests for upload URLs.
 type Handler struct {
 	// review creates TokenReviews; live reads from the API server.
 	review client.Writer
@@ -62,7 +62,7 @@ func NewHandler(review client.Writer, live client.Reader, s Presigner) *Handler 
 	return &Handler{review: review, live: live, store: s, slots: make(endpoint.Slots, maxConcurrent)}
 }
 
-// refusal is an answer other than a URL.
+// refusal is a response other than a URL.
 type refusal struct {
 	code    int
 	message string
@@ -74,7 +74,7 @@ func refuse(code int, format string, args ...any) error {
 	return &refusal{code, fmt.Sprintf(format, args...)}
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (s *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	giveBack, ok := s.slots.Take()
 	if !ok {
@@ -85,7 +85,7 @@ func (s *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer giveBack()
 	ctx, cancel := context.WithTimeout(req.Context(), endpoint.AnswerTimeout)
 	defer cancel()
-	url, err := s.answer(ctx, req)
+	url, err := s.issue(ctx, req)
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		http.Error(w, refused.message, refused.code)
 		return
@@ -97,12 +97,12 @@ func (s *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := json.NewEncoder(w).Encode(Answer{URL: url}); err != nil {
-		log.FromContext(ctx).V(1).Info("The client went before it had its answer", "error", err.Error())
+	if err := json.NewEncoder(w).Encode(Response{URL: url}); err != nil {
+		log.FromContext(ctx).V(1).Info("The client went before it had its response", "error", err.Error())
 	}
 }
 
-func (s *Handler) answer(ctx context.Context, req *http.Request) (string, error) {
+func (s *Handler) issue(ctx context.Context, req *http.Request) (string, error) {
 	user, ok, err := endpoint.Who(ctx, s.review, req, jobs.UploadAudience)
 	if err != nil {
 		return "", err
@@ -174,8 +174,8 @@ func (s *Handler) scanOf(ctx context.Context, ref podRef) (*executionv1.Scan, st
 	return &scan, fileOf(&job), nil
 }
 
-// fileOf is what the result of a scanner Job is called in storage. Where the Job does not say so, an
-// operator of an earlier version has made it, and what it told the lurker does.
+// fileOf is the name of a scanner Job's result in storage. If the Job does not say it, an operator of an
+// earlier version has made the Job, and the lurker's argument says it.
 func fileOf(job *batchv1.Job) string {
 	if file := jobs.OnJob(job.Annotations).File; file != "" {
 		return file

@@ -156,7 +156,7 @@ func TestAFreshURLIsForTheRawResultOfTheOwnScan(t *testing.T) {
 	if code != http.StatusOK {
 		t.Fatalf("%d %s", code, body)
 	}
-	var a uploads.Answer
+	var a uploads.Response
 	must(t, json.Unmarshal([]byte(body), &a))
 	u, err := url.Parse(a.URL)
 	must(t, err)
@@ -183,7 +183,7 @@ func TestTheStatusDecidesNoURL(t *testing.T) {
 	if code != http.StatusOK || !strings.Contains(body, "/scan-"+string(w.scan.UID)+"/nmap-results.xml?") {
 		t.Errorf("%d %s", code, body)
 	}
-	// A Job of an operator that wrote no annotation says it by what it told the lurker.
+	// A Job of an operator that wrote no annotation says it by the argument of the lurker.
 	job := w.job.DeepCopy()
 	w.job.Annotations = nil
 	must(t, cluster.Client.Patch(t.Context(), w.job, client.MergeFrom(job)))
@@ -198,8 +198,8 @@ func TestWhoGetsNoURL(t *testing.T) {
 		token  func(*world) string
 		want   int
 	}{
-		"NoToken":       {"nobody", func(*world) string { return "" }, http.StatusUnauthorized},
-		"Garbage":       {"nobody", func(*world) string { return "x.y.z" }, http.StatusUnauthorized},
+		"NoToken":       {"no client", func(*world) string { return "" }, http.StatusUnauthorized},
+		"Garbage":       {"no client", func(*world) string { return "x.y.z" }, http.StatusUnauthorized},
 		"OtherAudience": {"a token for the API server is not accepted here", func(w *world) string { return w.token(w.pod, "https://kubernetes.default.svc") }, http.StatusUnauthorized},
 		"NotBound":      {"a token that is not a pod's", func(w *world) string { return w.token(nil, jobs.UploadAudience) }, http.StatusForbidden},
 		"LaterPhase": {"parsers read the raw result: it may not change any more", func(w *world) string {

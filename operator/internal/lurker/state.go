@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// verdict is how a container stands.
-type verdict struct {
+// containerState is the state of a container.
+type containerState struct {
 	// ended is true when it will not run again.
 	ended bool
-	// err says why there is no result: it failed, or it is not there.
+	// err is why there is no result: the container failed, or does not exist.
 	err error
 	// restarted is true when an earlier attempt may have left a file.
 	restarted bool
@@ -21,12 +21,12 @@ type verdict struct {
 	startedAt time.Time
 }
 
-// judge says how a container of a pod stands. A container that has terminated is not
-// at its end if kubelet is going to restart it.
-func judge(pod *corev1.Pod, container string) verdict {
+// stateOf returns the state of a container of a pod. A terminated container has not ended if kubelet is
+// going to restart it.
+func stateOf(pod *corev1.Pod, container string) containerState {
 	policy, known := restartPolicy(pod, container)
 	if !known {
-		return verdict{ended: true, err: fmt.Errorf("pod %s has no container %q; --container must name the scanner", pod.Name, container)}
+		return containerState{ended: true, err: fmt.Errorf("pod %s has no container %q; --container must name the scanner", pod.Name, container)}
 	}
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name != container || s.State.Terminated == nil {
@@ -35,12 +35,13 @@ func judge(pod *corev1.Pod, container string) verdict {
 		t := s.State.Terminated
 		switch {
 		case t.ExitCode == 0:
-			return verdict{ended: true, restarted: s.RestartCount > 0, startedAt: t.StartedAt.Time}
+			return containerState{ended: true, restarted: s.RestartCount > 0, startedAt: t.StartedAt.Time}
 		case policy == corev1.RestartPolicyNever:
-			return verdict{ended: true, err: fmt.Errorf("the scanner (container %q) %s; nothing is uploaded, since its result may be incomplete", container, exit(t))}
+			err := fmt.Errorf("the scanner (container %q) %s; nothing is uploaded, since its result may be incomplete", container, exit(t))
+			return containerState{ended: true, err: err}
 		}
 	}
-	return verdict{}
+	return containerState{}
 }
 
 func exit(t *corev1.ContainerStateTerminated) string {
@@ -50,7 +51,7 @@ func exit(t *corev1.ContainerStateTerminated) string {
 	return fmt.Sprintf("failed with exit code %d (%s)", t.ExitCode, t.Reason)
 }
 
-// restartPolicy is that of a container: its own, where it has one, else the pod's.
+// restartPolicy is the restart policy of a container: its own, if it has one, else the pod's.
 func restartPolicy(pod *corev1.Pod, container string) (corev1.RestartPolicy, bool) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

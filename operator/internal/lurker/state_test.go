@@ -26,7 +26,7 @@ func ended(code int32, reason string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, StartedAt: metav1.NewTime(time.Unix(1000, 0))}}
 }
 
-func TestJudge(t *testing.T) {
+func TestStateOf(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	crashed := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	own := pod(corev1.RestartPolicyOnFailure, ended(1, "Error"), 0)
@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 		"Done":                 {"its result is uploaded", pod(corev1.RestartPolicyNever, ended(0, "Completed"), 0), "nmap", true, ""},
 		"DoneAfterRestart":     {"its result is uploaded", pod(corev1.RestartPolicyOnFailure, ended(0, "Completed"), 2), "nmap", true, ""},
 		"FailedForGood":        {"a failed scanner is not one that has finished", pod(corev1.RestartPolicyNever, ended(2, "Error"), 0), "nmap", true, "exit code 2"},
-		"OutOfMemory":          {"the reason is told", pod(corev1.RestartPolicyNever, ended(137, "OOMKilled"), 0), "nmap", true, "OOMKilled"},
+		"OutOfMemory":          {"the reason is in the error", pod(corev1.RestartPolicyNever, ended(137, "OOMKilled"), 0), "nmap", true, "OOMKilled"},
 		"FailedToBeRestarted":  {"between two attempts nothing has ended", pod(corev1.RestartPolicyOnFailure, ended(1, "Error"), 0), "nmap", false, ""},
 		"WaitingToBeRestarted": {"between two attempts nothing has ended", pod(corev1.RestartPolicyOnFailure, crashed, 1), "nmap", false, ""},
 		"OwnRestartPolicy":     {"a container may have a policy of its own", own, "nmap", true, "exit code 1"},
@@ -51,7 +51,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			v := judge(tc.pod, tc.container)
+			v := stateOf(tc.pod, tc.container)
 			if v.ended != tc.ended || (v.err == nil) != (tc.err == "") || v.err != nil && !strings.Contains(v.err.Error(), tc.err) {
 				t.Errorf("%s: ended %t, error %v; want %t, %q", tc.reason, v.ended, v.err, tc.ended, tc.err)
 			}
