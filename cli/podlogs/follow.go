@@ -159,7 +159,7 @@ func (f *follower) pods(discover, streams context.Context, j *metav1.PartialObje
 }
 
 // begin starts the stream of a run, once. A run that is the one before is read once more as such: the API gives the log of
-// the run that is there when it is asked, so what was printed for it may have been that of the next one.
+// the run that exists when it responds, so what was printed may have been the log of the next one.
 func (f *follower) begin(ctx context.Context, one run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -110,7 +110,7 @@ func (r *Reader) each(ctx context.Context, do func(run) error) error {
 // maxLine is where longer lines are split.
 const maxLine = 1 << 20
 
-// copy prints the lines of a log that are not printed yet. A log that is gone, as of a pod that was removed, is no error:
+// copy prints the lines of a log that are not printed yet. A log that is gone, as of a pod that was removed, is not an error:
 // there is nothing to print.
 func (r *Reader) copy(ctx context.Context, one run, follow bool, printed *interval) error {
 	before := *printed

@@ -147,7 +147,7 @@ func (o *getOptions) objects(ctx context.Context, t *target, names []string) err
 	return o.names(t, list)
 }
 
-// pageSize is how many objects are asked for at a time, as kubectl does.
+// pageSize is how many objects one request reads, as in kubectl.
 const pageSize = 500
 
 func (o *getOptions) fetch(ctx context.Context, t *target, names []string) (*unstructured.UnstructuredList, error) {

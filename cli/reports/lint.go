@@ -20,7 +20,7 @@ func newLintCommand(s *session.Session) *cobra.Command {
 		Use:   "lint [KIND]",
 		Short: "Find reports whose summary does not fit their results",
 		Long: `Find reports whose summary does not fit their results. A summary is what the writer of a report
-says; nobody computes it again, and tables show it. The exit code is 1 where one does not fit.`,
+says; no server computes it again, and tables show it. The exit code is 1 where one does not fit.`,
 		Example: examples(s, `  {{reports}} lint
   {{reports}} lint cpolr
   {{reports}} lint polr -A`),

@@ -100,7 +100,7 @@ func (o *fileOptions) apply(info *resource.Info, u *unstructured.Unstructured) (
 	return "configured", nil
 }
 
-// each does something to every object of the files and tells how it went. An error of one does not keep the others back.
+// each calls a function for every object of the files and prints the result. An error of one does not stop the others.
 func (o *fileOptions) each(do func(*resource.Info, *unstructured.Unstructured) (string, error)) error {
 	namespace, explicit, err := o.session.ConfigFlags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -109,32 +109,32 @@ func (o *fileOptions) each(do func(*resource.Info, *unstructured.Unstructured) (
 	result := resource.NewBuilder(o.session.ConfigFlags).Unstructured().NamespaceParam(namespace).DefaultNamespace().
 		FilenameParam(explicit, &resource.FilenameOptions{Filenames: o.files}).StdinInUse().ContinueOnError().Flatten().Do()
 	failed := false
-	tell := func(err error) {
+	report := func(err error) {
 		failed = true
 		fmt.Fprintln(o.session.ErrOut, o.session.ErrorWord(), o.session.Explain(err))
 	}
 	err = result.Visit(func(info *resource.Info, err error) error {
 		if err != nil {
-			tell(err)
+			report(err)
 			return nil
 		}
 		u := info.Object.(*unstructured.Unstructured)
 		if !isReport(u.GroupVersionKind()) {
-			tell(
+			report(
 				fmt.Errorf("%s: %s %q of %s is not a report: the file may hold %s", info.Source, u.GetKind(), u.GetName(), u.GetAPIVersion(), strings.Join(words(), ", ")),
 			)
 			return nil
 		}
 		how, err := do(info, u)
 		if err != nil {
-			tell(fmt.Errorf("%s: %w", info.Source, err))
+			report(fmt.Errorf("%s: %w", info.Source, err))
 			return nil
 		}
 		_, err = fmt.Fprintf(o.session.Out, "%s '%s'%s successfully %s.\n", u.GetKind(), info.Name, place(info.Namespace), how)
 		return err
 	})
 	if err != nil {
-		tell(err)
+		report(err)
 	}
 	if failed {
 		return session.Exit(session.CodeErrored, nil)

@@ -25,7 +25,7 @@ type finding struct {
 	Attributes  repository `json:"attributes"`
 }
 
-// repository is what is told about each. IDs are texts, so that cascading rules can compare them.
+// repository is the data about each one. IDs are texts, so that cascading rules can compare them.
 type repository struct {
 	ID             string   `json:"id"`
 	WebURL         string   `json:"web_url"`

@@ -46,7 +46,7 @@ type options struct {
 // UsageError says that the command line makes no sense.
 type UsageError struct{ err error }
 
-// Error tells what is wrong with it.
+// Error returns the mistake.
 func (e *UsageError) Error() string { return e.err.Error() }
 
 // Unwrap gives the cause.

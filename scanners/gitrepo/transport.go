@@ -38,7 +38,7 @@ type LimitError struct {
 	Tried bool
 }
 
-// Error tells what to do about it.
+// Error says what the user can do.
 func (e *LimitError) Error() string {
 	s := "the server's rate limit is reached until " + e.Until.UTC().Format(time.RFC3339)
 	if e.Tried {
@@ -106,7 +106,7 @@ func (p *polite) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// isFinal tells a limit that was not waited for, or in vain, from a network that may work again.
+// isFinal distinguishes a limit that was not waited for, or in vain, from a network that may work again.
 func isFinal(err error) bool {
 	_, limited := errors.AsType[*LimitError](err)
 	return limited
@@ -138,7 +138,7 @@ func drop(resp *http.Response) {
 	}
 }
 
-// limit tells until when a rate limit holds. GitHub answers 403 or 429, with the end in X-RateLimit-Reset or in
+// limit returns until when a rate limit lasts. GitHub answers 403 or 429, with the end in X-RateLimit-Reset or in
 // Retry-After; GitLab answers 429 with Retry-After or RateLimit-Reset.
 func (p *polite) limit(resp *http.Response) (time.Time, bool) {
 	h := resp.Header

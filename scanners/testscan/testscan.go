@@ -26,7 +26,7 @@ parameters ["--sleep", "1m"] takes a minute.
 // ExitError asks the program to end with a code.
 type ExitError struct{ Code int }
 
-// Error tells the code.
+// Error names the code.
 func (e *ExitError) Error() string { return fmt.Sprintf("ending with exit code %d, as asked", e.Code) }
 
 // line is what a result with content is made of.

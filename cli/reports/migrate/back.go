@@ -23,7 +23,7 @@ import (
 
 // back moves one group from the server to its CRDs.
 //
-//	open a version of the CRDs that nobody else uses ─► copy in rounds ─► refuse writes, the last round ─► switch
+//	open a version of the CRDs that no other client uses ─► copy in rounds ─► refuse writes, the last round ─► switch
 //	─► end the server's watches ─► close the version ─► compare ─► remove from the server
 type back struct {
 	*move
@@ -41,7 +41,7 @@ type written struct {
 	hash         string
 }
 
-// runBack does what is left to do. It begins anew where the switch was not made.
+// runBack takes the remaining steps. It starts again if the switch was not made.
 func (m *move) runBack(ctx context.Context) error {
 	b := &back{move: m, written: map[place]written{}, waiting: map[place]bool{}}
 	what := nextBack(m.seen)
@@ -176,7 +176,7 @@ func (b *back) atServer(ctx context.Context) (map[place]present, error) {
 	return all, nil
 }
 
-// round brings etcd to what the server has now, and tells how much there was to do.
+// round copies the server's present objects to etcd, and returns how many it had to copy.
 func (b *back) round(ctx context.Context) (changes int, err error) {
 	there, err := b.atServer(ctx)
 	if err != nil {
@@ -370,7 +370,7 @@ func (b *back) adopt(ctx context.Context) error {
 			return err
 		}
 		if b.waiting[at] {
-			b.progress.say("warning: %s belongs to a report that is not moved, and belongs to nobody from now on", at)
+			b.progress.say("warning: %s belongs to a report that is not moved, and has no owner from now on", at)
 		}
 	}
 	return nil
@@ -425,7 +425,7 @@ func (b *back) settle(ctx context.Context) error {
 	}
 	counter, err := strconv.ParseInt(status.ResourceVersion, 10, 64)
 	if err != nil {
-		return fmt.Errorf("the counter %q is no number", status.ResourceVersion)
+		return fmt.Errorf("the counter %q is not a number", status.ResourceVersion)
 	}
 	if _, err := b.send(ctx, &reportsv1alpha1.ReportImportSpec{FreezeSeconds: new(int32(0)), MinResourceVersion: new(counter + 1)}, false); err != nil {
 		return fmt.Errorf("end the watches at the reports API server: %w", err)
@@ -462,7 +462,7 @@ func (b *back) compare(ctx context.Context, lines []recorded) error {
 	b.progress.say("%s: comparing %d reports", b.group.name, len(lines))
 	counter, err := strconv.ParseInt(b.seen.state.Counter, 10, 64)
 	if err != nil {
-		return fmt.Errorf("the counter %q is no number", b.seen.state.Counter)
+		return fmt.Errorf("the counter %q is not a number", b.seen.state.Counter)
 	}
 	have := map[place]found{}
 	for _, r := range b.group.resources {

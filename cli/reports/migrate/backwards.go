@@ -74,7 +74,7 @@ func refusalBack(g *groupSeen, program string) error {
 		"While the reports API server has the group, an installed CRD changes nothing", strings.Join(missing, " and "), program)
 }
 
-// versionsOf changes the versions of a CRD; errors tell what it lacks.
+// versionsOf changes the versions of a CRD; errors name what it lacks.
 type versionsOf func(g *group, versions []any) ([]any, error)
 
 // opened has the group's version served, and beside it one that is the same under another name.

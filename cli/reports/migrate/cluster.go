@@ -137,7 +137,7 @@ func (c *cluster) look(ctx context.Context, g group, server *reportsServer) (*gr
 	return seen, err
 }
 
-// ownerOf tells who answers for a group, and the Service of another server.
+// ownerOf returns which server serves a group, and the Service of another server.
 func ownerOf(service *unstructured.Unstructured, server *reportsServer) (who owner, foreign string) {
 	reference, there, _ := unstructured.NestedMap(service.Object, "spec", "service")
 	if !there || len(reference) == 0 {
@@ -435,7 +435,7 @@ func (c *cluster) switchOver(ctx context.Context, g *group, server *reportsServe
 			_, err = services.Update(ctx, switched(existing, g, server), metav1.UpdateOptions{FieldManager: fieldManager})
 		}
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			continue // somebody else has written it in between
+			continue // another client has written it in between
 		}
 		if err != nil {
 			return fmt.Errorf("write APIService %s: %w", g.apiService(), err)

@@ -50,7 +50,7 @@ A cluster administrator runs it once, with the server installed. Reports keep th
   compare  every report is compared with what was copied
   clean    the CRDs are deleted, unless --keep-crds is given
 
-It may be interrupted at any time: writes are let through again, and another call goes on.
+It may be interrupted at any time: writes are let through again, and another call continues.
 The ConfigMap reports-migration beside the server says how far it is.
 
 With --back the reports go from the server to the CRDs, which must be installed. They get new
@@ -68,7 +68,7 @@ group; 6 reports cannot be moved or are not as they were: the CRDs are kept then
 	flags.BoolVar(&o.keepCRDs, "keep-crds", false, "do not delete the CRDs; no version of them is served any more")
 	flags.BoolVar(&o.noFreeze, "no-freeze", false, "do not refuse writes at the switch; those of the last second may be lost")
 	flags.BoolVar(&o.back, "back", false, "move the reports of the server back to the custom resources")
-	flags.DurationVar(&o.timeout, "timeout", 30*time.Minute, "how long the move may take; another call goes on")
+	flags.DurationVar(&o.timeout, "timeout", 30*time.Minute, "how long the move may take; another call continues")
 	cmd.MarkFlagsMutuallyExclusive("back", "keep-crds")
 	cmd.MarkFlagsMutuallyExclusive("back", "no-freeze")
 	return cmd
@@ -94,9 +94,9 @@ func (o *options) run(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted (%w). What is done stays done; run it again to go on", err))
+		return session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted (%w). What is done stays done; run it again to continue", err))
 	case bounded.Err() != nil:
-		return session.Exit(session.CodeTimeout, fmt.Errorf("--timeout %s has passed (%w). What is done stays done; run it again to go on", o.timeout, err))
+		return session.Exit(session.CodeTimeout, fmt.Errorf("--timeout %s has passed (%w). What is done stays done; run it again to continue", o.timeout, err))
 	}
 	return o.session.Explain(err)
 }

@@ -9,10 +9,10 @@
 // What it decides:
 //
 //   - The groups are moved one after the other. An error of the second leaves the first whole.
-//   - What to do next is read off the cluster: an APIService that is local means copy again, one that is ours means go on
-//     behind the switch. The ConfigMap adds what the cluster no longer tells then: the hashes of the CRD's objects.
+//   - What to do next is read off the cluster: an APIService that is local means copy again, one that is ours means continue
+//     behind the switch. The ConfigMap adds what the cluster does not show any more then: the hashes of the CRD's objects.
 //   - Copying goes in rounds: what a metadata list shows to have changed since the last round is sent again, what it no
-//     longer shows is removed. A watch would tell the same, but it can be too old, and nobody sees that it is.
+//     longer shows is removed. A watch would show the same, but it can be too old without any sign.
 //   - Objects that the server refuses end the move before the switch, while nothing is lost yet.
 //   - While the last round, the raise of the counter and the switch go on, a policy refuses writes. It is removed whatever
 //     happens. Should this process be killed, the policy is without effect after 18 s: it has a Job for a parameter that
@@ -27,7 +27,7 @@
 // What it decides:
 //
 //   - While the server has the group, etcd is written through another version of the CRDs, which kube-apiserver serves itself.
-//   - The server refuses writes while the last round goes on, and ends that by itself: policies of the cluster do not tell the time.
+//   - The server refuses writes while the last round goes on, and ends that by itself: policies of the cluster have no clock.
 //   - Reports get new uids, also where the CRD was kept and has them still.
 //   - What is in etcd is overwritten or deleted until it is what the server has, so that there is nothing to note before the switch.
 package migrate

@@ -16,7 +16,7 @@ import (
 const (
 	// policyName is the policy that refuses writes, its binding and its Job.
 	policyName = "scanyard-reports-migration"
-	// policyMessage is what writers are told.
+	// policyMessage is the message for refused writers.
 	policyMessage = "reports are being moved, try again in seconds"
 	// freezeTime is when the cluster ends the freeze, if this process does not. With what the cluster needs to notice it
 	// stays below 20 s.
@@ -29,7 +29,7 @@ const (
 	unfreezeTime = 15 * time.Second
 )
 
-// freezeObjects are what refuses writes to a group, but for those of a field manager whose name nobody else knows.
+// freezeObjects are what refuses writes to a group, but for those of a field manager whose name is secret.
 func freezeObjects(g *group, namespace, manager string) (*batchv1.Job, *admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding) {
 	meta := metav1.ObjectMeta{Name: policyName, Labels: map[string]string{"app.kubernetes.io/managed-by": "scanyard"}}
 	// The Job has no pods. It fails by its deadline and is deleted then, by the cluster and without this process.

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// raise is how far the server's counter is put above etcd's, which goes on counting.
+	// raise is how far the server's counter is put above etcd's, which continues to count.
 	raise = 1_000_000
 	// lookAgain is how often something is looked at that is waited for.
 	lookAgain = 200 * time.Millisecond
@@ -32,7 +32,7 @@ const (
 	routed = 3
 	// informersTime is how long the cluster's own informers are waited for.
 	informersTime = 3 * time.Minute
-	// probeName is a report that nobody owns.
+	// probeName is a report without an owner.
 	probeName = policyName + "-probe"
 	// shownProblems is how many lines are printed of a long list.
 	shownProblems = 50
@@ -204,7 +204,7 @@ func (m *move) allPresent(ctx context.Context) (there map[place]present, version
 	return there, version, nil
 }
 
-// noteAhead notes what is going to be sent: if it is gone when the move goes on later, it is removed from the server.
+// noteAhead notes what will be sent: if it is gone when the move continues later, it is removed from the server.
 func (m *move) noteAhead(ctx context.Context, objects map[place]copied) error {
 	fresh := maps.Clone(objects)
 	maps.DeleteFunc(fresh, func(_ place, object copied) bool { return m.noted[object.UID] })
@@ -521,7 +521,7 @@ func (m *move) clearAllFinalizers(ctx context.Context) error {
 func (m *move) awaitRouted(ctx context.Context) error {
 	counter, err := strconv.ParseInt(m.seen.state.Counter, 10, 64)
 	if err != nil {
-		return fmt.Errorf("the counter %q is no number", m.seen.state.Counter)
+		return fmt.Errorf("the counter %q is not a number", m.seen.state.Counter)
 	}
 	inARow := 0
 	return wait.PollUntilContextCancel(ctx, lookAgain, true, func(ctx context.Context) (bool, error) {
@@ -632,7 +632,7 @@ func (m *move) compare(ctx context.Context) error {
 func (m *move) readBack(ctx context.Context, r resource, have map[place]found, all int64) error {
 	counter, err := strconv.ParseInt(m.seen.state.Counter, 10, 64)
 	if err != nil {
-		return fmt.Errorf("the counter %q is no number", m.seen.state.Counter)
+		return fmt.Errorf("the counter %q is not a number", m.seen.state.Counter)
 	}
 	read := func(options metav1.ListOptions) (metav1.ListInterface, error) {
 		page, err := m.dynamic.Resource(m.group.served(r)).List(ctx, options)

@@ -107,7 +107,7 @@ func withoutFinalizers(uid string, finalizers []string) ([]byte, error) {
 	}})
 }
 
-// comparedMetadata are the fields of metadata that a move keeps. managedFields are kept too, but written anew by every
+// comparedMetadata are the fields of metadata that a move keeps. managedFields are kept too, but written again by every
 // server in its own order.
 var comparedMetadata = []string{
 	"name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp",

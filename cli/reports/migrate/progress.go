@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// redrawn is how often a count is drawn over on a terminal, told how often it is printed elsewhere.
+	// redrawn is how often a count is redrawn on a terminal, printed how often it is printed elsewhere.
 	redrawn = 200 * time.Millisecond
-	told    = 10 * time.Second
+	printed = 10 * time.Second
 	// eraseLine goes back to the beginning of the line and empties it.
 	eraseLine = "\r\x1b[K"
 )
 
-// progress tells on stderr what is being done.
+// progress prints the steps on stderr.
 type progress struct {
 	session *session.Session
 	next    time.Time
@@ -28,13 +28,13 @@ type progress struct {
 func (p *progress) say(format string, args ...any) {
 	p.erase()
 	fmt.Fprintf(p.session.ErrOut, format+"\n", args...)
-	p.next = p.session.Now().Add(told)
+	p.next = p.session.Now().Add(printed)
 	if p.session.Live {
 		p.next = p.session.Now()
 	}
 }
 
-// count tells how far something long is.
+// count prints the progress of a long step.
 func (p *progress) count(what string, done, all int64) {
 	now := p.session.Now()
 	if now.Before(p.next) {
@@ -45,7 +45,7 @@ func (p *progress) count(what string, done, all int64) {
 		line = fmt.Sprintf("  %s: %d of %d, %d %%", what, done, max(all, done), 100*done/max(all, done))
 	}
 	if !p.session.Live {
-		p.next = now.Add(told)
+		p.next = now.Add(printed)
 		fmt.Fprintln(p.session.ErrOut, line)
 		return
 	}

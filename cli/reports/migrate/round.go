@@ -81,7 +81,7 @@ type found struct {
 	since bool
 }
 
-// differences tells, one line each, what is not at the server as it was in the CRDs.
+// differences returns, one line each, the objects whose copy on the server differs from the CRDs' object.
 func differences(want map[place]copied, have map[place]found) []string {
 	var lines []string
 	for at, object := range want {

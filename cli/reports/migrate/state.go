@@ -30,13 +30,13 @@ type phase string
 const (
 	// phaseNew is before the first switch.
 	phaseNew phase = ""
-	// phaseSwitching has everything copied and recorded; the APIService tells whether the switch was made.
+	// phaseSwitching has everything copied and recorded; the APIService shows whether the switch was made.
 	phaseSwitching phase = "switching"
 	// phaseSettled has the CRDs' watches ended.
 	phaseSettled phase = "settled"
 	// phaseCompared has found no difference.
 	phaseCompared phase = "compared"
-	// phaseReturning has everything written to etcd and recorded on the way back; the APIService tells whether the switch was made.
+	// phaseReturning has everything written to etcd and recorded on the way back; the APIService shows whether the switch was made.
 	phaseReturning phase = "returning"
 	// phaseDone is the end.
 	phaseDone phase = "done"

@@ -31,7 +31,7 @@ type environment struct {
 	Environ   []string
 	LookupEnv func(string) (string, bool)
 	Now       time.Time
-	// Apt is the folder with what apt is told about mirrors.
+	// Apt is the folder with apt's configuration of mirrors.
 	Apt fs.FS
 }
 

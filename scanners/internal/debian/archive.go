@@ -257,7 +257,7 @@ func (c *Client) fetch(ctx context.Context, archive, path string, want fileHash)
 		return "", errors.Join(fmt.Errorf("fetch %s: %w", path, err), os.Remove(tmp.Name()))
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); n != want.size || got != want.sha256 {
-		err := fmt.Errorf("%s is another file than the one asked for: %d bytes with SHA256 %s, not %d bytes with %s", path, n, got, want.size, want.sha256)
+		err := fmt.Errorf("%s is another file than the requested one: %d bytes with SHA256 %s, not %d bytes with %s", path, n, got, want.size, want.sha256)
 		return "", errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return file, os.Rename(tmp.Name(), file)

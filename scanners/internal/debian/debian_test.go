@@ -302,7 +302,7 @@ func TestListsThatAreNotTrusted(t *testing.T) {
 		"Expired": {"a mirror that stands still", func(_ *testing.T, w *world) { w.client.Now = debtest.Date.AddDate(0, 2, 0) }, "the mirror is behind"},
 		"OtherList": {"Packages that are not those that were signed", func(_ *testing.T, w *world) {
 			w.archive.Write("dists/test/main/binary-amd64/Packages.xz", []byte("x"))
-		}, "is another file than the one asked for"},
+		}, "is another file than the requested one"},
 		"NoMirror": {"an archive nobody named", func(_ *testing.T, w *world) { w.release.Suites[0].Archive = "debian-security" }, "no mirror is known"},
 	}
 	for name, tc := range tests {
@@ -346,7 +346,7 @@ func TestPackagesThatAreNotThoseOfTheLock(t *testing.T) {
 	p := lock.Packages[1]
 	wrong := p
 	wrong.SHA256 = strings.Repeat("ab", 32)
-	if err := w.client.Unpack(t.Context(), wrong, tree(t, layer.DefaultLimits)); err == nil || !strings.Contains(err.Error(), "is another file than the one asked for") {
+	if err := w.client.Unpack(t.Context(), wrong, tree(t, layer.DefaultLimits)); err == nil || !strings.Contains(err.Error(), "is another file than the requested one") {
 		t.Errorf("a package with another hash: %v", err)
 	}
 	if err := w.client.Unpack(t.Context(), p, tree(t, layer.DefaultLimits)); err != nil {

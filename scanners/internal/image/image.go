@@ -91,7 +91,7 @@ type build struct {
 	trees    []*layer.Tree
 }
 
-// Build makes the images of a recipe for the platforms asked for that the recipe has.
+// Build makes the images of a recipe for those requested platforms that the recipe has.
 func (b *Builder) Build(ctx context.Context, r *recipe.Recipe, lock *recipe.Lock, platforms []recipe.Platform) (*Set, error) {
 	set := &Set{Recipe: r}
 	for _, p := range r.Platforms {

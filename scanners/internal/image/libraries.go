@@ -14,7 +14,7 @@ import (
 )
 
 // checkLibraries looks whether each program in a tree finds its shared libraries, and those theirs. Maintainer
-// scripts are not run, so a link that update-alternatives would have made may be missing; that is told here and
+// scripts are not run, so a link that update-alternatives would have made may be missing; that is said here and
 // not by the first scan.
 func checkLibraries(t *layer.Tree, triplet string) error {
 	c := libraries{tree: t, known: map[string]bool{}, dirs: []string{

@@ -46,7 +46,7 @@ type entry struct {
 	target   string // of a link
 	offset   int64  // in the spool
 	size     int64
-	implicit bool // a folder nobody named
+	implicit bool // a folder that no call named
 }
 
 // NewTree makes an empty tree that keeps contents in a file below dir. Names of below, if it is not nil, count
@@ -59,7 +59,7 @@ func NewTree(dir string, below *Tree, limits Limits) (*Tree, error) {
 	return &Tree{limits: limits, below: below, entries: map[string]*entry{}, spool: f}, nil
 }
 
-// Overlay says that layers of unknown content lie below: folders that nobody named are then left to whoever
+// Overlay says that layers of unknown content lie below: folders that no call named are then left to whoever
 // unpacks the image, since writing one could replace a link of the same name.
 func (t *Tree) Overlay() { t.overlay = true }
 
@@ -115,7 +115,7 @@ func (t *Tree) File(name string, mode int64, uid, gid int, r io.Reader) error {
 	return t.put(p, e)
 }
 
-// Link adds a symbolic link. The same link a second time is no error.
+// Link adds a symbolic link. The same link a second time is not an error.
 func (t *Tree) Link(name, target string) error {
 	p, err := t.place(name)
 	if err != nil {

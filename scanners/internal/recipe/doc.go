@@ -6,5 +6,5 @@
 //	images/<name>/image.lock ─► Lock, what that meant on the day it was looked up: versions, digests
 //
 // A recipe without its lock, or with a lock of other wishes, is an error that names the command which
-// writes the lock anew. Nothing here reads anything but the recipe's own folder.
+// writes the lock again. Nothing here reads anything but the recipe's own folder.
 package recipe
