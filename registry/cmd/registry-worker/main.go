@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/scanyard/scanyard/registry/internal/adapter/sandbox"
+	"github.com/scanyard/scanyard/registry/internal/conform"
 	"github.com/scanyard/scanyard/registry/internal/mini"
 	"github.com/scanyard/scanyard/registry/internal/preview"
 )
@@ -29,7 +30,10 @@ func run() int {
 		Use: "registry-worker", Short: "Look at container registries", Version: version(), SilenceErrors: true, SilenceUsage: true,
 	}
 	root.AddCommand(preview.New(preview.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now}))
-	err := root.Execute()
+	root.AddCommand(conform.New(os.Stdout))
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	err := root.ExecuteContext(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 	}
@@ -46,9 +50,7 @@ func runChild(arguments []string) (code int, child bool) {
 	case sandbox.Subcommand:
 		err = sandbox.Main(arguments[1:], os.Environ())
 	case "adapter-mini":
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop()
-		err = mini.Run(ctx, arguments[1:], mini.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now})
+		err = mini.Run(context.Background(), arguments[1:], mini.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now})
 	default:
 		return 0, false
 	}
