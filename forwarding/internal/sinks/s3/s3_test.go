@@ -388,8 +388,8 @@ func slowDown(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 	fmt.Fprint(w, `<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>less</Message></Error>`)
 }
 
-// TestEachRequestFails lets each request of a Scan fail in turn, with and without parts: nothing is lost, and nothing is there twice.
-func TestEachRequestFails(t *testing.T) {
+// TestFaultPartial lets each request of a Scan fail in turn, with and without parts: nothing is lost, and nothing is there twice.
+func TestFaultPartial(t *testing.T) {
 	for name, do := range map[string]func(http.ResponseWriter, *http.Request, http.Handler){"AnswerLost": answerLost, "SlowDown": slowDown} {
 		for _, parts := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/%t", name, parts), func(t *testing.T) {
@@ -468,8 +468,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestDecisionsEachRequestFails lets each request fail in turn.
-func TestDecisionsEachRequestFails(t *testing.T) {
+// TestFaultPartialDecisions lets each request fail in turn.
+func TestFaultPartialDecisions(t *testing.T) {
 	for name, do := range map[string]func(http.ResponseWriter, *http.Request, http.Handler){"AnswerLost": answerLost, "SlowDown": slowDown} {
 		t.Run(name, func(t *testing.T) {
 			for n, requests := 1, 1; n <= requests; n++ {
