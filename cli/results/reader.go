@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -195,6 +196,9 @@ func (e *explained) Read(p []byte) (int, error) {
 
 // missing says why a Scan cannot have a result.
 func missing(program string, s *executionv1.Scan, kind Kind) error {
+	if s.Settled() && s.Released() {
+		return fmt.Errorf("the %s of Scan %s left the cluster: %s; the annotation %s: scanner runs it again", kind, s.Name, whereTo(s), executionv1.AnnotationRerun)
+	}
 	if kind == Log {
 		return nil // a log may be stored however a Scan has ended: only storage knows
 	}
@@ -220,6 +224,14 @@ func missing(program string, s *executionv1.Scan, kind Kind) error {
 		state = "not started"
 	}
 	return fmt.Errorf("Scan %s has no %s yet: it is %s; \"%s wait %s\" waits for its end", s.Name, kind, state, program, s.Name)
+}
+
+// whereTo says who has the results of a Scan that were removed from the cluster.
+func whereTo(s *executionv1.Scan) string {
+	if c := meta.FindStatusCondition(s.Status.Conditions, executionv1.ConditionResultsStored); c != nil && c.Status == metav1.ConditionFalse {
+		return strings.TrimSuffix(c.Message, ".")
+	}
+	return "they were removed after they were forwarded"
 }
 
 // reached reports whether a state is beyond the phase that stores a result.

@@ -292,10 +292,21 @@ func TestNothingStored(t *testing.T) {
 		state(executionv1.ScanStateErrored, true, "the parser failed")(s)
 		meta.RemoveStatusCondition(&s.Status.Conditions, executionv1.ConditionParsed)
 	}
+	released := func(s *executionv1.Scan) {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, executionv1.AnnotationReleased, "1")
+		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
+			Type: executionv1.ConditionResultsStored, Status: metav1.ConditionFalse, Reason: executionv1.ReasonRemovedAfterForwarding,
+			Message: "The results are removed after they were forwarded to cluster/hub.",
+		})
+	}
 	cases := map[string]struct {
 		edit          func(*executionv1.Scan)
 		findings, raw string
 	}{
+		"Released": {
+			released, "the findings of Scan s left the cluster: The results are removed after they were forwarded to cluster/hub; the annotation scanyard.io/rerun: scanner",
+			"the raw result of Scan s left the cluster",
+		},
 		"New":       {state("", false, ""), "has no findings yet: it is not started", "has no raw result yet"},
 		"Scanning":  {state(executionv1.ScanStateScanning, false, ""), `has no findings yet: it is Scanning; "scanyard wait s" waits for its end`, "has no raw result yet: it is Scanning"},
 		"Parsing":   {state(executionv1.ScanStateParsing, false, ""), "has no findings yet: it is Parsing", ""},
