@@ -58,7 +58,7 @@ func command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-func (p place) start(t *testing.T, more ...string) *program {
+func (p place) start(t testing.TB, more ...string) *program {
 	t.Helper()
 	args := append([]string{
 		"run", "--dir", p.dir, "--socket", p.socket, "--cluster-id", "c", "--print-address", "--http-listen", "127.0.0.1:0",
@@ -370,6 +370,9 @@ func TestExitCodes(t *testing.T) {
 	}{
 		"Version":      {[]string{"--version"}, 0, ""},
 		"Help":         {[]string{"run", "--help"}, 0, ""},
+		"NoCommand":    {nil, 2, "a command is missing: use run or queue"},
+		"Unknown":      {[]string{"nonsense"}, 2, `command "nonsense" is not known: use run or queue`},
+		"QueueUnknown": {[]string{"queue", "nonsense"}, 2, `command "nonsense" is not known: use ls, verify`},
 		"UnknownFlag":  {[]string{"run", "--nonsense"}, 2, "--nonsense"},
 		"NoDir":        {[]string{"run", "--cluster-id", "c", "--socket", "x", "--sink", sink}, 2, "--dir is required"},
 		"NoIntake":     {[]string{"run", "--dir", "d", "--cluster-id", "c", "--sink", sink}, 2, "--socket is required, or --grpc-listen, or --audit-listen"},

@@ -230,6 +230,7 @@ func ask(ctx context.Context, dir string, r request) (answer, error) {
 func newQueue(o Options) *cobra.Command {
 	root := &cobra.Command{Use: "queue", Short: "Look at a queue and mend it"}
 	root.AddCommand(newList(o), newVerify(o), newReplay(o), newDrop(o), newSalvage(o))
+	needsCommand(root, "ls, verify, replay, drop or salvage")
 	return root
 }
 

@@ -76,7 +76,21 @@ func New(o Options) *cobra.Command {
 	root.SetErr(o.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newRun(o), newQueue(o))
+	needsCommand(root, "run or queue")
 	return root
+}
+
+// needsCommand makes the command fail where none of its commands is named.
+func needsCommand(parent *cobra.Command, known string) {
+	parent.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage("command %q is not known: use %s", args[0], known)
+		}
+		return nil
+	}
+	parent.RunE = func(cmd *cobra.Command, _ []string) error {
+		return errors.Join(cmd.Help(), usage("a command is missing: use %s", known))
+	}
 }
 
 // flags are those of run.
