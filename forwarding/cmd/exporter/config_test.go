@@ -19,7 +19,7 @@ import (
 	"github.com/scanyard/scanyard/forwarding/internal/trust/trusttest"
 )
 
-func (r *program) metrics(t *testing.T) string {
+func (r *program) metrics(t testing.TB) string {
 	t.Helper()
 	response, err := http.Get(r.http + "/metrics")
 	if err != nil {
