@@ -145,7 +145,7 @@ func TestDefect57NamesAndGroupsOfRoles(t *testing.T) {
 		"events.k8s.io", "execution.securecodebox.io", "rbac.authorization.k8s.io", "settings.scanyard.io",
 	}
 	// These names are the contract; rbac.userRoles.prefix changes them.
-	user := regexp.MustCompile(`^(?:\w+-)?(?:scan|scheduledscan|scantype|parsedefinition|scancompletionhook|cascadingrule|scansetting)-(?:editor|viewer)-role$`)
+	user := regexp.MustCompile(`^(?:\w+-)?(?:scan|scheduledscan|scantype|parsedefinition|scancompletionhook|cascadingrule|scansetting|findingexception)-(?:editor|viewer)-role$`)
 	for name, objects := range renderings(t) {
 		for _, o := range objects {
 			if o.Kind == "ClusterRole" && !strings.HasPrefix(strings.TrimPrefix(o.Metadata.Name, "team-"), "demo-scanyard-") && !user.MatchString(o.Metadata.Name) {
