@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -43,8 +44,11 @@ import (
 
 const (
 	// lease is the name of the Lease by which one of several forwarders works.
-	lease          = "scanyard-forwarder"
-	eventer        = "scanyard-forwarder"
+	lease   = "scanyard-forwarder"
+	eventer = "scanyard-forwarder"
+	// Garbage is collected when there is half as much of it as of what is used: most of it is records that were sent.
+	envCollector   = "GOGC"
+	collectAt      = 50
 	shutdownPeriod = 20 * time.Second
 	headerTimeout  = 10 * time.Second
 )
@@ -119,11 +123,15 @@ func (f *runFlags) run(ctx context.Context) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	if f.options.Getenv(envCollector) == "" {
+		debug.SetGCPercent(collectAt)
+	}
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(f.options.Err, nil)))
 	access, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
 		return wrongFlag("kubeconfig", err)
 	}
+	access.QPS = -1 // the API server says itself what is too much; the default is five Scans in a second
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		return wrongFlag("http-listen", err)
