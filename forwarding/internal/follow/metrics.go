@@ -5,6 +5,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -29,7 +30,11 @@ type Metrics struct {
 	mutex   sync.Mutex
 	tenants map[string]bool
 	reasons map[string]string
+	expiry  map[ending]time.Time
 }
+
+// ending is of a certificate of a sink: "client" is ours, "server" the far end's.
+type ending struct{ sink, which string }
 
 const (
 	maxTenants   = 100
@@ -40,6 +45,7 @@ var (
 	pendingDesc = prometheus.NewDesc("scanyard_forwarding_pending_scans", "Scans that the sink does not have yet.", []string{"sink"}, nil)
 	oldestDesc  = prometheus.NewDesc("scanyard_forwarding_oldest_pending_seconds", "How long the oldest Scan has waited for the sink.", []string{"sink"}, nil)
 	missingDesc = prometheus.NewDesc("scanyard_forwarding_incomplete_streams", "Scans of which the sink misses records.", []string{"sink"}, nil)
+	expiryDesc  = prometheus.NewDesc("scanyard_forwarding_certificate_expiry_seconds", "Time until a certificate ends.", []string{"sink", "which"}, nil)
 	deadDesc    = prometheus.NewDesc("scanyard_forwarding_dead_letters", "Records that the sink refused, each alone.", []string{"sink", "tenant"}, nil)
 )
 
@@ -70,7 +76,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		foreign: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "scanyard_cluster_id_foreign", Help: "1 where the cluster has the ID of another one, as after a restored backup.",
 		}),
-		tenants: map[string]bool{}, reasons: map[string]string{},
+		tenants: map[string]bool{}, reasons: map[string]string{}, expiry: map[ending]time.Time{},
 	}
 	registry.MustRegister(m.records, m.attempts, m.bytes, m.healthy, m.reason, m.delivery, m.forged, m.released, m.foreign, m)
 	return m
@@ -127,6 +133,20 @@ func (m *Metrics) health(id string, h plan.Health) {
 	m.reasons[id] = string(h.Reason)
 }
 
+// expires notes when a certificate ends that a handshake has shown.
+func (m *Metrics) expires(id, which string, notAfter time.Time) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.expiry[ending{id, which}] = notAfter
+}
+
+// certificates are those that handshakes have shown.
+func (m *Metrics) certificates() map[ending]time.Time {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return maps.Clone(m.expiry)
+}
+
 // forget drops what is said of a sink that is gone.
 func (m *Metrics) forget(id string) {
 	labels := prometheus.Labels{"sink": id}
@@ -135,6 +155,7 @@ func (m *Metrics) forget(id string) {
 	}
 	m.mutex.Lock()
 	delete(m.reasons, id)
+	maps.DeleteFunc(m.expiry, func(c ending, _ time.Time) bool { return c.sink == id })
 	m.mutex.Unlock()
 }
 
@@ -144,6 +165,7 @@ func (*Metrics) Describe(out chan<- *prometheus.Desc) {
 	out <- oldestDesc
 	out <- missingDesc
 	out <- deadDesc
+	out <- expiryDesc
 }
 
 // Collect counts what waits. The interface gives no context; the cache answers at once.
@@ -161,6 +183,9 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(w.scans), id)
 		out <- prometheus.MustNewConstMetric(oldestDesc, prometheus.GaugeValue, age, id)
 		out <- prometheus.MustNewConstMetric(missingDesc, prometheus.GaugeValue, float64(w.incomplete), id)
+	}
+	for c, notAfter := range m.certificates() {
+		out <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, notAfter.Sub(now).Seconds(), c.sink, c.which)
 	}
 	for id, tenants := range m.follower.deadLetters(context.Background()) { //nolint:forbidigo // a Collector gets no context
 		sums := map[string]int64{}

@@ -169,10 +169,12 @@ func (f *Follower) meet(ctx context.Context, s *settings.EffectiveSink) {
 		old = present.open
 	}
 	f.sinks[s.ID] = next
+	f.o.Metrics.forget(s.ID)
 	t, err := target.Of(s, f.o.Namespace, f.o.FileRoot)
 	next.target = t
 	if err == nil {
 		t.Config.ClusterID, t.Config.Version, t.Config.Secrets = f.o.ClusterID, f.o.Version, &secrets{live: f.o.Live, of: t.References, own: s.Namespace == ""}
+		t.Config.Expires = func(which string, notAfter time.Time) { f.o.Metrics.expires(next.id, which, notAfter) }
 		if s.Namespace != "" {
 			t.Config.Dial = target.Guard(s.Networks, f.o.Servers)
 		}
