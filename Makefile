@@ -68,6 +68,14 @@ bench: build ## Measure: scans per second, API writes per scan, latencies, parse
 bench-reports: ## Measure the reports server: a million results written and asked for, in SQLite and PostgreSQL
 	@go test ./reports/internal/bench -run '^$$' -bench . -benchtime 20x -timeout 60m $(BENCH_REPORTS_ARGS)
 
+.PHONY: bench-forwarding
+bench-forwarding: build ## Measure forwarding: a million findings and thousands of Scans through the forwarder, and what the exporter takes and delivers
+	@hack/forwarding.sh bench
+
+.PHONY: fault-forwarding
+fault-forwarding: build tools ## Run the list of faults of forwarding at its full size, and those that need a cluster
+	@hack/forwarding.sh fault
+
 ##@ Building
 
 .PHONY: build

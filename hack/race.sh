@@ -19,6 +19,7 @@ race() {
   hack/gotest.sh -race -count=1 -timeout="$limit" -run="$tests" -skip="$skip" -- "$@" || failed=1
 }
 
+race . ./forwarding/internal/follow ./forwarding/internal/download ./forwarding/internal/turns ./forwarding/internal/plan ./forwarding/internal/scans ./forwarding/cmd/forwarder
 race . ./reports/internal/mvcc ./operator/internal/queue ./operator/internal/queue/fair ./operator/internal/store ./operator/internal/rbac ./operator/internal/lurker \
   ./cli/podlogs ./cli/progress ./cli/session \
   ./hooks/sdk ./hooks/sdk/delivery ./hooks/persistencedefectdojo ./parsers/sdk ./parsers/sdk/cli ./parsers/sdk/container

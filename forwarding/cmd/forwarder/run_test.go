@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -85,8 +84,6 @@ type operator struct {
 	mutex    sync.Mutex
 	findings map[string]string // by UID
 	url      string
-	// downloads counts the requests of storage.
-	downloads atomic.Int64
 	// release answers a request to remove results; nil: there are none.
 	release func(apiresults.ReleaseRequest) *apiresults.Refusal
 }
@@ -96,7 +93,6 @@ func newOperator(t *testing.T, release string) *operator {
 	o := &operator{findings: map[string]string{}}
 	storage := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		uid := strings.Trim(r.URL.Path, "/")
-		o.downloads.Add(1)
 		w.Header().Set("ETag", `"`+uid+`"`)
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(o.of(uid)))
 	}))
