@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,7 +268,7 @@ func (f *forwardingWorld) forward(ctx context.Context, sink map[string]any) {
 	}
 	eventually(ctx, "the sink to be known", func(ctx context.Context) (bool, error) {
 		s = f.setting(ctx)
-		return len(s.Status.Sinks) == 1 && len(s.Status.Conditions) > 0, nil
+		return len(s.Status.Sinks) == len(s.Spec.ResultForwarding.All()) && len(s.Status.Conditions) > 0, nil
 	})
 }
 
@@ -550,10 +551,78 @@ var _ = Describe("The forwarder", Label("forwarding"), Ordered, func() {
 		Expect(slices.Index(order, one[0].UID)).To(BeNumerically("<", len(order)-1), "the namespace with one Scan was served last: %v", order)
 	})
 
+	It("shows every metric that alerts and dashboard ask for", func(ctx SpecContext) {
+		f.forward(ctx, f.sinkTo(f.near, nil))
+		f.wantForwarded(ctx, f.scans(ctx, "measured", 1, 3)...)
+		// One sink takes records, and another one does not.
+		dead := f.sinkTo(receiver{address: "127.0.0.1:1"}, map[string]any{"name": "dead"})
+		delete(dead, "holdSeconds")
+		f.forward(ctx, f.sinkTo(f.near, map[string]any{"sinks": []any{dead}}))
+		waiting := f.scans(ctx, "measured", 1, 3)
+		f.waits(ctx, waiting[0], "ConnectionRefused")
+		exporter := f.exporter(ctx)
+		shown := func() string {
+			var text strings.Builder
+			for _, at := range []string{f.metrics, f.near.http, exporter, w.op.Metrics} {
+				one, err := fetch(ctx, "http://"+at+"/metrics")
+				Expect(err).NotTo(HaveOccurred())
+				text.Write(one)
+			}
+			return text.String()
+		}
+		asked := map[string]bool{}
+		for _, file := range []string{"alerts/forwarding.yaml", "dashboards/forwarding.json"} {
+			text, err := os.ReadFile(filepath.Join(w.tools.Charts, "forwarding", file))
+			Expect(err).NotTo(HaveOccurred())
+			for _, name := range regexp.MustCompile(`\bscanyard_[a-z_]+`).FindAllString(string(text), -1) {
+				asked[name] = true
+			}
+		}
+		Expect(len(asked)).To(BeNumerically(">", 15), "this spec no longer sees what is asked for")
+		text := shown()
+		for _, name := range slices.Sorted(maps.Keys(asked)) {
+			if !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, "\n"+name+" ") {
+				AddReportEntry(name)
+				asked[name] = false
+			}
+		}
+		Expect(asked).NotTo(ContainElement(false), "no program shows these")
+	})
+
 	AfterAll(func(ctx SpecContext) {
 		Expect(w.checkOperator(ctx)).To(Succeed())
 	})
 })
+
+// exporter runs an exporter beside the cluster, with one record on the way, and returns where it shows metrics.
+func (f *forwardingWorld) exporter(ctx context.Context) string {
+	GinkgoHelper()
+	dir, err := os.MkdirTemp("", "exporter-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, dir)
+	free, err := ports.Free(1)
+	Expect(err).NotTo(HaveOccurred())
+	address, socket := net.JoinHostPort("127.0.0.1", strconv.Itoa(free[0])), filepath.Join(dir, "s", "socket")
+	exporter := exec.Command(w.tools.Path("exporter"), "run", "--dir", filepath.Join(dir, "queue"), "--cluster-id", "0c9a7d3e-3f0e-4a54-9a55-8d1f3f5f7a10",
+		"--socket", socket, "--socket-allow-uid", strconv.Itoa(os.Getuid()), "--http-listen", address, "--sink", "hub=grpcs://"+f.hub.address)
+	exporter.Stderr = GinkgoWriter
+	Expect(exporter.Start()).To(Succeed())
+	DeferCleanup(func() {
+		Expect(exporter.Process.Signal(os.Interrupt)).To(Succeed())
+		Expect(exporter.Wait()).To(Succeed())
+	})
+	f.listens(ctx, receiver{http: address})
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	Expect(err).NotTo(HaveOccurred())
+	defer conn.Close()
+	_, err = conn.Write([]byte(`{"eventType":"audit_violation","message":"a Pod without limits"}` + "\n"))
+	Expect(err).NotTo(HaveOccurred())
+	eventually(ctx, "the exporter to have been refused by the sink", func(ctx context.Context) (bool, error) {
+		text, err := fetch(ctx, "http://"+address+"/metrics")
+		return strings.Contains(string(text), "\nscanyard_forwarding_sink_reason{"), err
+	})
+	return address
+}
 
 // metric reads a counter of the forwarder that has no labels.
 func (f *forwardingWorld) metric(ctx context.Context, name string) float64 {
