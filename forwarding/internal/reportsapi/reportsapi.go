@@ -28,6 +28,10 @@ import (
 // groups are those of reports.
 var groups = []string{"wgpolicyk8s.io", "openreports.io", "reports.scanyard.io"}
 
+// notReports are kinds of these groups that are the state of a registry or of a scanner, and never of a Scan: the forwarder
+// needs no right to delete them.
+var notReports = []string{"repositories", "vulnerabilitydatabases"}
+
 const (
 	// rounds bound how often what is left is deleted again.
 	rounds    = 10
@@ -124,7 +128,8 @@ func (c *Client) kinds(ctx context.Context, group string) ([]kind, error) {
 	var kinds []kind
 	for i := range list.APIResources {
 		r := &list.APIResources[i]
-		if slices.Contains(r.Verbs, "deletecollection") && slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") {
+		if slices.Contains(r.Verbs, "deletecollection") && slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") &&
+			!slices.Contains(notReports, r.Name) {
 			kinds = append(kinds, kind{version.WithResource(r.Name), r.Namespaced})
 		}
 	}
