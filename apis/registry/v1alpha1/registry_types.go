@@ -110,9 +110,9 @@ const (
 type Severity string
 
 // RegistrySpec says which registry is looked at, what of it, and when.
-// +kubebuilder:validation:XValidation:rule="!self.url.startsWith('http://') || self.?insecure.orValue(”) == 'PlainHTTP'",message="an url with http:// needs insecure: PlainHTTP",fieldPath=".url"
-// +kubebuilder:validation:XValidation:rule="!has(self.discoveryPeriod) || self.?discoverySchedule.orValue(”) == ”",message="discoveryPeriod and discoverySchedule cannot both be set",fieldPath=".discoverySchedule"
-// +kubebuilder:validation:XValidation:rule="!has(self.scanPeriod) || self.?scanSchedule.orValue(”) == ”",message="scanPeriod and scanSchedule cannot both be set",fieldPath=".scanSchedule"
+// +kubebuilder:validation:XValidation:rule="!self.url.startsWith('http://') || has(self.insecure) && self.insecure == 'PlainHTTP'",message="an url with http:// needs insecure: PlainHTTP",fieldPath=".url"
+// +kubebuilder:validation:XValidation:rule="!has(self.discoveryPeriod) || !has(self.discoverySchedule) || size(self.discoverySchedule) == 0",message="discoveryPeriod and discoverySchedule cannot both be set",fieldPath=".discoverySchedule"
+// +kubebuilder:validation:XValidation:rule="!has(self.scanPeriod) || !has(self.scanSchedule) || size(self.scanSchedule) == 0",message="scanPeriod and scanSchedule cannot both be set",fieldPath=".scanSchedule"
 type RegistrySpec struct {
 	Filter `json:",inline"`
 
