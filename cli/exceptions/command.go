@@ -75,7 +75,8 @@ func (o *options) kind() schema.GroupVersionKind {
 
 // names completes with the exceptions that there are.
 func (o *options) names() complete.Func {
-	ofNamespace, ofCluster := complete.Of(o.session, &settingsv1alpha2.FindingExceptionList{}), complete.Of(o.session, &settingsv1alpha2.ClusterFindingExceptionList{})
+	ofNamespace := complete.Of(o.session, &settingsv1alpha2.FindingExceptionList{})
+	ofCluster := complete.Of(o.session, &settingsv1alpha2.ClusterFindingExceptionList{})
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if o.cluster {
 			return ofCluster(cmd, args, toComplete)

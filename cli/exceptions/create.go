@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/cli/complete"
 	"github.com/scanyard/scanyard/cli/output"
@@ -71,7 +70,8 @@ same one twice is refused.`,
   {{program}} exceptions create --from trivy-shop --fingerprint 2f1a… --status Accepted --reason "Fixed by the release of March" --expires 90d
 
   # A vulnerability that cannot be used, in all versions below the fix
-  {{program}} exceptions create --reference CVE-2021-23337 --package 'pkg:npm/lodash?vers=vers:npm/<4.17.21' --status NotAffected --justification vulnerable_code_not_in_execute_path --reason "template() is not called"`,
+  {{program}} exceptions create --package 'pkg:npm/lodash?vers=vers:npm/<4.17.21' --status NotAffected ` +
+			`--justification vulnerable_code_not_in_execute_path --reason "template() is not called"`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.spec.Reason = strings.TrimSpace(o.spec.Reason)
@@ -210,8 +210,8 @@ func (o *createOptions) object(namespace, name string) (client.Object, error) {
 
 // checkFingerprints looks for the fingerprints among the findings of the Scan.
 func (o *createOptions) checkFingerprints(ctx context.Context, c client.WithWatch, namespace string) (err error) {
-	scan := &executionv1.Scan{}
-	if scan, err = o.session.Scan(ctx, c, namespace, o.from); err != nil {
+	scan, err := o.session.Scan(ctx, c, namespace, o.from)
+	if err != nil {
 		return err
 	}
 	reader, err := results.New(o.session, c, o.reading)
