@@ -60,7 +60,7 @@ type forwardingWorld struct {
 type receiver struct{ address, http, authority string }
 
 // newForwardingWorld makes the cluster that w is until the specs of the container have ended.
-func newForwardingWorld(ctx context.Context) *forwardingWorld {
+func newForwardingWorld(ctx context.Context, changes ...func(forwarder map[string]any)) *forwardingWorld {
 	GinkgoHelper()
 	f := &forwardingWorld{}
 	suite := w
@@ -91,12 +91,12 @@ func newForwardingWorld(ctx context.Context) *forwardingWorld {
 	w.scans = follow.Start[*executionv1.Scan](following, w.admin, &executionv1.ScanList{}, nil)
 	w.jobs = follow.Start(following, w.admin, &batchv1.JobList{}, w.ran.Add, client.HasLabels{executionv1.LabelJobType})
 	f.startHub(ctx, dir)
-	f.install(ctx, dir)
+	f.install(ctx, dir, changes)
 	return f
 }
 
 // install installs the chart with forwarder and receiver. Pods share the network of the machine, so that they need ports of their own.
-func (f *forwardingWorld) install(ctx context.Context, dir string) {
+func (f *forwardingWorld) install(ctx context.Context, dir string, changes []func(forwarder map[string]any)) {
 	GinkgoHelper()
 	free, err := ports.Free(3)
 	Expect(err).NotTo(HaveOccurred())
@@ -105,11 +105,12 @@ func (f *forwardingWorld) install(ctx context.Context, dir string) {
 	stored := filepath.Join(dir, "receiver")
 	Expect(os.Mkdir(stored, 0o700)).To(Succeed())
 	Expect(os.Chmod(stored, 0o777)).To(Succeed()) // the receiver is another user
+	forwarder := map[string]any{"enabled": true, "port": free[0], "secrets": []string{hubToken}, "configMaps": []string{hubAuthority}}
+	for _, change := range changes {
+		change(forwarder)
+	}
 	f.release = install.Release{Chart: "forwarding", Namespace: install.Namespace, Values: map[string]any{
-		"operator": map[string]any{"url": "https://" + w.op.Upload},
-		"forwarder": map[string]any{
-			"enabled": true, "port": free[0], "secrets": []string{hubToken}, "configMaps": []string{hubAuthority},
-		},
+		"operator": map[string]any{"url": "https://" + w.op.Upload}, "forwarder": forwarder,
 		"receiver": map[string]any{
 			"enabled": true, "ports": map[string]any{"grpc": free[1], "http": free[2]},
 			"volume": map[string]any{"hostPath": map[string]any{"path": stored}},
@@ -488,7 +489,7 @@ var _ = Describe("The forwarder", Label("forwarding"), Ordered, func() {
 		Expect(f.counters(ctx, f.near).Conflicts).To(BeZero())
 	})
 
-	It("waits while the receiver, storage, the operator or the API server is away, and goes on by itself (TestForwardingOutages)", func(ctx SpecContext) {
+	It("waits while the receiver, storage or the API server is away, and goes on by itself (TestForwardingOutages)", func(ctx SpecContext) {
 		f.forward(ctx, f.sinkTo(f.near, nil))
 		By("taking the receiver away")
 		f.scale(ctx, receiverDeployment, 0)
@@ -503,7 +504,7 @@ var _ = Describe("The forwarder", Label("forwarding"), Ordered, func() {
 		all := f.wantForwarded(ctx, away...)
 		wantEvent(ctx, away[0], "Forwarded")
 
-		By("taking storage and then the operator away, while the forwarder is new and has nothing in memory")
+		By("taking storage away, while the forwarder is new and has nothing in memory")
 		f.scale(ctx, "forwarding-forwarder", 0)
 		eventually(ctx, "the forwarder to be gone", func(ctx context.Context) (bool, error) {
 			_, err := fetch(ctx, "http://"+f.metrics+"/healthz")
@@ -523,6 +524,7 @@ var _ = Describe("The forwarder", Label("forwarding"), Ordered, func() {
 		before := f.counters(ctx, f.near)
 		cut := f.scans(ctx, "apiserver", 2, 40)
 		eventually(ctx, "records to arrive", func(ctx context.Context) (bool, error) { return f.counters(ctx, f.near).Stored > before.Stored, nil })
+		w.apiServerKilled = true
 		Expect(f.cluster.Kill(ctx, localcluster.APIServer)).To(Succeed())
 		Expect(f.cluster.StartComponent(ctx, localcluster.APIServer)).To(Succeed())
 		all = append(all, f.wantForwarded(ctx, cut...)...)
