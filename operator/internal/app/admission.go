@@ -97,7 +97,7 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o 
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert.TLS, nil }
 	}}})
-	server.Register(webhook.Path, webhook.NewHandler(webhook.Checks(mgr.GetClient())))
+	server.Register(webhook.Path, webhook.NewHandler(webhook.Checks(mgr.GetClient(), clock.RealClock{})))
 	convert, err := conversion.NewHandler()
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
@@ -27,8 +28,8 @@ import (
 
 // Checks returns the checks of all kinds. The reader has the objects that settings are compared with: the settings of the
 // cluster, and the installed ScanTypes and hooks.
-func Checks(reader client.Reader) map[schema.GroupKind]Check {
-	own := settingsChecks{reader}
+func Checks(reader client.Reader, now clock.PassiveClock) map[schema.GroupKind]Check {
+	own, exceptions := settingsChecks{reader}, exceptionChecks{now}
 	return map[schema.GroupKind]Check{
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "CascadingRule"}:           checkRule,
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "ClusterCascadingRule"}:    checkRule,
@@ -36,37 +37,39 @@ func Checks(reader client.Reader) map[schema.GroupKind]Check {
 		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ScanSetting"}:        own.checkNamespace,
 		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"}: own.checkCluster,
 
-		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: exception.Kind}:        checkException,
-		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: exception.ClusterKind}: checkClusterException,
+		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: exception.Kind}:        exceptions.checkNamespace,
+		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: exception.ClusterKind}: exceptions.checkCluster,
 	}
 }
 
-func checkException(_ context.Context, raw []byte, created bool) (field.ErrorList, error) {
+// exceptionChecks return what would keep an exception from matching.
+type exceptionChecks struct{ clock clock.PassiveClock }
+
+func (c exceptionChecks) checkNamespace(_ context.Context, raw []byte, created bool) (field.ErrorList, error) {
 	var e settingsv1alpha2.FindingException
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return nil, fmt.Errorf("read the FindingException: %w", err)
 	}
-	return exceptionErrors(exception.Of(&e), created), nil
+	return c.check(exception.Of(&e), created), nil
 }
 
-func checkClusterException(_ context.Context, raw []byte, created bool) (field.ErrorList, error) {
+func (c exceptionChecks) checkCluster(_ context.Context, raw []byte, created bool) (field.ErrorList, error) {
 	var e settingsv1alpha2.ClusterFindingException
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return nil, fmt.Errorf("read the ClusterFindingException: %w", err)
 	}
-	return exceptionErrors(exception.OfCluster(&e), created), nil
+	return c.check(exception.OfCluster(&e), created), nil
 }
 
-// exceptionErrors are what would keep an exception from matching. A new one must not have ended: whoever ends one that is
-// there sets its end to now.
-func exceptionErrors(e exception.Exception, created bool) (errs field.ErrorList) {
+// check refuses a new exception that has ended: whoever ends one that is there sets its end to now.
+func (c exceptionChecks) check(e exception.Exception, created bool) (errs field.ErrorList) {
 	invalid := func(path, detail string) *field.Error {
 		return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: detail}
 	}
 	if problem := exception.Check(e); problem != nil {
 		errs = append(errs, invalid(problem.Field, problem.Err.Error()))
 	}
-	if now := time.Now(); created && e.PhaseAt(now) == exception.Expired {
+	if now := c.clock.Now(); created && e.PhaseAt(now) == exception.Expired {
 		errs = append(errs, invalid("spec.expiresAt", fmt.Sprintf("must be later than now, which is %s here", now.UTC().Format(time.RFC3339))))
 	}
 	return errs

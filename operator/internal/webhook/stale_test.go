@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 
 	settingsv1alpha1 "github.com/scanyard/scanyard/apis/settings/v1alpha1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
@@ -27,7 +28,7 @@ func TestConversionStaleAnnotation(t *testing.T) {
 		other  = `{"spec":{"resultForwarding":{"provider":"grpc","grpc":{"endpoint":"evil:1"}}}}`
 		status = `{"status":{"sinks":[{"name":"default"}]}}`
 	)
-	handler := webhook.NewHandler(webhook.Checks(cluster.Client))
+	handler := webhook.NewHandler(webhook.Checks(cluster.Client, clock.RealClock{}))
 	for name, tc := range map[string]struct {
 		stored, sent string
 		version      string
