@@ -123,7 +123,9 @@ func (m Matrix) try(t *testing.T, s setup, authority *Authority, right sink.Mate
 	given.Expires = ends.note
 	to := m.Open(t, address, given)
 	e := m.delivered(t, to)
-	ends.check(t, s, material)
+	if !s.plain { // some protocols end before a handshake then, and use no certificate
+		ends.check(t, s, material)
+	}
 	if s.want == "" {
 		if e != nil || taken() == 0 {
 			t.Errorf("got %v with %d taken", e, taken())
