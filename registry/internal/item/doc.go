@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package work decides what a worker does with an item that a message names, and what becomes of the item after a try. It is pure:
+// Package item decides what a worker does with an item that a message names, and what becomes of the item after a try. It is pure:
 // the item's state decides, never the message, and never what the worker remembers.
 //
 //	Observed ──Decide──► Decision: a row of the table, an action    (before a try; first row that fits)
@@ -15,4 +15,4 @@
 //     workers do not survive is quarantined by whoever sees it next, not tried once more.
 //   - What is away (database, quota, host) is no try: the item stays as it is, and the controller asks again.
 //   - A refusal by 401 or 403 and a limit of requests give the try back: they are no fault of the item.
-package work
+package item
