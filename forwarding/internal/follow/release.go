@@ -215,7 +215,7 @@ func (r *releaser) ask(ctx context.Context, o *release.Observation, dryRun bool,
 // keep says on the Scan that its results are kept, and why, where that is news.
 func (r *releaser) keep(ctx context.Context, o *release.Observation, d release.Decision) (ctrl.Result, error) {
 	if d.Reason == executionv1.ReasonKeptForComparison {
-		r.later(ctx, o.Scan, true)
+		r.later(ctx, o.Scan)
 	}
 	condition := metav1.Condition{Type: executionv1.ConditionResultsStored, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message}
 	present := plan.Find(o.Scan.Status.Conditions, condition.Type)
@@ -249,7 +249,7 @@ func (r *releaser) done(o *release.Observation) {
 }
 
 // later notes a Scan that is kept as the newest of its target, and has those looked at that were kept for that before.
-func (r *releaser) later(ctx context.Context, scan *executionv1.Scan, isKept bool) {
+func (r *releaser) later(ctx context.Context, scan *executionv1.Scan) {
 	key, name := runsKey{scan.Namespace, scan.Spec.ScanType}, client.ObjectKeyFromObject(scan)
 	r.mutex.Lock()
 	known := r.compared[key]
@@ -267,7 +267,7 @@ func (r *releaser) later(ctx context.Context, scan *executionv1.Scan, isKept boo
 	if isNew {
 		clear(known) // whoever is still the newest comes back
 	}
-	known[name] = isKept
+	known[name] = true
 	r.mutex.Unlock()
 	if !isNew {
 		return
