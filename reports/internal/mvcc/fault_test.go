@@ -428,8 +428,15 @@ func TestOneReplicaCompacts(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	config := dbtest.New(t, sqldb.SQLite)
+	empty, err := Open(t.Context(), config, Options{CompactEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	full := config
-	full.MaxPages = 60
+	full.MaxPages = int(number(t, empty, `PRAGMA page_count`)) + 30
+	if err := empty.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	s, err := Open(t.Context(), full, Options{CompactEvery: -1})
 	if err != nil {
 		t.Fatal(err)
