@@ -5,7 +5,6 @@ package exceptions
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -223,14 +222,13 @@ func (o *options) expire(ctx context.Context, c client.Client, namespace, name s
 	return nil
 }
 
-const day = 24 * time.Hour
+// longest is as far ahead as an end can be given as a number of days.
+const longest = 3660 * session.Day
 
-// endOf reads an end: a number of days such as 90d, a date, or a time.
+// endOf reads an end: a period such as 90d or 12h from now on, a date, or a time.
 func endOf(text string, now time.Time) (time.Time, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 3660 {
-			return now.Add(time.Duration(n) * day).UTC().Truncate(time.Second), nil
-		}
+	if period, err := session.ParsePeriod(text, longest); err == nil {
+		return now.Add(period).UTC().Truncate(time.Second), nil
 	}
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if at, err := time.Parse(layout, text); err == nil {

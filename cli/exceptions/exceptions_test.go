@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/cli/clitest"
 	"github.com/scanyard/scanyard/tests/testcluster"
@@ -30,6 +31,13 @@ const findings = `[
 	{"id":"2","fingerprint":"fp-2","name":"Open Port: 80","category":"Open Port","severity":"HIGH","location":"tcp://10.0.0.1:80"},
 	{"id":"3","fingerprint":"fp-3","name":"Host","category":"Host","severity":"LOW","location":"10.0.0.1"}]`
 
+// counted is a Scan whose status counts the findings.
+func counted(s *executionv1.Scan) {
+	s.Status.Findings = executionv1.FindingStats{
+		Count: new(int64(3)), FindingSeverities: executionv1.FindingSeverities{High: new(int64(2)), Low: new(int64(1))},
+	}
+}
+
 // result checks the exit code and what was printed.
 func result(t *testing.T, got clitest.Result, code int, texts ...string) {
 	t.Helper()
@@ -47,7 +55,7 @@ func result(t *testing.T, got clitest.Result, code int, texts ...string) {
 // TestLifeOfAnException makes one as a team does, sees what becomes of the finding, and ends it.
 func TestLifeOfAnException(t *testing.T) {
 	w := clitest.New(t, cluster)
-	w.Scan("ports", []byte(findings), nil)
+	w.Scan("ports", []byte(findings), nil, counted)
 	const bad = "2 findings of that severity or worse"
 	result(t, w.Run("findings", "ports", "--fail-on", "high"), 2, bad)
 	result(t, w.Run("exceptions", "list"), 0, "There are no exceptions in namespace "+w.Namespace)
@@ -75,6 +83,9 @@ func TestLifeOfAnException(t *testing.T) {
 	result(t, w.Run("findings", "ports", "-o", "sarif"), 0, `"suppressions":[{"kind":"external","status":"accepted"`)
 	w.Scan("before", []byte(`[]`), nil)
 	result(t, w.Run("diff", "before", "ports", "--fail-on", "high"), 2, "1 new finding of that severity", "2 new, 0 known, 0 fixed, 1 excepted")
+
+	result(t, w.Run("wait", "ports", "--fail-on", "high"), 2, "has 1 finding of severity HIGH or above (--fail-on); 1 finding excepted")
+	result(t, w.Run("wait", "ports", "--fail-on", "high", "--no-exceptions"), 2, "has 2 findings of severity HIGH or above (--fail-on)")
 
 	result(t, w.Run("exceptions", "explain", "ports"), 0, "Accepted by FindingException "+name, "1 of 3 findings are excepted by 1 exceptions")
 	result(t, w.Run("exceptions", "explain", "ports", "--fingerprint", "fp-2"), 0, "no exception holds", "matches none: spec.match.anyOf[0].fingerprints")
@@ -109,13 +120,13 @@ func TestCreateRefuses(t *testing.T) {
 		result(t, w.Run(append(base, args...)...), 1, text)
 	}
 	result(t, w.Run("exceptions", "create", "--status", "Mitigated", "--name", "a"), 1, "--reason must say why")
-	result(t, w.Run("exceptions", "expiring", "--within", "soon"), 1, `--within "soon" must be a number of days such as 14d`)
+	result(t, w.Run("exceptions", "expiring", "--within", "soon"), 1, `--within "soon" must be a time such as 7d or 12h`)
 }
 
 // TestExceptionsOfTheCluster have a scope; what is stored and does not compile is told and changes nothing.
 func TestExceptionsOfTheCluster(t *testing.T) {
 	w := clitest.New(t, cluster)
-	w.Scan("ports", []byte(findings), nil)
+	w.Scan("ports", []byte(findings), nil, counted)
 	e := &settingsv1alpha2.ClusterFindingException{ObjectMeta: metav1.ObjectMeta{GenerateName: "cli-"}}
 	e.Spec.Status, e.Spec.Reason = settingsv1alpha2.ExceptionFalsePositive, "The scanner is wrong"
 	e.Spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{Categories: []string{"Open*"}}}
@@ -137,6 +148,7 @@ func TestExceptionsOfTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	result(t, w.Run("findings", "ports", "--fail-on", "medium"), 0, "2 findings are excepted")
+	result(t, w.Run("wait", "ports", "--fail-on", "medium"), 0, "2 findings excepted; see scanyard findings ports --show-excepted")
 	result(t, w.Run("exceptions", "list", "--cluster-wide"), 0, e.Name, "FalsePositive")
 	broken := e.DeepCopy()
 	broken.Spec.Match.AnyOf[0] = settingsv1alpha2.ExceptionEntry{Expression: "finding.nam == 'a'"}

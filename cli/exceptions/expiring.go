@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,15 +34,14 @@ then on: mend them, or set spec.expiresAt to a later time.`,
   {{program}} exceptions expiring -A`,
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			days, ok := strings.CutSuffix(within, "d")
-			n, err := strconv.Atoi(days)
-			if !ok || err != nil || n < 1 || n > 3660 {
-				return fmt.Errorf("--within %q must be a number of days such as 14d", within)
+			period, err := session.ParsePeriod(within, longest)
+			if err != nil {
+				return fmt.Errorf("--within %w", err)
 			}
-			return s.Explain(o.expiring(cmd.Context(), time.Duration(n)*day, within))
+			return s.Explain(o.expiring(cmd.Context(), period, within))
 		},
 	}
-	cmd.Flags().StringVar(&within, "within", "14d", "how many `days` ahead")
+	cmd.Flags().StringVar(&within, "within", "14d", "how far `ahead`, such as 14d or 12h")
 	o.bindCluster(cmd)
 	o.bindAll(cmd)
 	return cmd

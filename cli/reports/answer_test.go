@@ -133,7 +133,7 @@ func TestQuestions(t *testing.T) {
 		want reportsv1alpha1.FindingQuerySpec
 		err  string
 	}{
-		"Since":   {o: queryOptions{since: "7d", limit: 5}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Since: &metav1.Duration{Duration: 7 * day}, Limit: 5}},
+		"Since":   {o: queryOptions{since: "7d", limit: 5}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Since: &metav1.Duration{Duration: 7 * 24 * time.Hour}, Limit: 5}},
 		"Hours":   {o: queryOptions{since: "12h", limit: 5}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Since: &metav1.Duration{Duration: 12 * time.Hour}, Limit: 5}},
 		"Trend":   {o: queryOptions{trend: "30d", limit: 5}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Trend: &reportsv1alpha1.TrendQuery{Days: 30}, Limit: 5}},
 		"Sort":    {o: queryOptions{sort: []string{"-cvss", "policy"}, limit: 5}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Sort: []reportsv1alpha1.SortKey{{Field: "cvss", Order: "desc"}, {Field: "policy", Order: "asc"}}, Limit: 5}},

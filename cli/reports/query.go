@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -176,17 +174,17 @@ func (o *queryOptions) spec(filter string) (*reportsv1alpha1.FindingQuerySpec, e
 		if len(o.groupBy) > 0 {
 			return nil, errors.New("--trend counts by day and severity: leave out --group-by")
 		}
-		d, err := parsePeriod(o.trend)
+		d, err := session.ParsePeriod(o.trend, maxPeriod)
 		if err != nil {
 			return nil, fmt.Errorf("--trend %w", err)
 		}
-		spec.Trend = &reportsv1alpha1.TrendQuery{Days: int32(d / day)}
+		spec.Trend = &reportsv1alpha1.TrendQuery{Days: int32(d / session.Day)}
 		if spec.Trend.Days == 0 {
 			return nil, fmt.Errorf("--trend %s is less than a day: write days, such as 30d", o.trend)
 		}
 	}
 	if o.since != "" {
-		d, err := parsePeriod(o.since)
+		d, err := session.ParsePeriod(o.since, maxPeriod)
 		if err != nil {
 			return nil, fmt.Errorf("--since %w", err)
 		}
@@ -212,23 +210,5 @@ func (o *queryOptions) spec(filter string) (*reportsv1alpha1.FindingQuerySpec, e
 	return spec, nil
 }
 
-const day = 24 * time.Hour
-
 // maxPeriod is the most that the server keeps.
-const maxPeriod = 400 * day
-
-// parsePeriod reads a duration, in which d is a day of 24 hours.
-func parsePeriod(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.Atoi(days)
-		if err != nil || n < 1 || n > int(maxPeriod/day) {
-			return 0, fmt.Errorf("%q must be a number of days between 1d and %dd", text, int(maxPeriod/day))
-		}
-		return time.Duration(n) * day, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 || d > maxPeriod {
-		return 0, fmt.Errorf("%q must be a time such as 7d or 12h, at most %dd", text, int(maxPeriod/day))
-	}
-	return d, nil
-}
+const maxPeriod = 400 * session.Day

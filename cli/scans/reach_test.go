@@ -36,14 +36,14 @@ func TestJudgeUnreached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, out := newSession("")
-			a := &waitOptions{session: s, failOn: tt.failOn, allowUnreached: tt.allowed}
+			a := &waitOptions{session: s, failOn: tt.failOn, allowUnreached: tt.allowed, noExceptions: true}
 			scan := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}
 			scan.Status.State = executionv1.ScanStateDone
 			scan.Status.Findings = executionv1.FindingStats{Count: new(tt.high), FindingSeverities: executionv1.FindingSeverities{High: new(tt.high)}}
 			if tt.status != "" {
 				scan.Status.Conditions = []metav1.Condition{{Type: executionv1.ConditionTargetReached, Status: tt.status, Message: tt.message}}
 			}
-			code, err := session.Code(a.result(scan))
+			code, err := session.Code(a.result(t.Context(), nil, scan))
 			if code != tt.code || !strings.Contains(out.String(), tt.says) {
 				t.Errorf("exit code %d (%v): %s", code, err, out)
 			}

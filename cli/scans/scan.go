@@ -61,6 +61,8 @@ With --wait it shows how the scan gets on: on a terminal a block that is drawn o
 elsewhere a line for each change. It lasts over restarts of the operator and of the
 API server. Ctrl-C ends the watching, not the scan.
 
+Findings that an exception suppresses do not count for --fail-on.
+
 Exit codes: 0 done, 1 errored, 2 findings of the severity of --fail-on or above,
 3 --timeout has passed, 4 with --fail-on: the scanner reached nothing.`,
 		Example: `  # Start a scan and return

@@ -18,6 +18,8 @@ func NewWaitCommand(s *session.Session) *cobra.Command {
 		Long: `Wait for the end of a scan, and show how it gets on. A scan that has ended is
 evaluated at once.
 
+Findings that an exception suppresses do not count for --fail-on.
+
 Exit codes: 0 done, 1 errored, 2 findings of the severity of --fail-on or above,
 3 --timeout has passed, 4 with --fail-on: the scanner reached nothing.`,
 		Example: `  # Go on watching after Ctrl-C or --timeout

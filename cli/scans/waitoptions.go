@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/cli/exceptions"
 	"github.com/scanyard/scanyard/cli/follow"
 	"github.com/scanyard/scanyard/cli/podlogs"
 	"github.com/scanyard/scanyard/cli/progress"
+	"github.com/scanyard/scanyard/cli/results"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/cli/view"
@@ -32,6 +35,10 @@ type waitOptions struct {
 	// allowUnreached lets failOn pass a Scan whose scanner reached nothing.
 	allowUnreached bool
 	quiet          bool
+	// noExceptions makes failOn count all findings.
+	noExceptions bool
+	// reading says how the findings are downloaded that an exception may suppress.
+	reading results.Options
 	// toStderr keeps stdout free for the object that is printed at the end.
 	toStderr bool
 	// from reports whether the status is of the new run; the status of an earlier run is not shown. Nil: there is no earlier run.
@@ -48,6 +55,8 @@ func (a *waitOptions) bind(cmd *cobra.Command) {
 		&a.allowUnreached, "allow-unreached", false,
 		"let --fail-on pass a scan that has reached nothing, such as one of a host that does not respond, instead of exit code 4",
 	)
+	flags.BoolVar(&a.noExceptions, "no-exceptions", false, "with --fail-on: count findings that an exception suppresses, too")
+	a.reading.BindFlags(flags)
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "with --wait: print only the end")
 	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"high", "medium", "low", "informational"}, cobra.ShellCompDirectiveNoFileComp))
@@ -93,7 +102,7 @@ func (a *waitOptions) run(ctx context.Context, c client.WithWatch, scan *executi
 	final, err := a.watch(ctx, c, scan)
 	switch {
 	case err == nil:
-		return final, a.result(final)
+		return final, a.result(parent, c, final)
 	case parent.Err() != nil:
 		return nil, session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted; the scan continues. %s", a.followUp(scan)))
 	case errors.Is(context.Cause(ctx), errTimeout):
@@ -178,7 +187,7 @@ func hasUID(all []*executionv1.Scan, uid types.UID) bool {
 }
 
 // result prints the result of a Scan, and returns the error with its exit code.
-func (a *waitOptions) result(scan *executionv1.Scan) error {
+func (a *waitOptions) result(ctx context.Context, c client.WithWatch, scan *executionv1.Scan) error {
 	s := a.session
 	if scan.Status.State == executionv1.ScanStateErrored {
 		err := fmt.Errorf("scan %s is Errored: %s\nMore: %s", scan.Name, termsafe.Line(view.Says(scan)), s.Suggest("describe", scan.Name))
@@ -195,11 +204,45 @@ func (a *waitOptions) result(scan *executionv1.Scan) error {
 	if a.failOn == "" {
 		return nil
 	}
-	if n := view.AtOrAbove(scan.Status.Findings, a.failOn); n > 0 {
-		return session.Exit(session.CodeThreshold, fmt.Errorf("scan %s has %s of severity %s or above (--fail-on)", scan.Name, view.Plural(n, "finding"), a.failOn))
+	if err := a.threshold(ctx, c, scan); err != nil {
+		return err
 	}
 	if unreached := view.Unreached(scan); unreached != "" && !a.allowUnreached {
 		return session.Exit(session.CodeUnreached, fmt.Errorf("scan %s: %s (--fail-on; --allow-unreached lets it pass)", scan.Name, unreached))
 	}
 	return nil
+}
+
+// threshold returns the error of --fail-on for the findings that no exception suppresses. Findings are downloaded only where
+// an exception holds for the Scan, and where there are findings that count without one.
+func (a *waitOptions) threshold(ctx context.Context, c client.WithWatch, scan *executionv1.Scan) error {
+	n := view.AtOrAbove(scan.Status.Findings, a.failOn)
+	if n == 0 {
+		return nil
+	}
+	words := ""
+	if !a.noExceptions {
+		open, excepted, held, err := exceptions.Open(ctx, a.session, c, a.reading, scan)
+		switch {
+		case err != nil:
+			return fmt.Errorf("read which findings are excepted (--no-exceptions counts all): %w", err)
+		case held:
+			n = 0
+			for _, m := range open[:slices.Index(view.Severities, a.failOn)+1] {
+				n += m
+			}
+		}
+		if excepted > 0 {
+			words = fmt.Sprintf("%s excepted", view.Plural(excepted, "finding"))
+		}
+	}
+	switch {
+	case n == 0:
+		fmt.Fprintf(a.session.ErrOut, "%s; see %s\n", words, a.session.Suggest("findings", scan.Name, "--show-excepted"))
+		return nil
+	case words != "":
+		words = "; " + words
+	}
+	return session.Exit(session.CodeThreshold, fmt.Errorf(
+		"scan %s has %s of severity %s or above (--fail-on)%s", scan.Name, view.Plural(n, "finding"), a.failOn, words))
 }
