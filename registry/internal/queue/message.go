@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 )
 
 // schema is that of the messages.
@@ -39,7 +41,8 @@ type Ref struct {
 
 // Item is a Repository or an Image.
 type Item struct {
-	Name  string `json:"name"`
+	Name string `json:"name"`
+	// UID is "" for the Repository of a catalogue that nobody has made yet: the worker makes it.
 	UID   string `json:"uid"`
 	Bytes int64  `json:"bytes,omitempty"`
 }
@@ -91,7 +94,7 @@ func (m Message) check() error {
 		return fmt.Errorf("%d items are not 1 to %d", len(m.Items), maxItems)
 	case m.Step != Match && len(m.Items) > 1:
 		return fmt.Errorf("%d items, but only matches come in batches", len(m.Items))
-	case slices.ContainsFunc(m.Items, func(i Item) bool { return i.Name == "" || i.UID == "" }):
+	case slices.ContainsFunc(m.Items, func(i Item) bool { return i.Name == "" || i.UID == "" && m.Step != Discover }):
 		return errors.New("an item has no name or no UID")
 	}
 	return nil
@@ -119,14 +122,25 @@ func decode(data []byte) (Message, error) {
 
 // Ended tells the controller that an item has been worked on: a wake-up, never the truth.
 type Ended struct {
-	Namespace         string `json:"ns"`
-	Name              string `json:"name"`
-	Step              Step   `json:"step"`
-	Outcome           string `json:"outcome"`
+	Namespace string `json:"ns"`
+	Name      string `json:"name"`
+	Step      Step   `json:"step"`
+	// Outcome is that of the try, or Passed where nothing was done; Row then tells why.
+	Outcome string `json:"outcome"`
+	Row     string `json:"row,omitempty"`
+	// Reason is why a try did not end well.
+	Reason string `json:"reason,omitempty"`
+	// Job is the UID of the job of the message.
+	Job               string `json:"job,omitempty"`
 	Host              string `json:"host,omitempty"`
 	RetryAfterSeconds int64  `json:"retryAfterSeconds,omitempty"`
 	Bytes             int64  `json:"bytes,omitempty"`
+	// Preview is what a dry run has found: a worker writes no status of jobs.
+	Preview *registryv1alpha1.DiscoveryJobStatus `json:"preview,omitempty"`
 }
+
+// Passed is the outcome of an item that nothing was done with.
+const Passed = "Passed"
 
 // Adapter is what a worker has.
 type Adapter struct {

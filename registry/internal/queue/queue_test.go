@@ -470,3 +470,15 @@ func TestMessagesOnTheWire(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The Repository of a catalogue has no UID before a worker has made it. Images have one.
+func TestOnlyDiscoveryNeedsNoUID(t *testing.T) {
+	m := image("a")
+	m.Schema, m.Items[0].UID = schema, ""
+	if err := m.check(); err == nil {
+		t.Error("an image without a UID is taken")
+	}
+	if m.Step = Discover; m.check() != nil {
+		t.Error(m.check())
+	}
+}
