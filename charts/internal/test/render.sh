@@ -78,6 +78,12 @@ render scanyard-scoped-tokens scanyard --set minio.enabled=false --set 'watchNam
 render scanyard-results scanyard --set "$password,resultsEndpoint.enabled=true,networkPolicy.enabled=true"
 render scanyard-results-only scanyard --set minio.enabled=false --set 'watchNamespaces={team-a},uploadEndpoint.enabled=false,uploadEndpoint.tokenReviews=true,resultsEndpoint.enabled=true,resultsEndpoint.url=https://scanyard.example.com:8443'
 
+render scanyard-decisions scanyard --show-only templates/deployment.yaml --set minio.enabled=false --set 'decisionExport.enabled=true,decisionExport.sinks={hub=grpcs://hub.example.com:9443\,ca=/etc/hub/ca.crt}' \
+	--set 'extraVolumes[0].name=hub,extraVolumes[0].configMap.name=hub,decisionExport.mounts[0].name=hub,decisionExport.mounts[0].mountPath=/etc/hub' \
+	--set 'decisionExport.clusterID=0c9a7d3e-3f0e-4a54-9a55-8d1f3f5f7a10,decisionExport.extraArgs={--queue-max-bytes=256MiB}'
+render scanyard-decisions-claim scanyard --show-only templates/deployment.yaml --set "$password,decisionExport.enabled=true,decisionExport.sinks={hub=grpcs://hub.example.com:9443}" \
+	--set decisionExport.volume.emptyDir=null,decisionExport.volume.persistentVolumeClaim.claimName=decisions
+
 # Cascading rules of every chart that has some. What ffuf's rule reads is in no namespace but its own.
 for folder in */cascading-rules; do
 	chart=${folder%/*}
@@ -206,6 +212,8 @@ refuse 'clusterWide is false' update-field --set executionNamespace=team
 refuse 'only one store can be used' scanyard --set s3.enabled=true
 refuse 'speaks plain HTTP only' scanyard --set minio.tls.enabled=true
 refuse 'no node can ever be drained' scanyard --set replicas=2,podDisruptionBudget.minAvailable=2
+refuse 'nothing says where the records go' scanyard --set decisionExport.enabled=true
+refuse '/decisionExport/sinks/0' scanyard --set 'decisionExport.enabled=true,decisionExport.sinks={grpcs://hub.example.com:9443}'
 refuse "additional properties 'wrokers' not allowed" scanyard --set wrokers=3
 refuse '/watchNamespaces/0' scanyard --set 'watchNamespaces={Team A}'
 refuse '/scanPolicy/mode' scanyard --set scanPolicy.mode=on

@@ -106,10 +106,22 @@ app.kubernetes.io/component: minio
 {{- printf "https://%s.%s.svc.%s:8443" (include "scanyard.fullname" .) .Release.Namespace .Values.clusterDomain -}}
 {{- end }}
 
+{{/* The exporter of the operator's decisions. */}}
+{{- define "scanyard.decisionExporter" -}}
+{{- $e := .Values.decisionExport }}
+{{- include "scanyard-lib.exporter" (dict
+  "image" (printf "%s:%s" $e.image.repository ($e.image.tag | default .Chart.Version)) "pullPolicy" $e.image.pullPolicy
+  "sinks" $e.sinks "clusterID" $e.clusterID "resources" $e.resources "httpPort" $e.port "volatile" (hasKey $e.volume "emptyDir")
+  "args" $e.extraArgs "mounts" $e.mounts) }}
+{{- end }}
+
 {{/* Settings that contradict each other are refused before anything is installed. */}}
 {{- define "scanyard.validate" -}}
 {{- if and .Values.minio.enabled .Values.s3.enabled }}
 {{- fail "\n\ns3.enabled and minio.enabled are both true, but only one store can be used.\n  Your own S3:       --set minio.enabled=false (and s3.endpoint, s3.bucket, ...)\n  The bundled store: --set s3.enabled=false" }}
+{{- end }}
+{{- if and .Values.decisionExport.enabled (not .Values.decisionExport.sinks) }}
+{{- fail "\n\ndecisionExport.enabled is true, but nothing says where the records go.\n  Set decisionExport.sinks, such as: --set 'decisionExport.sinks={hub=grpcs://hub.example.com:9443}'" }}
 {{- end }}
 {{- if and .Values.minio.enabled .Values.minio.tls.enabled }}
 {{- fail "\n\nminio.tls.enabled is true, but the bundled store speaks plain HTTP only.\n  Keep it false, or use a store of your own with TLS: --set minio.enabled=false,s3.enabled=true" }}

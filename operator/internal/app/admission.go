@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
@@ -20,9 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/scanyard/scanyard/operator/internal/certificate"
 	"github.com/scanyard/scanyard/operator/internal/conversion"
+	"github.com/scanyard/scanyard/operator/internal/decisions"
 	"github.com/scanyard/scanyard/operator/internal/webhook"
 )
 
@@ -73,7 +76,7 @@ func (o *WebhookOptions) hostPort() (string, int, error) {
 }
 
 // addAdmission serves the API server's webhook requests on every replica, unless it is switched off.
-func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o *Options) error {
+func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o *Options, told *decisions.Log) error {
 	w := &o.Webhook
 	if w.Service == "" {
 		return nil
@@ -97,7 +100,9 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o 
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert.TLS, nil }
 	}}})
-	server.Register(webhook.Path, webhook.NewHandler(webhook.Checks(mgr.GetClient(), clock.RealClock{})))
+	server.Register(webhook.Path, webhook.NewHandler(webhook.Checks(mgr.GetClient(), clock.RealClock{}), func(req *admission.Request, answer *metav1.Status) {
+		told.AdmissionRefused(w.Configuration, req, answer)
+	}))
 	convert, err := conversion.NewHandler()
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
+	"github.com/scanyard/scanyard/operator/internal/decisions"
 	"github.com/scanyard/scanyard/operator/internal/endpoint"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/results"
@@ -93,7 +94,7 @@ func (o *EndpointOptions) certificate(namespace string) (certificate.Request, er
 // whether the findings of a Scan are needed for coming runs.
 func addEndpoints(
 	ctx context.Context, mgr ctrl.Manager, config *rest.Config, s *store.Store,
-	compared func(context.Context, *executionv1.Scan) (bool, error), o *Options,
+	compared func(context.Context, *executionv1.Scan) (bool, error), o *Options, told *decisions.Log,
 ) error {
 	e := &o.Endpoint
 	if e.UploadURL == "" && e.ResultsURL == "" {
@@ -128,7 +129,7 @@ func addEndpoints(
 		maps.Copy(handlers, results.NewHandler(results.Options{
 			Review: direct, Live: mgr.GetAPIReader(), Storage: s, Namespaces: o.WatchNamespaces,
 			Release: results.Releasing{
-				Client: direct, Compared: compared, Clock: clock.RealClock{},
+				Client: direct, Compared: compared, Released: told.ResultsReleased, Clock: clock.RealClock{},
 				// Not from the cache: who gives results up knows what holds now.
 				Effective: tenancy.NewSource(mgr.GetAPIReader(), o.defaults(), o.WatchNamespaces).Effective,
 			},

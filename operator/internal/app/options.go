@@ -47,6 +47,9 @@ type Options struct {
 
 	Endpoint EndpointOptions
 
+	// DecisionExport is the socket of an exporter that is told of decisions; empty: nobody is.
+	DecisionExport string
+
 	// problems are what reading the environment has found wrong.
 	problems field.ErrorList
 }
@@ -106,6 +109,12 @@ func (o *Options) BindFlags(fs *flag.FlagSet) {
 		"how long the deletion of a Scan waits for its pods and for the storage before it leaves results behind",
 	)
 	fs.BoolVar(&s.StatusLinks, "status-links", true, "write presigned download links into the status of Scans; whoever may read a Scan can then read its findings")
+
+	fs.StringVar(
+		&o.DecisionExport, "decision-export", "",
+		"`URL` of an exporter's socket, such as unix:///run/scanyard/exporter/exporter.sock, which gets a record of what is refused, cancelled, released or lost; "+
+			"empty switches that off",
+	)
 
 	o.Webhook.bindFlags(fs)
 	o.Endpoint.bindFlags(fs)
@@ -265,6 +274,10 @@ func (o *Options) Validate() field.ErrorList {
 	}
 	if o.LeaderElect && o.Namespace == "" {
 		errs = append(errs, field.Required(field.NewPath("--namespace"), "the namespace of the lease, since --leader-elect is set (or set POD_NAMESPACE)"))
+	}
+	if path, ok := strings.CutPrefix(o.DecisionExport, "unix://"); o.DecisionExport != "" && (!ok || !strings.HasPrefix(path, "/")) {
+		const want = "must be a socket, such as unix:///run/scanyard/exporter/exporter.sock"
+		errs = append(errs, field.Invalid(field.NewPath("--decision-export"), o.DecisionExport, want))
 	}
 	errs = append(errs, o.Webhook.validate(o.Namespace)...)
 	return append(errs, o.Endpoint.validate(o.Namespace)...)

@@ -67,6 +67,7 @@ func TestDefect28WrongSettingsStopTheStart(t *testing.T) {
 		"LeaderNowhere":  {nil, []string{"--leader-elect"}, []string{"--namespace", "POD_NAMESPACE"}},
 		"UploadURL":      {map[string]string{"POD_NAMESPACE": "n"}, []string{"--upload-endpoint-url=http://x"}, []string{"--upload-endpoint-url", "https"}},
 		"ResultsURL":     {nil, []string{"--results-endpoint-url=https://"}, []string{"--results-endpoint-url", "https", "--namespace"}},
+		"DecisionExport": {nil, []string{"--decision-export=grpc://exporter:9443"}, []string{"--decision-export", "unix:///"}},
 		"SeveralAtOnce":  {map[string]string{"S3_BUCKET": "", "URL_EXPIRATION_HOOK": "x"}, []string{"--workers=-1"}, []string{"S3_BUCKET", "URL_EXPIRATION_HOOK", "--workers"}},
 		"WatchNamespace": {nil, []string{"--watch-namespaces=team-a,Team B"}, []string{"--watch-namespaces", "Team B"}},
 		"NegativeExpiry": {map[string]string{"URL_EXPIRATION_HOOK": "-1h"}, nil, []string{"URL_EXPIRATION_HOOK"}},

@@ -31,6 +31,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/operator/internal/decisions"
 	"github.com/scanyard/scanyard/operator/internal/exception"
 	"github.com/scanyard/scanyard/operator/internal/rbac"
 	"github.com/scanyard/scanyard/operator/internal/scan"
@@ -67,6 +68,11 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
+	told, err := decisions.Open(o.DecisionExport, clock.RealClock{}, metrics.Registry) //nolint:contextcheck // it lives until Close, which comes after ctx
+	if err != nil {
+		return fmt.Errorf("--decision-export: %w", err)
+	}
+	defer closeDecisions(ctx, told)
 	settings := tenancy.NewSource(mgr.GetCache(), o.defaults(), o.WatchNamespaces)
 	storage, err := newStore(o.Storage, tenancy.NewBuckets(settings, mgr.GetAPIReader(), clock.RealClock{}))
 	if err != nil {
@@ -76,10 +82,10 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	// that lacks a kind shows as an error at start, not as a worker that waits for ever.
 	var r *scan.Reconciler
 	compared := func(ctx context.Context, s *executionv1.Scan) (bool, error) { return r.IsCompared(ctx, s) } // the server begins after r is made
-	if err := addEndpoints(ctx, mgr, config, storage, compared, &o); err != nil {
+	if err := addEndpoints(ctx, mgr, config, storage, compared, &o, told); err != nil {
 		return err
 	}
-	if err := addAdmission(ctx, mgr, config, &o); err != nil {
+	if err := addAdmission(ctx, mgr, config, &o, told); err != nil {
 		return err
 	}
 	monitor := store.NewMonitor(storage, clock.RealClock{})
@@ -92,7 +98,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	r = scan.NewReconciler(scan.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{},
 		Storage: storage, Settings: o.Scan, Expiry: o.Expiry, Jobs: o.Jobs, Metrics: scanMetrics,
-		Access: o.accessMode(), Namespaces: o.WatchNamespaces, Tenancy: settings, Queue: waiting, Health: monitor,
+		Access: o.accessMode(), Namespaces: o.WatchNamespaces, Tenancy: settings, Queue: waiting, Health: monitor, Decisions: told,
 	})
 	err = errors.Join(
 		mgr.Add(monitor),
@@ -112,6 +118,13 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// closeDecisions gives the exporter a moment for the last records, when everything else has ended.
+func closeDecisions(ctx context.Context, told *decisions.Log) {
+	if err := told.Close(context.WithoutCancel(ctx)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Hand the last decisions to the exporter")
+	}
 }
 
 // awaitKinds waits until the API server knows all kinds: it takes a moment after the

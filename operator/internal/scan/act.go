@@ -396,6 +396,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *life.Observation, d *li
 		r.queue.ScanSeen(changed) // the watch may have shown it before it was noted
 	}
 	r.metrics.changed(o.Scan, d.Status)
+	r.decisions.ScanChanged(o.Scan, d.Status, o.Canceller)
 	if d.ReportedPlace != nil {
 		r.queue.Reported(o.Scan.UID, d.ReportedPlace)
 	}
@@ -514,6 +515,7 @@ func (r *Reconciler) release(ctx context.Context, o *life.Observation, d *life.D
 	}
 	if n := d.LostEvent; n != nil {
 		r.metrics.lost()
+		r.decisions.ScanDeletedUnforwarded(o.Scan, n.Message)
 		r.events.Eventf(o.Scan, nil, corev1.EventTypeWarning, n.Reason, "Delete", "%s", n.Message)
 	}
 	return nil

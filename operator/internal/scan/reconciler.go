@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/scanyard/scanyard/operator/internal/catalog"
+	"github.com/scanyard/scanyard/operator/internal/decisions"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/queue"
 	"github.com/scanyard/scanyard/operator/internal/rbac"
@@ -68,6 +69,8 @@ type Options struct {
 	Queue *queue.Queue
 	// Health reports outages of storage; nil where storage is not checked.
 	Health Health
+	// Decisions is told what was decided; nil where nobody wants to know.
+	Decisions *decisions.Log
 }
 
 // Reconciler leads Scans through their lives.
@@ -89,6 +92,7 @@ type Reconciler struct {
 	ledger       *ledger
 	health       Health
 	tenancy      Tenancy
+	decisions    *decisions.Log
 	// endedPods holds the succeeded pods of parsers and hooks. Nil without a manager: then the API is asked.
 	endedPods cache.Cache
 }
@@ -107,7 +111,7 @@ func NewReconciler(o Options) *Reconciler {
 		mirrors:      catalog.NewMirrors(o.Client, o.Client),
 		access:       rbac.New(o.Live, o.Client, o.Clock, o.Access),
 		settings:     o.Settings, expiry: o.Expiry, jobs: o.Jobs, metrics: o.Metrics,
-		tenancy: o.Tenancy,
+		tenancy: o.Tenancy, decisions: o.Decisions,
 	}
 }
 
@@ -150,6 +154,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) leaveQueue(o *life.Observation, d *life.Decision, err error) {
 	if err == nil && d.StartsScanner() && o.Turn.Limited && !o.Turn.Delegated {
 		r.metrics.began(o.Scan, o.Now)
+		r.decisions.ScanStarted(o.Scan, o.Now.Sub(queue.WaitsSince(o.Scan)))
 	}
 	why := queue.Unready
 	if d.AddFinalizer || apierrors.IsConflict(err) {

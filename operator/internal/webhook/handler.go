@@ -24,17 +24,32 @@ const Path = "/validate"
 // that the check itself failed, such as for JSON that is not of this kind.
 type Check func(ctx context.Context, raw []byte, created bool) (field.ErrorList, error)
 
-// handler validates by kind.
-type handler map[schema.GroupKind]Check
+// handler validates by kind, and tells what was refused.
+type handler struct {
+	checks  map[schema.GroupKind]Check
+	refused Refused
+}
 
-// NewHandler returns the handler of [Path].
-func NewHandler(checks map[schema.GroupKind]Check) http.Handler {
-	return &admission.Webhook{Handler: handler(checks)}
+// Refused is told of each object that is refused, with the answer to the API server.
+type Refused func(req *admission.Request, answer *metav1.Status)
+
+// NewHandler returns the handler of [Path]. Refused may be nil.
+func NewHandler(checks map[schema.GroupKind]Check, refused Refused) http.Handler {
+	return &admission.Webhook{Handler: &handler{checks, refused}}
+}
+
+// refuse is the answer for an object with problems.
+func (h *handler) refuse(req *admission.Request, errs field.ErrorList) admission.Response {
+	answer := refusal(req, errs)
+	if h.refused != nil {
+		h.refused(req, answer)
+	}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: answer}}
 }
 
 // Handle validates one object. A kind without a check is allowed: the configuration may be newer than the operator.
-func (h handler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	check, ok := h[schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}]
+func (h *handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	check, ok := h.checks[schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}]
 	if !ok || len(req.Object.Raw) == 0 {
 		return admission.Allowed("")
 	}
@@ -45,7 +60,7 @@ func (h handler) Handle(ctx context.Context, req admission.Request) admission.Re
 			return admission.Errored(http.StatusBadRequest, err)
 		}
 		if len(stale) > 0 {
-			return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: refusal(req, stale)}}
+			return h.refuse(&req, stale)
 		}
 		same, err := sameSpec(req.OldObject.Raw, req.Object.Raw)
 		if err != nil {
@@ -60,14 +75,14 @@ func (h handler) Handle(ctx context.Context, req admission.Request) admission.Re
 	case err != nil:
 		return admission.Errored(http.StatusBadRequest, err)
 	case len(errs) > 0:
-		return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: refusal(req, errs)}}
+		return h.refuse(&req, errs)
 	default:
 		return admission.Allowed("")
 	}
 }
 
 // refusal is the message in the form of the API server's own refusals.
-func refusal(req admission.Request, errs field.ErrorList) *metav1.Status {
+func refusal(req *admission.Request, errs field.ErrorList) *metav1.Status {
 	messages := make([]string, 0, len(errs))
 	causes := make([]metav1.StatusCause, 0, len(errs))
 	for _, e := range errs {

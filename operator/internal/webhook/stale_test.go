@@ -28,7 +28,7 @@ func TestConversionStaleAnnotation(t *testing.T) {
 		other  = `{"spec":{"resultForwarding":{"provider":"grpc","grpc":{"endpoint":"evil:1"}}}}`
 		status = `{"status":{"sinks":[{"name":"default"}]}}`
 	)
-	handler := webhook.NewHandler(webhook.Checks(cluster.Client, clock.RealClock{}))
+	handler := webhook.NewHandler(webhook.Checks(cluster.Client, clock.RealClock{}), nil)
 	for name, tc := range map[string]struct {
 		stored, sent string
 		version      string

@@ -80,7 +80,7 @@ func serve(t *testing.T) (configuration string, stop func()) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	must(t, err)
 	mux := http.NewServeMux()
-	mux.Handle(webhook.Path, webhook.NewHandler(webhook.Checks(cluster.Client, clock.RealClock{})))
+	mux.Handle(webhook.Path, webhook.NewHandler(webhook.Checks(cluster.Client, clock.RealClock{}), nil))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert.TLS}, MinVersion: tls.VersionTLS12}}
 	ended := make(chan error, 2)
 	go func() { ended <- server.ServeTLS(l, "", "") }()

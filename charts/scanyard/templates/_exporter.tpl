@@ -1,0 +1,1 @@
+../../scanyard-lib/templates/_exporter.tpl
