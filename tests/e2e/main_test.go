@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/tests/follow"
 	"github.com/scanyard/scanyard/tests/install"
 	"github.com/scanyard/scanyard/tests/ledger"
@@ -212,9 +211,6 @@ func (w *world) connect(c *localcluster.Cluster) (err error) {
 		return err
 	}
 	if w.admin, err = scans.Connect(w.config); err != nil {
-		return err
-	}
-	if err := settingsv1alpha2.AddToScheme(w.admin.Scheme()); err != nil {
 		return err
 	}
 	if w.kube, err = kubernetes.NewForConfig(w.config); err != nil {

@@ -19,13 +19,18 @@ import (
 	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/apis/finding"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // Connect returns a client that knows the kinds of Kubernetes and ours.
 func Connect(cfg *rest.Config) (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme), cascadingv1.AddToScheme(scheme)); err != nil {
-		return nil, err
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, executionv1.AddToScheme, cascadingv1.AddToScheme, settingsv1alpha2.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
 	}
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
 	if err != nil {

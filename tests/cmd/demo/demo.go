@@ -85,7 +85,7 @@ func (st *stage) play(ctx context.Context, c *clock, kept bool) error {
 	}
 	st.clock, st.root = c, st.commandLine()
 	st.alice = st.root.With("--as", "alice")
-	if err := st.installAll(ctx, c.say, st.releases()); err != nil {
+	if err := st.installAll(ctx, c.say, map[string]any{"resultsEndpoint": map[string]any{"enabled": true}}, st.releases()); err != nil {
 		return err
 	}
 	c.say("the operator and the reports API server are ready\n")

@@ -44,7 +44,7 @@ func up(ctx context.Context, out io.Writer, s settings) (err error) {
 		return err
 	}
 	c.say("the cluster is up")
-	err = y.installAll(ctx, c.say, playReleases())
+	err = y.installAll(ctx, c.say, nil, playReleases())
 	if err != nil {
 		return errors.Join(err, y.remove())
 	}

@@ -43,6 +43,7 @@ func (st *stage) steps() []step {
 		{"a scan type that is not installed: the command says what to install", st.notInstalled},
 		{"an image that does not exist: it is said within seconds, and the scan cancelled", st.noImage},
 		{"reports outside etcd: a team's findings as PolicyReports, a question over all namespaces, a watch that ends at the namespace", st.reports},
+		{"two clusters' results arrive at one receiver, which is killed in between and proves that all are there", st.forwarding},
 	}
 }
 

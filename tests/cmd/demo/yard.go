@@ -119,10 +119,10 @@ func removeFiles(dir string) error {
 }
 
 // installAll installs the operator, then the reports API server and the charts beside each
-// other, and waits until the operator and the server are ready.
-func (y *yard) installAll(ctx context.Context, say func(string, ...any), releases []install.Release) error {
+// other, and waits until the operator and the server are ready. The values are further ones of the operator.
+func (y *yard) installAll(ctx context.Context, say func(string, ...any), values map[string]any, releases []install.Release) error {
 	var err error
-	y.op, err = y.helm.InstallOperator(ctx, y.config, install.OperatorOptions{Store: y.cluster.ObjectStore})
+	y.op, err = y.helm.InstallOperator(ctx, y.config, install.OperatorOptions{Store: y.cluster.ObjectStore, Values: values})
 	if err != nil {
 		return err
 	}
