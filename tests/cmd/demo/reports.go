@@ -21,9 +21,11 @@ const reported = "reported"
 
 // reports is step 6: what a team's hook has written is read by the team in its namespace only, and by the cluster's admin in all.
 func (st *stage) reports(ctx context.Context) (typed, error) {
-	alice, err := scans.Connect(scans.As(st.config, "alice", "system:authenticated"))
+	// The kinds are known from the installation: what a server tells of its groups may be out of date for a moment.
+	known := client.Options{Scheme: st.admin.Scheme(), Mapper: st.admin.RESTMapper()}
+	alice, err := client.NewWithWatch(scans.As(st.config, "alice", "system:authenticated"), known)
 	if err != nil {
-		return typed{}, err
+		return typed{}, fmt.Errorf("connect to the API server as alice: %w", err)
 	}
 	if _, err := alice.Watch(ctx, reportList()); !apierrors.IsForbidden(err) {
 		return typed{}, fmt.Errorf("alice may watch the reports of all namespaces: %w", err)
