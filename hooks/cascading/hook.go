@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
+	"github.com/scanyard/scanyard/apis/decision"
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/findings/cascade/child"
 	"github.com/scanyard/scanyard/findings/cascade/plan"
@@ -34,7 +35,16 @@ func Hook(connect Connect, now func() time.Time) sdk.Hook {
 			if err != nil {
 				return nil, err
 			}
+			exporter := env.Get(decisionsVariable)
+			if exporter != "" && !strings.HasPrefix(exporter, "unix:///") {
+				return nil, fmt.Errorf("%s is %q, want a socket, such as unix:///run/scanyard/exporter/exporter.sock", decisionsVariable, exporter)
+			}
 			return sdk.HandlerFunc(func(ctx context.Context, s *sdk.Session) error {
+				told, err := decision.Dial(exporter, decision.Config{Producer: "cascading-scans"}) //nolint:contextcheck // it lives until Close
+				if err != nil {
+					return err
+				}
+				defer closeDecisions(ctx, told, s.Notef)
 				config, err := connect(env)
 				if err != nil {
 					return fmt.Errorf("find the Kubernetes API: %w", err)
@@ -43,7 +53,7 @@ func Hook(connect Connect, now func() time.Time) sdk.Hook {
 				if err != nil {
 					return err
 				}
-				return (&handler{cluster: c, now: now, maxChildren: most}).Handle(ctx, s)
+				return (&handler{cluster: c, now: now, maxChildren: most, told: told}).Handle(ctx, s)
 			}), nil
 		},
 	}
@@ -66,6 +76,8 @@ type handler struct {
 	cluster     *cluster
 	now         func() time.Time
 	maxChildren int
+	// told gets a record of what was started and what was not; nil: nobody wants to know.
+	told *decision.Client
 }
 
 // Handle starts what the findings of one Scan start.
@@ -85,10 +97,11 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 			return fmt.Errorf("nothing is started: %w", err)
 		}
 	}
-	run := &run{handler: h, notef: s.Notef, plan: p, budget: plan.Budget{Max: p.MaxScans()}}
+	run := &run{handler: h, about: aboutOf(s.Scan(), scan), notef: s.Notef, plan: p, budget: plan.Budget{Max: p.MaxScans()}}
 	stopped := p.Children(source, func(c plan.Child) (plan.Result, error) { return run.start(ctx, c) })
 	outcomes := p.Outcomes()
 	report(s.Notef, p, outcomes)
+	h.tellStops(run.about, p, outcomes)
 	if stopped != nil {
 		return stopped
 	}

@@ -18,6 +18,7 @@ import (
 // run creates the children of one Scan.
 type run struct {
 	*handler
+	about  about
 	notef  func(string, ...any)
 	plan   *plan.Plan
 	budget plan.Budget
@@ -42,6 +43,7 @@ func (r *run) start(ctx context.Context, c plan.Child) (plan.Result, error) {
 		return plan.Failed, stopIfAway(fmt.Errorf("create Scan %s: %w", c.Name, err))
 	}
 	r.notef("started Scan %s: rule %s, finding %s", c.Name, c.Rule, c.Finding)
+	r.tellStarted(r.about, c)
 	return plan.Started, nil
 }
 

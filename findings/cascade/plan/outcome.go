@@ -28,6 +28,8 @@ type Outcome struct {
 	Refused int `json:"refused,omitempty"`
 	// Failed counts children that could not be made.
 	Failed int `json:"failed,omitempty"`
+	// Skipped says why it was not used at all; empty where it was.
+	Skipped Stopped `json:"-"`
 	// Reason says why it has started nothing, or not everything.
 	Reason string `json:"reason,omitempty"`
 	// Error is set where it fails the hook.
@@ -39,6 +41,40 @@ type Outcome struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 	// Categories are those that it needs and no finding has; only where it matches none for that reason.
 	Categories []string `json:"categories,omitempty"`
+}
+
+// Stopped is what kept children of a rule from being started.
+type Stopped string
+
+// What stops a cascade, for programs.
+const (
+	// StoppedScope is for findings that the scope limiter keeps out.
+	StoppedScope Stopped = "scope"
+	// StoppedDepth is for rules beyond maxDepth.
+	StoppedDepth Stopped = "depth"
+	// StoppedBudget is for children beyond maxScans, or beyond the bound where nothing is said.
+	StoppedBudget Stopped = "budget"
+	// StoppedDuplicate is for children, and rules, that the chain has already.
+	StoppedDuplicate Stopped = "duplicate"
+	// StoppedRule is for rules with a mistake, and for children that the rule would give an option that the finding chose.
+	StoppedRule Stopped = "rule"
+)
+
+// Stops counts by reason the children that a rule would have started and has not. A rule that was not used counts as one.
+func (o *Outcome) Stops() map[Stopped]int {
+	stops := map[Stopped]int{}
+	for reason, n := range map[Stopped]int{StoppedBudget: o.Held, StoppedDuplicate: o.Duplicates, StoppedRule: o.Refused + o.Failed} {
+		if n > 0 {
+			stops[reason] = n
+		}
+	}
+	if o.Error != "" && stops[StoppedRule] == 0 {
+		stops[StoppedRule] = 1
+	}
+	if o.Skipped != "" {
+		stops[o.Skipped] = 1
+	}
+	return stops
 }
 
 // Condition is one entry of anyOf.

@@ -110,10 +110,10 @@ func (p *Plan) addRule(object finding.Object, maxDepth int, diagnose bool) {
 	p.rules = append(p.rules, r)
 	switch depth := len(p.parent.Chain()); {
 	case slices.Contains(p.parent.Chain(), r.Name()):
-		r.skip("it is in the chain of this Scan already")
+		r.skip(StoppedDuplicate, "it is in the chain of this Scan already")
 		return
 	case maxDepth > 0 && depth >= maxDepth:
-		r.skip(fmt.Sprintf("maxDepth is %d and this Scan is at depth %d", maxDepth, depth))
+		r.skip(StoppedDepth, fmt.Sprintf("maxDepth is %d and this Scan is at depth %d", maxDepth, depth))
 		return
 	}
 	if r.fail(r.Refused()) {
@@ -141,7 +141,9 @@ func (p *Plan) addRule(object finding.Object, maxDepth int, diagnose bool) {
 	p.indexed = append(p.indexed, r)
 }
 
-func (r *rule) skip(reason string) { r.skipped, r.outcome.Reason = true, reason }
+func (r *rule) skip(stopped Stopped, reason string) {
+	r.skipped, r.outcome.Reason, r.outcome.Skipped = true, reason, stopped
+}
 
 // fail notes the first error of a rule. From then on the rule starts nothing.
 func (r *rule) fail(err error) bool {
@@ -183,6 +185,9 @@ func (p *Plan) Deduplicates() bool { return p.parent.Deduplicates() }
 
 // Parent is the Scan that has the findings.
 func (p *Plan) Parent() *child.Parent { return p.parent }
+
+// OutOfScope counts the findings that the scope limiter kept out.
+func (p *Plan) OutOfScope() int { return p.outOfScope }
 
 // Findings is how many were added.
 func (p *Plan) Findings() int { return p.findings }

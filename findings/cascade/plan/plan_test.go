@@ -226,9 +226,9 @@ func TestOutcomes(t *testing.T) {
 		err                      string
 	}{
 		"Fired":        {`{}`, "", `{"anyOf":[{"category":"Open Port"}]}`, findings, Outcome{Matched: 2, Started: 2}, ""},
-		"InChain":      {`{}`, "x,r", `{"anyOf":[{}]}`, findings, Outcome{Reason: "it is in the chain of this Scan already"}, ""},
+		"InChain":      {`{}`, "x,r", `{"anyOf":[{}]}`, findings, Outcome{Skipped: StoppedDuplicate, Reason: "it is in the chain of this Scan already"}, ""},
 		"ChainIsExact": {`{}`, "x, r", `{"anyOf":[{}]}`, findings, Outcome{Matched: 2, Started: 2}, ""},
-		"TooDeep":      {`{"maxDepth":1}`, "x", `{"anyOf":[{}]}`, findings, Outcome{Reason: "maxDepth is 1 and this Scan is at depth 1"}, ""},
+		"TooDeep":      {`{"maxDepth":1}`, "x", `{"anyOf":[{}]}`, findings, Outcome{Skipped: StoppedDepth, Reason: "maxDepth is 1 and this Scan is at depth 1"}, ""},
 		"NoFindings":   {`{}`, "", `{"anyOf":[{}]}`, nil, Outcome{Reason: "there are no findings"}, ""},
 		"NoneMatches": {`{}`, "", `{"anyOf":[{"category":"Open Port","attributes":{"port":443}}]}`, findings, Outcome{
 			Reason: "it matches none of 2 findings", Conditions: []Condition{{Met: map[string]int{"category": 2, "attributes.port": 0}}},
