@@ -72,7 +72,7 @@ func Hostiles() ([]Hostile, error) {
 		one("a gzip bomb", false, false, Layer{Blob: bomb, Compression: Gzip, Archive: []byte{}}),
 		one("an archive that ends early", false, false, Layer{Archive: node[:cutArchive], Compression: Gzip}),
 		one("a blob that ends early", false, false, Layer{Blob: whole[:len(whole)/2], Archive: node, Compression: Gzip}),
-		one("zstd", true, false, Layer{Files: Node().Files, Compression: Zstd}),
+		one("zstd", true, true, Layer{Files: Node().Files, Compression: Zstd}),
 		one("a diffID of other content", false, false, Layer{Files: Node().Files, Compression: Gzip, DiffID: Digest([]byte("base image"))}),
 		one("garbage", false, false, Layer{Archive: []byte(strings.Repeat("garbage ", 1000)), Compression: Gzip}),
 	}, nil

@@ -5,23 +5,20 @@ package mini
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/scanyard/scanyard/registry/internal/adapter/protocol"
 	"github.com/scanyard/scanyard/registry/internal/adapter/serve"
+	"github.com/scanyard/scanyard/registry/internal/adapter/source"
 )
 
 const (
@@ -173,110 +170,41 @@ func (e *engine) update(ctx context.Context, call serve.Call) (any, error) {
 	if err := call.Params(&params); err != nil {
 		return nil, err
 	}
-	if err := hasSpace(params.Dir, params.MinFreeBytes); err != nil {
+	if err := source.HasSpace(params.Dir, params.MinFreeBytes); err != nil {
 		return nil, err
 	}
-	version, text, err := fetch(ctx, params.Source)
+	artifact, err := source.Database(ctx, params.Source, maxDatabase, MediaType)
 	if err != nil {
+		return nil, err
+	}
+	var text []byte
+	if err := artifact.Read(func(content io.Reader) (err error) {
+		text, err = io.ReadAll(content)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	all, err := parseAdvisories(text)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(params.Dir, version)
+	dir := filepath.Join(params.Dir, artifact.Version)
 	if o, err := openDatabase(dir); err == nil && !params.Force {
-		return protocol.UpdateResult{Version: version, BuiltAt: o.BuiltAt, Dir: dir}, nil
+		return protocol.UpdateResult{Version: artifact.Version, BuiltAt: o.BuiltAt, Dir: dir}, nil
 	}
-	if err := install(dir, text, metadata{Version: version, BuiltAt: all.BuiltAt, DownloadedAt: e.now().UTC()}); err != nil {
+	said, err := json.Marshal(metadata{Version: artifact.Version, BuiltAt: all.BuiltAt, DownloadedAt: e.now().UTC()})
+	if err != nil {
+		return nil, fmt.Errorf("make database: %w", err)
+	}
+	if err := source.Install(dir, func(aside string) error {
+		const permissions = 0o600
+		return errors.Join(
+			os.WriteFile(filepath.Join(aside, advisoriesFile), text, permissions), os.WriteFile(filepath.Join(aside, metadataFile), said, permissions),
+		)
+	}); err != nil {
 		return nil, err
 	}
-	return protocol.UpdateResult{Changed: true, Version: version, BuiltAt: all.BuiltAt, Dir: dir}, nil
-}
-
-func hasSpace(dir string, needed int64) error {
-	var stat syscall.Statfs_t
-	if needed <= 0 {
-		return nil
-	}
-	if err := syscall.Statfs(dir, &stat); err != nil {
-		return fmt.Errorf("look at disk: %w", err)
-	}
-	if free := int64(stat.Bavail) * stat.Bsize; free < needed {
-		return protocol.Errorf(protocol.DiskFull, "%d bytes are free, and %d are needed", free, needed)
-	}
-	return nil
-}
-
-func install(dir string, text []byte, m metadata) (err error) {
-	if err := os.MkdirAll(filepath.Dir(dir), directory); err != nil {
-		return fmt.Errorf("make database: %w", err)
-	}
-	aside, err := os.MkdirTemp(filepath.Dir(dir), ".new-")
-	if err != nil {
-		return fmt.Errorf("make database: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(aside)) }()
-	said, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("make database: %w", err)
-	}
-	const permissions = 0o600
-	if err := errors.Join(
-		os.WriteFile(filepath.Join(aside, advisoriesFile), text, permissions), os.WriteFile(filepath.Join(aside, metadataFile), said, permissions),
-		os.RemoveAll(dir),
-	); err != nil {
-		return fmt.Errorf("make database: %w", err)
-	}
-	if err := os.Rename(aside, dir); err != nil {
-		return fmt.Errorf("make database: %w", err)
-	}
-	return nil
-}
-
-// fetch gives the version and the advisories of a source.
-func fetch(ctx context.Context, s protocol.Source) (version string, text []byte, err error) {
-	if s.File != "" {
-		if text, err = os.ReadFile(s.File); err != nil {
-			return "", nil, protocol.Errorf(protocol.NotFound, "read database: %v", err)
-		}
-		sum := sha256.Sum256(text)
-		return "sha256:" + hex.EncodeToString(sum[:]), text, nil
-	}
-	name, digest, pinned := strings.Cut(s.Reference, "@")
-	if !pinned || s.URL == "" {
-		return "", nil, protocol.Errorf(protocol.InvalidRequest, "a source needs url and reference NAME@DIGEST, or a file")
-	}
-	from := &remote{base: s.URL + "/v2/" + name + "/", token: s.Token, client: &http.Client{}}
-	var m imageManifest
-	if err := document(ctx, from, "manifests", digest, &m); err != nil {
-		return "", nil, err
-	}
-	i := slices.IndexFunc(m.Layers, func(d descriptor) bool { return d.MediaType == MediaType })
-	if i < 0 {
-		return "", nil, protocol.Errorf(protocol.DatabaseSchema, "the artifact has no layer of the type %s", MediaType)
-	}
-	layer := m.Layers[i]
-	if layer.Size > maxDatabase {
-		return "", nil, protocol.Errorf(protocol.TooLarge, "the database has more than 64 MiB")
-	}
-	body, err := from.open(ctx, "blobs", layer.Digest)
-	if err != nil {
-		return "", nil, err
-	}
-	defer body.Close()
-	sum := hashOf(layer.Digest)
-	if sum == nil {
-		return "", nil, protocol.Errorf(protocol.DatabaseCorrupt, "%q is no digest", layer.Digest)
-	}
-	text, err = io.ReadAll(io.TeeReader(io.LimitReader(body, layer.Size), sum))
-	if err != nil {
-		return "", nil, protocol.Errorf(protocol.Unavailable, "read database: %v", err)
-	}
-	if !sum.matches() {
-		return "", nil, protocol.Errorf(protocol.DatabaseCorrupt, "the database does not have the digest %s", layer.Digest)
-	}
-	return digest, text, nil
+	return protocol.UpdateResult{Changed: true, Version: artifact.Version, BuiltAt: all.BuiltAt, Dir: dir}, nil
 }
 
 // indexOf hashes what a database says of each key.
@@ -354,13 +282,5 @@ func drop(_ context.Context, call serve.Call) (any, error) {
 	if err := call.Params(&params); err != nil {
 		return nil, err
 	}
-	// Only what is a database is removed.
-	if _, err := os.Stat(filepath.Join(params.Dir, metadataFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("drop database: %w", err)
-	} else if err == nil {
-		if err := os.RemoveAll(params.Dir); err != nil {
-			return nil, fmt.Errorf("drop database: %w", err)
-		}
-	}
-	return struct{}{}, nil
+	return struct{}{}, source.Drop(params.Dir, metadataFile)
 }

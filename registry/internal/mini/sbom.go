@@ -4,7 +4,6 @@ package mini
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -14,27 +13,8 @@ import (
 
 	"github.com/scanyard/scanyard/registry/internal/adapter/protocol"
 	"github.com/scanyard/scanyard/registry/internal/adapter/serve"
+	"github.com/scanyard/scanyard/registry/internal/adapter/source"
 )
-
-// imageManifest and imageConfig are what is read of an image's documents.
-type imageManifest struct {
-	MediaType string       `json:"mediaType"`
-	Config    descriptor   `json:"config"`
-	Layers    []descriptor `json:"layers"`
-}
-
-type descriptor struct {
-	MediaType string `json:"mediaType"`
-	Digest    string `json:"digest"`
-	Size      int64  `json:"size"`
-}
-
-type imageConfig struct {
-	Created string `json:"created"`
-	RootFS  struct {
-		DiffIDs []string `json:"diff_ids"`
-	} `json:"rootfs"`
-}
 
 // sbom looks at an image and writes its documents.
 func sbom(ctx context.Context, call serve.Call) (any, error) {
@@ -42,43 +22,28 @@ func sbom(ctx context.Context, call serve.Call) (any, error) {
 	if err := call.Params(&params); err != nil {
 		return nil, err
 	}
-	if err := checkOutput(params); err != nil {
+	if err := params.CheckOutput(protocol.SPDX, protocol.CycloneDX); err != nil {
 		return nil, err
 	}
-	s, err := sourceOf(params.Image)
+	from, err := source.Read(ctx, params.Image)
 	if err != nil {
 		return nil, err
 	}
-	var m imageManifest
-	if err := document(ctx, s, "manifests", params.Image.Digest, &m); err != nil {
-		return nil, err
-	}
-	if m.Config.Digest == "" {
-		return nil, protocol.Errorf(protocol.NotAnImage, "the manifest has no config")
-	}
-	var c imageConfig
-	if err := document(ctx, s, "blobs", m.Config.Digest, &c); err != nil {
-		return nil, err
-	}
-	if len(c.RootFS.DiffIDs) > 0 && len(c.RootFS.DiffIDs) != len(m.Layers) {
-		return nil, protocol.Errorf(protocol.InvalidInput, "the config has %d layers, and the manifest %d", len(c.RootFS.DiffIDs), len(m.Layers))
-	}
 	result := &protocol.SBOMResult{Files: map[string]protocol.File{}, Completeness: protocol.Full}
-	l := layers{source: s, params: params, call: call, budget: budget{limits: params.Limits}, result: result}
+	l := layers{
+		image: from, params: params, result: result, budget: source.Budget{Limits: params.Limits},
+		cache: source.Cache{Dir: params.CacheDir, Adapter: Name, Parts: []string{version, schema, params.CacheScope}},
+	}
 	image := merged{files: map[string]placed{}}
-	for i, d := range m.Layers {
-		diffID := ""
-		if len(c.RootFS.DiffIDs) > 0 {
-			diffID = c.RootFS.DiffIDs[i]
-		}
-		a, err := l.analysis(ctx, d, diffID)
+	for i, layer := range from.Layers {
+		a, err := l.analysis(ctx, layer)
 		if err != nil {
 			return nil, err
 		}
-		image.add(a, origin{Digest: d.Digest, DiffID: diffID, Index: i})
-		call.Progress(int64(i+1), int64(len(m.Layers)), fmt.Sprintf("layer %d of %d", i+1, len(m.Layers)))
+		image.add(a, origin{Digest: layer.Digest, DiffID: layer.DiffID, Index: i})
+		call.Progress(int64(i+1), int64(len(from.Layers)), fmt.Sprintf("layer %d of %d", i+1, len(from.Layers)))
 	}
-	b := bill{digest: params.Image.Digest, created: createdOf(c.Created), os: image.os(), packages: image.packages()}
+	b := bill{digest: params.Image.Digest, created: from.Created().Format(time.RFC3339), os: image.os(), packages: image.packages()}
 	if len(b.packages) > protocol.MaxPackages {
 		return nil, protocol.Errorf(protocol.TooLarge, "the image has more than %d packages", protocol.MaxPackages)
 	}
@@ -97,74 +62,38 @@ func sbom(ctx context.Context, call serve.Call) (any, error) {
 	return result, nil
 }
 
-func checkOutput(p protocol.SBOMParams) error {
-	if len(p.Formats) == 0 {
-		return protocol.Errorf(protocol.InvalidRequest, "formats must name one at least")
-	}
-	for _, format := range p.Formats {
-		if format != protocol.SPDX && format != protocol.CycloneDX {
-			return protocol.Errorf(protocol.Unsupported, "there is no format %q", format)
-		}
-		if p.Out[format] == "" {
-			return protocol.Errorf(protocol.InvalidRequest, "out must name a file for %s", format)
-		}
-	}
-	return nil
-}
-
-// createdOf is the date that documents bear: that of the image, so that equal images have equal documents.
-func createdOf(text string) string {
-	date, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		date = time.Unix(0, 0)
-	}
-	return date.UTC().Format(time.RFC3339)
-}
-
 // layers gives analyses, from the cache where that may be.
 type layers struct {
-	source source
+	image  *source.Image
 	params protocol.SBOMParams
-	call   serve.Call
-	budget budget
+	budget source.Budget
+	cache  source.Cache
 	result *protocol.SBOMResult
-	bytes  int64
 }
 
-func (l *layers) analysis(ctx context.Context, d descriptor, diffID string) (*analysis, error) {
-	key := cacheKey(l.params.CacheScope, d.Digest, diffID)
-	cached := slices.ContainsFunc(l.params.Layers, func(known protocol.Layer) bool { return known.Digest == d.Digest && known.Cached })
-	if cached {
-		if a := readCache(l.params.CacheDir, key); a != nil {
-			l.result.LayersReused++
-			l.note(a)
-			return a, nil
-		}
+func (l *layers) analysis(ctx context.Context, layer source.ImageLayer) (*analysis, error) {
+	var known analysis
+	if l.params.MayReuse(layer.Digest) && l.cache.Get(layer, &known) {
+		l.result.LayersReused++
+		l.note(&known)
+		return &known, nil
 	}
-	if strings.HasSuffix(d.MediaType, "+encrypted") {
-		l.miss("layer " + d.Digest + " is encrypted")
+	if strings.HasSuffix(layer.MediaType, "+encrypted") {
+		l.miss("layer " + layer.Digest + " is encrypted")
 		return &analysis{}, nil
 	}
-	if l.bytes += d.Size; l.params.Limits.CompressedBytes > 0 && l.bytes > l.params.Limits.CompressedBytes {
-		return nil, protocol.Errorf(protocol.TooLarge, "the image has more than %d bytes", l.params.Limits.CompressedBytes)
-	}
-	a, read, err := analyse(ctx, l.source, d.Digest, diffID, &l.budget)
+	var a *analysis
+	read, err := l.image.Layer(ctx, layer, &l.budget, func(archive io.Reader) (err error) {
+		a, err = walk(ctx, archive, &l.budget)
+		return err
+	})
 	l.result.BytesRead += read
-	if errors.Is(err, errZstd) {
-		l.miss("layer " + d.Digest + " is compressed by zstd")
-		return &analysis{}, nil
-	}
 	if err != nil {
 		return nil, err
 	}
 	l.result.LayersAnalysed++
 	l.note(a)
-	if diffID != "" {
-		if err := writeCache(l.params.CacheDir, key, a); err != nil {
-			return nil, err
-		}
-	}
-	return a, nil
+	return a, l.cache.Put(layer, a)
 }
 
 func (l *layers) miss(what string) {

@@ -4,6 +4,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -160,6 +161,27 @@ type SBOMParams struct {
 	CacheScope string   `json:"cacheScope,omitempty"`
 	Scope      []string `json:"scope,omitempty"`
 	Limits     Limits   `json:"limits"`
+}
+
+// CheckOutput holds the formats of a request to those that an adapter makes.
+func (p SBOMParams) CheckOutput(made ...string) error {
+	if len(p.Formats) == 0 {
+		return Errorf(InvalidRequest, "formats must name one at least")
+	}
+	for _, format := range p.Formats {
+		if !slices.Contains(made, format) {
+			return Errorf(Unsupported, "there is no format %q", format)
+		}
+		if p.Out[format] == "" {
+			return Errorf(InvalidRequest, "out must name a file for %s", format)
+		}
+	}
+	return nil
+}
+
+// MayReuse tells whether the analysis of a layer may come from the cache.
+func (p SBOMParams) MayReuse(digest string) bool {
+	return slices.ContainsFunc(p.Layers, func(l Layer) bool { return l.Digest == digest && l.Cached })
 }
 
 // File is a document below workdir.

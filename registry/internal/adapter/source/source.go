@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mini
+package source
 
 import (
 	"context"
@@ -23,17 +23,24 @@ import (
 // maxDocument is the most that a manifest or a config may have.
 const maxDocument = 4 << 20
 
-// source is where an image lies.
-type source interface {
-	open(ctx context.Context, kind, digest string) (io.ReadCloser, error)
+// The kinds of what a registry has.
+const (
+	Manifests = "manifests"
+	Blobs     = "blobs"
+)
+
+// Source is where an image lies. The caller closes what Open gives, and has to check its sum.
+type Source interface {
+	Open(ctx context.Context, kind, digest string) (io.ReadCloser, error)
 }
 
-func sourceOf(i protocol.Image) (source, error) {
+// Of gives the source of an image: the worker's proxy, or an OCI layout.
+func Of(i protocol.Image) (Source, error) {
 	switch {
 	case i.Layout != "":
 		return layout(i.Layout), nil
 	case i.URL != "" && i.Reference != "":
-		return &remote{base: i.URL + "/v2/" + i.Reference + "/", token: i.Token, client: &http.Client{}}, nil
+		return newRemote(i.URL, i.Reference, i.Token), nil
 	}
 	return nil, protocol.Errorf(protocol.InvalidRequest, "an image needs url and reference, or a layout")
 }
@@ -41,7 +48,8 @@ func sourceOf(i protocol.Image) (source, error) {
 // layout is an OCI layout in a directory.
 type layout string
 
-func (l layout) open(_ context.Context, _, digest string) (io.ReadCloser, error) {
+// Open gives a file of the layout.
+func (l layout) Open(_ context.Context, _, digest string) (io.ReadCloser, error) {
 	algorithm, sum, _ := strings.Cut(digest, ":")
 	if hashOf(digest) == nil || strings.ContainsAny(sum, "/.") {
 		return nil, protocol.Errorf(protocol.InvalidInput, "%q is no digest", digest)
@@ -62,13 +70,18 @@ type remote struct {
 	client      *http.Client
 }
 
+func newRemote(url, name, token string) *remote {
+	return &remote{base: url + "/v2/" + name + "/", token: token, client: &http.Client{}}
+}
+
 // codes are those of answers of a registry that have one of their own.
 var codes = map[int]protocol.Code{
 	http.StatusUnauthorized: protocol.Unauthorized, http.StatusForbidden: protocol.Unauthorized, http.StatusNotFound: protocol.NotFound,
 	http.StatusTooManyRequests: protocol.RateLimited,
 }
 
-func (r *remote) open(ctx context.Context, kind, digest string) (io.ReadCloser, error) {
+// Open asks the proxy.
+func (r *remote) Open(ctx context.Context, kind, digest string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+kind+"/"+digest, http.NoBody)
 	if err != nil {
 		return nil, protocol.Errorf(protocol.InvalidRequest, "url: %v", err)
@@ -93,29 +106,29 @@ func (r *remote) open(ctx context.Context, kind, digest string) (io.ReadCloser, 
 type verified struct {
 	hash.Hash
 
-	want string
+	algorithm, want string
 }
 
 func hashOf(digest string) *verified {
 	algorithm, want, _ := strings.Cut(digest, ":")
 	switch algorithm {
 	case "sha256":
-		return &verified{sha256.New(), want}
+		return &verified{sha256.New(), algorithm, want}
 	case "sha512":
-		return &verified{sha512.New(), want}
+		return &verified{sha512.New(), algorithm, want}
 	}
 	return nil
 }
 
 func (v *verified) matches() bool { return hex.EncodeToString(v.Sum(nil)) == v.want }
 
-// document reads a manifest or a config.
-func document(ctx context.Context, s source, kind, digest string, into any) error {
+// Document reads a manifest or a config.
+func Document(ctx context.Context, s Source, kind, digest string, into any) error {
 	sum := hashOf(digest)
 	if sum == nil {
 		return protocol.Errorf(protocol.InvalidInput, "%q is no digest", digest)
 	}
-	body, err := s.open(ctx, kind, digest)
+	body, err := s.Open(ctx, kind, digest)
 	if err != nil {
 		return err
 	}
