@@ -36,6 +36,9 @@ const (
 	ImageSkipped = "Skipped"
 )
 
+// ReasonChanged of an Image in the state Scanned says that its report is the first, or that findings came or went with it.
+const ReasonChanged = "Changed"
+
 // Reasons for which uploads and reuse are refused, in details.causes[].reason of the Status.
 const (
 	// ReasonClaimLost says that the claim is not the stored one. The result is to be dropped.

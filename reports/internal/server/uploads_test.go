@@ -229,6 +229,7 @@ func TestFindingsUploads(t *testing.T) {
 			sum := d.sbomed(t, "team-a", imageOf("api", "prod/api", "1", "sha256:aa"), spdxOf("pkg:deb/zlib@1.0", "pkg:npm/lodash@2.0"), false)
 			upload := findingsPath("team-a", "api")
 			about := provenanceOf(sum, "sha256:db1", "2026-11-01T00:00:00Z")
+			about.Provenance.Job = "job-1"
 			d.put(t, upload, "", about, []byte("{\"vulnerabilityID\":\"CVE-1\"}\n"), nil).refuses(http.StatusBadRequest, reportsv1.ReasonNotFindings)
 			d.put(t, upload, "stale", about, []byte(findings), nil).refuses(http.StatusConflict, reportsv1.ReasonClaimLost)
 			done := d.put(t, upload, "", about, []byte(findings), nil).is(http.StatusOK)
@@ -239,6 +240,9 @@ func TestFindingsUploads(t *testing.T) {
 			older := provenanceOf(sum, "sha256:db0", "2026-10-01T00:00:00Z")
 			d.put(t, upload, "", older, []byte(findings), nil).refuses(http.StatusConflict, reportsv1.ReasonNotNewer)
 			image := d.ask(t, request{path: path(images, "team-a") + "/api"}).is(http.StatusOK)
+			if image.at("status", "work", "job", "uid") != "job-1" || image.at("status", "reason") != "Changed" {
+				t.Errorf("the job of a batch is not told: %s", image.body)
+			}
 			if image.at("status", "state") != "Scanned" || image.at("status", "vulnerabilities", "critical") != "1" || image.at("status", "vulnerabilities", "fixable") != "1" ||
 				image.at("status", "database", "version") != "sha256:db1" {
 				t.Errorf("the image: %s", image.body)
@@ -279,6 +283,9 @@ func TestFindingsUploads(t *testing.T) {
 			same := d.put(t, upload, "", provenanceOf(sum, "sha256:db2", "2026-11-02T00:00:00Z"), []byte(findings), nil).is(http.StatusOK)
 			if same.at("changed") != "false" {
 				t.Errorf("the same again: %s", same.body)
+			}
+			if image := d.ask(t, request{path: path(images, "team-a") + "/api"}); image.at("status", "reason") != "" {
+				t.Errorf("nothing has changed: %s", image.body)
 			}
 			fewer := findings[strings.Index(findings, "\n")+1:]
 			d.put(t, upload, "", provenanceOf(sum, "sha256:db3", "2026-11-03T00:00:00Z"), []byte(fewer), nil).is(http.StatusOK)

@@ -314,6 +314,13 @@ func (s *Service) noteReport(image *reportsv1.Image, report *reportsv1.Vulnerabi
 	used := report.Spec.Provenance.Database.DatabaseRef
 	status.Database = &used
 	s.settle(image, reportsv1.ImageScanned)
+	// Batches make no claims: what has looked at the image is known from here only.
+	if by := report.Spec.Provenance.Job; by != "" && (status.Work == nil || status.Work.Job == nil || status.Work.Job.UID != by) {
+		status.Work = &reportsv1.Work{Job: &reportsv1.JobRef{UID: by}}
+	}
+	if changes := report.Spec.Changes; changes == nil || changes.New+changes.Fixed > 0 {
+		status.Reason = reportsv1.ReasonChanged
+	}
 }
 
 // compare compares findings with those of the report before, of this Image or of the one that had the tag before.
