@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feeder
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/scanyard/scanyard/registry/internal/feed"
+	"github.com/scanyard/scanyard/registry/internal/inventory"
+	"github.com/scanyard/scanyard/registry/internal/queue"
+)
+
+const (
+	// workerSilence is how long a worker counts that has not spoken.
+	workerSilence = 30 * time.Second
+	// perSlot is how many items are in flight for a slot.
+	perSlot = 2
+	// batch is how many images go in a message of matches.
+	batch = 50
+	// settle is how long a message may be on its way before a consumer that has nothing tells that it is gone.
+	settle = 5 * time.Second
+	// refusedPause is how long a Registry is left alone that has refused; secretPause where no request was made.
+	refusedPause = 10 * time.Minute
+	secretPause  = 15 * time.Second
+	// putTimeout bounds a message on its way into the queue.
+	putTimeout = 10 * time.Second
+)
+
+// Queue is where work goes.
+type Queue interface {
+	Put(ctx context.Context, m queue.Message) error
+	Window(ctx context.Context, step queue.Step, adapter string, window int) error
+	Waiting(ctx context.Context, step queue.Step, adapter string) (waiting, inFlight int, err error)
+	Limit(l queue.Limits) error
+}
+
+// Bounds are those of the installation.
+type Bounds struct {
+	// Concurrent items of a namespace, HostConcurrent ones of a host; HostRequests are those of a second.
+	Concurrent, HostConcurrent int
+	HostRequests               float64
+}
+
+// Offer is what a job at work would have let in.
+type Offer struct {
+	Namespace, Registry, RegistryUID string
+	Generation                       int64
+	Job                              queue.Ref
+	Interactive                      bool
+	Priority                         int32
+	Concurrent                       int
+	RequestsPerSecond                float64
+	Host, Adapter, Database          string
+	Deadline                         time.Time
+	Heads                            []inventory.Head
+}
+
+// key is an item in flight.
+type key struct {
+	namespace, name string
+	step            feed.Step
+}
+
+// flight is a message that was let in.
+type flight struct {
+	item    feed.Item
+	job     queue.Ref
+	adapter string
+	since   time.Time
+	names   map[string]bool
+}
+
+// refusal is a Registry that is left alone.
+type refusal struct {
+	generation int64
+	until      time.Time
+}
+
+// Feeder lets work in. Its methods may be used by several goroutines.
+type Feeder struct {
+	clock  clock.PassiveClock
+	bounds Bounds
+	woken  func(namespace, kind, name string)
+	log    logr.Logger
+
+	mu       sync.Mutex
+	offers   map[string]Offer
+	flights  map[string]*flight
+	workers  map[string]heard
+	paused   map[string]time.Time
+	refusals map[string]refusal
+	turns    feed.Turns
+	windows  map[string]int
+	wake     chan struct{}
+}
+
+type heard struct {
+	queue.Worker
+
+	at time.Time
+}
+
+// Options are those of a Feeder.
+type Options struct {
+	Clock  clock.PassiveClock
+	Bounds Bounds
+	// Woken is told of a job whose items have changed.
+	Woken func(namespace, kind, name string)
+	Log   logr.Logger
+}
+
+// New returns a Feeder.
+func New(o Options) *Feeder {
+	return &Feeder{
+		clock: o.Clock, bounds: o.Bounds, woken: o.Woken, log: o.Log, offers: map[string]Offer{}, flights: map[string]*flight{}, workers: map[string]heard{},
+		paused: map[string]time.Time{}, refusals: map[string]refusal{}, windows: map[string]int{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// Offer tells what waits of a job at work. What was offered of it before is forgotten.
+func (f *Feeder) Offer(o Offer) {
+	f.mu.Lock()
+	f.offers[o.Job.UID] = o
+	f.mu.Unlock()
+	f.look()
+}
+
+// Withdraw lets nothing more in of a job.
+func (f *Feeder) Withdraw(jobUID string) {
+	f.mu.Lock()
+	delete(f.offers, jobUID)
+	f.mu.Unlock()
+}
+
+// Held tells until when the Registry of a job is left alone, and its host.
+func (f *Feeder) Held(registryUID, host string, generation int64) (registry, paused time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r, found := f.refusals[registryUID]; found && r.generation == generation {
+		registry = r.until
+	}
+	return registry, f.paused[host]
+}
+
+// Adapters are those that workers have told of lately, with the newest version of their engine.
+func (f *Feeder) Adapters() map[string]queue.Adapter {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := map[string]queue.Adapter{}
+	for _, w := range f.alive() {
+		for _, a := range w.Adapters {
+			all[a.Name] = a
+		}
+	}
+	return all
+}
+
+// Workers counts those that have spoken lately.
+func (f *Feeder) Workers() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.alive())
+}
+
+func (f *Feeder) alive() []heard {
+	now := f.clock.Now()
+	var all []heard
+	for _, w := range f.workers {
+		if !w.Draining && now.Sub(w.at) <= workerSilence {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// Worker hears a worker.
+func (f *Feeder) Worker(w queue.Worker) {
+	f.mu.Lock()
+	_, known := f.workers[w.Name]
+	f.workers[w.Name] = heard{w, f.clock.Now()}
+	for name, other := range f.workers {
+		if f.clock.Now().Sub(other.at) > 2*workerSilence {
+			delete(f.workers, name)
+		}
+	}
+	f.mu.Unlock()
+	if !known {
+		f.look()
+	}
+}
+
+// Ended hears of the end of an item.
+func (f *Feeder) Ended(e queue.Ended) {
+	now := f.clock.Now()
+	step, isItem := steps[e.Step]
+	if !isItem {
+		return
+	}
+	f.mu.Lock()
+	if e.RetryAfterSeconds > 0 && e.Host != "" && e.Outcome == outcomeThrottled {
+		f.paused[e.Host] = now.Add(time.Duration(e.RetryAfterSeconds) * time.Second)
+	}
+	var job queue.Ref
+	for id, at := range f.flights {
+		if at.item.Namespace != e.Namespace || !at.names[e.Name] || at.item.Step != step {
+			continue
+		}
+		job = at.job
+		if e.Outcome == outcomeRefused {
+			f.refuse(at, e, now)
+		}
+		if delete(at.names, e.Name); len(at.names) == 0 {
+			delete(f.flights, id)
+		}
+		break
+	}
+	offer, offered := f.offers[job.UID]
+	if offered {
+		// What has ended does not wait: the job's next look says what became of it.
+		offer.Heads = slices.DeleteFunc(slices.Clone(offer.Heads), func(h inventory.Head) bool { return h.Name == e.Name })
+		f.offers[job.UID] = offer
+	}
+	f.mu.Unlock()
+	if offered {
+		f.woken(offer.Namespace, job.Kind, job.Name)
+	}
+	f.look()
+}
+
+// Outcomes that the Feeder goes by.
+const (
+	outcomeThrottled = "Throttled"
+	outcomeRefused   = "Refused"
+)
+
+// refuse leaves a Registry alone. Where no request was made, it may be tried again soon.
+func (f *Feeder) refuse(at *flight, e queue.Ended, now time.Time) {
+	pause := refusedPause
+	if slices.Contains([]string{"SecretNotFound", "SecretForbidden"}, e.Reason) {
+		pause = secretPause
+	}
+	f.refusals[at.item.Registry] = refusal{f.offers[at.job.UID].Generation, now.Add(pause)}
+}
+
+var (
+	steps     = map[queue.Step]feed.Step{queue.Discover: feed.Discover, queue.SBOM: feed.SBOM, queue.Match: feed.Match}
+	stepNames = map[feed.Step]queue.Step{feed.Discover: queue.Discover, feed.SBOM: queue.SBOM, feed.Match: queue.Match}
+)
+
+// look has Run look again soon.
+func (f *Feeder) look() {
+	select {
+	case f.wake <- struct{}{}:
+	default: // it will
+	}
+}
+
+// Run lets work in until ctx ends.
+func (f *Feeder) Run(ctx context.Context, q Queue, every <-chan time.Time) {
+	for {
+		if err := f.pass(ctx, q); err != nil && ctx.Err() == nil {
+			f.log.Error(err, "Let work in")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every:
+		case <-f.wake:
+		}
+	}
+}
+
+// pass looks once.
+func (f *Feeder) pass(ctx context.Context, q Queue) error {
+	if err := f.consumers(ctx, q); err != nil {
+		return err
+	}
+	if err := f.forget(ctx, q); err != nil {
+		return err
+	}
+	messages := f.choose()
+	for _, m := range messages {
+		within, cancel := context.WithTimeout(ctx, putTimeout)
+		err := q.Put(within, m.message)
+		cancel()
+		if err != nil {
+			f.mu.Lock()
+			delete(f.flights, m.message.ID)
+			f.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// consumers makes those of each step and adapter that workers have, and changes their windows.
+func (f *Feeder) consumers(ctx context.Context, q Queue) error {
+	f.mu.Lock()
+	want := map[string]int{}
+	for _, w := range f.alive() {
+		want[consumer(queue.Discover, queue.AnyAdapter)] += perSlot * w.Slots[queue.Discover]
+		for _, a := range w.Adapters {
+			want[consumer(queue.SBOM, a.Name)] += perSlot * w.Slots[queue.SBOM]
+			want[consumer(queue.Match, a.Name)] += perSlot * w.Slots[queue.Match]
+			want[consumer(queue.Database, a.Name)]++
+		}
+	}
+	changed := map[string]int{}
+	for name, window := range want {
+		if f.windows[name] != window {
+			changed[name] = window
+		}
+	}
+	f.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		step, adapter := consumerParts(name)
+		if err := q.Window(ctx, step, adapter, changed[name]); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		f.windows[name] = changed[name]
+		f.mu.Unlock()
+	}
+	return nil
+}
+
+const separator = "/"
+
+func consumer(step queue.Step, adapter string) string { return string(step) + separator + adapter }
+
+func consumerParts(name string) (queue.Step, string) {
+	for i := range name {
+		if name[i:i+1] == separator {
+			return queue.Step(name[:i]), name[i+1:]
+		}
+	}
+	return queue.Step(name), ""
+}
+
+// forget forgets what was let in and of which the queue knows nothing any more: its end was told to nobody.
+func (f *Feeder) forget(ctx context.Context, q Queue) error {
+	asked := f.clock.Now()
+	f.mu.Lock()
+	old := map[string]bool{}
+	for _, at := range f.flights {
+		if asked.Sub(at.since) > settle {
+			old[consumer(stepNames[at.item.Step], at.adapter)] = true
+		}
+	}
+	f.mu.Unlock()
+	for name := range old {
+		step, adapter := consumerParts(name)
+		waiting, taken, err := q.Waiting(ctx, step, adapter)
+		if err != nil {
+			return err
+		}
+		if waiting+taken > 0 {
+			continue
+		}
+		f.mu.Lock()
+		for id, at := range f.flights {
+			if consumer(stepNames[at.item.Step], at.adapter) == name && asked.Sub(at.since) > settle {
+				delete(f.flights, id)
+			}
+		}
+		f.mu.Unlock()
+	}
+	return nil
+}
+
+// let is a message that goes in.
+type let struct{ message queue.Message }
+
+// choose asks feed who is next, and notes them as in flight.
+func (f *Feeder) choose() []let {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	state, batches := f.state(now)
+	items, turns := feed.Next(state, now)
+	f.turns = turns
+	all := make([]let, 0, len(items))
+	for _, item := range items {
+		b := batches[key{item.Namespace, item.Name, item.Step}]
+		m := queue.Message{
+			Step: stepNames[item.Step], Namespace: item.Namespace, Registry: &queue.Ref{Name: b.offer.Registry, UID: b.offer.RegistryUID}, Job: new(b.offer.Job),
+			Items: b.items, Adapter: b.adapter(item.Step), Deadline: b.offer.Deadline, RequestsPerSecond: f.share(b.offer), ID: rand.Text(),
+		}
+		at := &flight{item: item, job: b.offer.Job, adapter: m.Adapter, since: now, names: map[string]bool{}}
+		for _, i := range b.items {
+			at.names[i.Name] = true
+		}
+		if item.Step == feed.Match {
+			m.Database = b.offer.Database
+		}
+		f.flights[m.ID] = at
+		all = append(all, let{m})
+	}
+	return all
+}
+
+// share is how often an item may ask its host.
+func (f *Feeder) share(o Offer) float64 {
+	working := 1
+	for _, at := range f.flights {
+		if at.item.Host == o.Host {
+			working++
+		}
+	}
+	rate := f.bounds.HostRequests / float64(min(working, max(f.bounds.HostConcurrent, 1)))
+	if o.RequestsPerSecond > 0 {
+		rate = min(rate, o.RequestsPerSecond)
+	}
+	return rate
+}
+
+// batched are images that go together, or one item.
+type batched struct {
+	offer Offer
+	items []queue.Item
+}
+
+func (b batched) adapter(step feed.Step) string {
+	if step == feed.Discover {
+		return queue.AnyAdapter
+	}
+	return b.offer.Adapter
+}
+
+// state is what feed decides by.
+func (f *Feeder) state(now time.Time) (feed.State, map[key]batched) {
+	s := feed.State{Hosts: map[string]feed.Host{}, Windows: map[feed.Step]int{}, Turns: f.turns}
+	for _, w := range f.alive() {
+		for name, step := range steps {
+			s.Windows[step] += perSlot * w.Slots[name]
+		}
+		if maps.Equal(w.Slots, w.Free) {
+			s.IdleWorkers++
+		}
+	}
+	taken := map[key]bool{}
+	for _, at := range f.flights {
+		s.Flight = append(s.Flight, at.item)
+		for name := range at.names {
+			taken[key{at.item.Namespace, name, at.item.Step}] = true
+		}
+	}
+	batches := map[key]batched{}
+	namespaces := map[string]*feed.Namespace{}
+	for _, uid := range slices.Sorted(maps.Keys(f.offers)) {
+		o := f.offers[uid]
+		if r := f.refusals[o.RegistryUID]; r.generation == o.Generation && r.until.After(now) {
+			continue
+		}
+		s.Hosts[o.Host] = feed.Host{Paused: f.paused[o.Host], Concurrent: f.bounds.HostConcurrent}
+		n := namespaces[o.Namespace]
+		if n == nil {
+			n = &feed.Namespace{Name: o.Namespace, Weight: 1, Concurrent: f.bounds.Concurrent}
+			namespaces[o.Namespace] = n
+		}
+		for _, b := range bundle(o, now, taken) {
+			item := itemOf(o, b)
+			n.Waiting = append(n.Waiting, item)
+			batches[key{item.Namespace, item.Name, item.Step}] = batched{o, b.items()}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+		s.Namespaces = append(s.Namespaces, *namespaces[name])
+	}
+	return s, batches
+}
+
+// bundled are heads that go in one message.
+type bundled []inventory.Head
+
+func (b bundled) items() []queue.Item {
+	items := make([]queue.Item, 0, len(b))
+	for _, h := range b {
+		items = append(items, queue.Item{Name: h.Name, UID: h.UID, Bytes: h.Bytes})
+	}
+	return items
+}
+
+// bundle makes batches of matches. An item that wants a worker for itself goes alone, and so does one that has failed before: its wait
+// is nobody else's.
+func bundle(o Offer, now time.Time, taken map[key]bool) []bundled {
+	var all []bundled
+	var matches bundled
+	for _, h := range o.Heads {
+		at := key{o.Namespace, h.Name, h.Step}
+		if taken[at] || h.NotBefore.After(now) {
+			continue
+		}
+		taken[at] = true // two jobs may want the same item
+		if h.Step != feed.Match || h.Alone {
+			all = append(all, bundled{h})
+			continue
+		}
+		if matches = append(matches, h); len(matches) == batch {
+			all, matches = append(all, matches), nil
+		}
+	}
+	if len(matches) > 0 {
+		all = append(all, matches)
+	}
+	return all
+}
+
+func itemOf(o Offer, b bundled) feed.Item {
+	h := b[0]
+	item := feed.Item{
+		Namespace: o.Namespace, Name: h.Name, Step: h.Step, Registry: o.RegistryUID, Priority: o.Priority, Concurrent: o.Concurrent, Interactive: o.Interactive,
+		Since: h.Since, NotBefore: h.NotBefore, Content: h.Content, Bytes: h.Bytes, Images: len(b), Alone: h.Alone,
+	}
+	if h.Step != feed.Match {
+		item.Host = o.Host
+	}
+	return item
+}
+
+// Counts are for metrics: what waits and what is in flight, by step.
+func (f *Feeder) Counts() (waiting, inFlight map[queue.Step]int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	waiting, inFlight = map[queue.Step]int{}, map[queue.Step]int{}
+	for _, o := range f.offers {
+		for _, h := range o.Heads {
+			waiting[stepNames[h.Step]]++
+		}
+	}
+	for _, at := range f.flights {
+		inFlight[stepNames[at.item.Step]] += len(at.names)
+	}
+	return waiting, inFlight
+}
+
+// Explain says why nothing is let in although something waits; "": there is a worker.
+func (f *Feeder) Explain(adapter string) string {
+	adapters := f.Adapters()
+	if len(adapters) == 0 {
+		return "no worker has spoken in the last 30 s: look at the pods of registry-worker"
+	}
+	if _, found := adapters[adapter]; !found {
+		names := slices.SortedFunc(maps.Keys(adapters), cmp.Compare[string])
+		return fmt.Sprintf("no worker has the adapter %q; they have %v", adapter, names)
+	}
+	return ""
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feeder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/scanyard/scanyard/registry/internal/feed"
+	"github.com/scanyard/scanyard/registry/internal/inventory"
+	"github.com/scanyard/scanyard/registry/internal/queue"
+)
+
+var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// stand is a queue that keeps what is put.
+type stand struct {
+	put     []queue.Message
+	windows map[string]int
+	taken   int
+	fails   error
+}
+
+func (s *stand) Put(_ context.Context, m queue.Message) error {
+	if s.fails != nil {
+		return s.fails
+	}
+	s.put = append(s.put, m)
+	return nil
+}
+
+func (s *stand) Window(_ context.Context, step queue.Step, adapter string, window int) error {
+	s.windows[consumer(step, adapter)] = window
+	return nil
+}
+
+func (s *stand) Waiting(context.Context, queue.Step, string) (waiting, inFlight int, err error) {
+	return 0, s.taken, nil
+}
+
+func (s *stand) Limit(queue.Limits) error { return nil }
+
+// names are those of the items that were put since the last call.
+func (s *stand) names() []string {
+	var all []string
+	for _, m := range s.put {
+		for _, i := range m.Items {
+			all = append(all, i.Name)
+		}
+	}
+	s.put = nil
+	slices.Sort(all)
+	return all
+}
+
+type world struct {
+	*Feeder
+
+	t     *testing.T
+	clock *clocktesting.FakePassiveClock
+	queue *stand
+	woken []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, clock: clocktesting.NewFakePassiveClock(begin), queue: &stand{windows: map[string]int{}}}
+	w.Feeder = New(Options{
+		Clock: w.clock, Bounds: Bounds{Concurrent: 100, HostConcurrent: 100, HostRequests: 50}, Log: logr.Discard(),
+		Woken: func(namespace, kind, name string) { w.woken = append(w.woken, namespace+"/"+kind+"/"+name) },
+	})
+	return w
+}
+
+func (w *world) hello(slots int) {
+	all := map[queue.Step]int{queue.Discover: slots, queue.SBOM: slots, queue.Match: slots}
+	w.Worker(queue.Worker{Name: "one", Adapters: []queue.Adapter{{Name: "mini"}}, Slots: all, Free: all})
+}
+
+func (w *world) look() []string {
+	w.t.Helper()
+	if err := w.pass(w.t.Context(), w.queue); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.queue.names()
+}
+
+func offerOf(step feed.Step, names ...string) Offer {
+	o := Offer{
+		Namespace: "shop", Registry: "hub", RegistryUID: "r", Generation: 1, Job: queue.Ref{Kind: "DiscoveryJob", Name: "first", UID: "j"}, Host: "hub.example",
+		Adapter: "mini", Database: "sha256:db", Deadline: begin.Add(time.Hour),
+	}
+	for _, name := range names {
+		o.Heads = append(o.Heads, inventory.Head{Step: step, Name: name, UID: "u-" + name, Content: name})
+	}
+	return o
+}
+
+func (w *world) wants(got []string, want ...string) {
+	w.t.Helper()
+	if !slices.Equal(got, want) {
+		w.t.Errorf("%v were let in, want %v", got, want)
+	}
+}
+
+func TestNothingWithoutWorkers(t *testing.T) {
+	w := newWorld(t)
+	w.Offer(offerOf(feed.SBOM, "a"))
+	w.wants(w.look())
+	if w.Explain("mini") == "" {
+		t.Error("nobody is told that there is no worker")
+	}
+	w.hello(1)
+	w.wants(w.look(), "a")
+	if w.Explain("mini") != "" || w.Explain("trivy") == "" {
+		t.Errorf("%q, %q", w.Explain("mini"), w.Explain("trivy"))
+	}
+	w.clock.SetTime(begin.Add(time.Minute))
+	if w.Workers() != 0 {
+		t.Error("a worker that is silent counts")
+	}
+}
+
+func TestWindowIsTwiceTheSlots(t *testing.T) {
+	w := newWorld(t)
+	w.hello(2)
+	w.Offer(offerOf(feed.SBOM, "a", "b", "c", "d", "e"))
+	w.wants(w.look(), "a", "b", "c", "d")
+	if w.queue.windows["SBOM/mini"] != 4 || w.queue.windows["Discover/any"] != 4 || w.queue.windows["Database/mini"] != 1 {
+		t.Errorf("the windows are %v", w.queue.windows)
+	}
+	w.wants(w.look())
+	w.Ended(queue.Ended{Namespace: "shop", Name: "b", Step: queue.SBOM, Outcome: "Done"})
+	if !slices.Equal(w.woken, []string{"shop/DiscoveryJob/first"}) {
+		t.Errorf("woken: %v", w.woken)
+	}
+	w.wants(w.look(), "e")
+}
+
+func TestMatchesGoInBatches(t *testing.T) {
+	w := newWorld(t)
+	w.hello(1)
+	var names []string
+	for i := range 120 {
+		names = append(names, fmt.Sprintf("i%03d", i))
+	}
+	w.Offer(offerOf(feed.Match, names...))
+	if err := w.pass(t.Context(), w.queue); err != nil {
+		t.Fatal(err)
+	}
+	sizes := []int{}
+	for _, m := range w.queue.put {
+		sizes = append(sizes, len(m.Items))
+		if m.Database != "sha256:db" || m.Step != queue.Match || m.Job.UID != "j" || m.Registry.UID != "r" {
+			t.Errorf("the message is %+v", m)
+		}
+	}
+	if !slices.Equal(sizes, []int{50, 50}) {
+		t.Errorf("the batches have %v images", sizes)
+	}
+	w.queue.put = nil
+	for _, name := range names[:50] {
+		w.Ended(queue.Ended{Namespace: "shop", Name: name, Step: queue.Match, Outcome: "Done"})
+	}
+	if got := w.look(); len(got) != 20 {
+		t.Errorf("%d images came after the first batch, want the last 20", len(got))
+	}
+}
+
+func TestLostEndsAreForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.hello(1)
+	w.Offer(offerOf(feed.SBOM, "a"))
+	w.wants(w.look(), "a")
+	w.clock.SetTime(begin.Add(2 * settle))
+	w.queue.taken = 1
+	w.wants(w.look())
+	w.queue.taken = 0
+	w.wants(w.look(), "a")
+}
+
+func TestWithdrawnIsNotLetIn(t *testing.T) {
+	w := newWorld(t)
+	w.hello(1)
+	w.Offer(offerOf(feed.SBOM, "a"))
+	w.Withdraw("j")
+	w.wants(w.look())
+}
+
+func TestPauses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end   queue.Ended
+		until time.Duration
+	}{
+		"TooManyRequests": {queue.Ended{Outcome: outcomeThrottled, RetryAfterSeconds: 20}, 20 * time.Second},
+		"Refused":         {queue.Ended{Outcome: outcomeRefused, Reason: "Unauthorized"}, refusedPause},
+		"NoSecret":        {queue.Ended{Outcome: outcomeRefused, Reason: "SecretNotFound"}, secretPause},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.hello(1)
+			w.Offer(offerOf(feed.SBOM, "a", "b", "c"))
+			w.wants(w.look(), "a", "b")
+			tc.end.Namespace, tc.end.Name, tc.end.Step, tc.end.Host = "shop", "a", queue.SBOM, "hub.example"
+			w.Ended(tc.end)
+			w.wants(w.look())
+			registry, host := w.Held("r", "hub.example", 1)
+			if !registry.Equal(begin.Add(tc.until)) && !host.Equal(begin.Add(tc.until)) {
+				t.Errorf("held until %v, %v", registry, host)
+			}
+			w.clock.SetTime(begin.Add(tc.until + time.Second))
+			w.hello(1)
+			w.queue.taken = 1
+			w.wants(w.look(), "c")
+		})
+	}
+}
+
+func TestChangedRegistryIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.hello(1)
+	o := offerOf(feed.SBOM, "a", "b", "c")
+	w.Offer(o)
+	w.wants(w.look(), "a", "b")
+	w.Ended(queue.Ended{Namespace: "shop", Name: "a", Step: queue.SBOM, Outcome: outcomeRefused, Reason: "Unauthorized", Host: "hub.example"})
+	w.wants(w.look())
+	o.Generation, o.Heads = 2, o.Heads[2:]
+	w.Offer(o)
+	w.wants(w.look(), "c")
+}
+
+func TestUnputIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.hello(1)
+	w.Offer(offerOf(feed.SBOM, "a"))
+	w.queue.fails = errors.New("the queue is full")
+	if err := w.pass(t.Context(), w.queue); err == nil {
+		t.Fatal("the error is lost")
+	}
+	w.queue.fails = nil
+	w.wants(w.look(), "a")
+}
