@@ -4,6 +4,7 @@ package registry
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -112,4 +113,13 @@ func checkCatalog(spec registryv1alpha1.RegistrySpec, host string) *problem {
 		}
 	}
 	return nil
+}
+
+// Check says why a spec can never work, as the webhook has it; what an installation may change later is for the controller alone.
+func Check(r *registryv1alpha1.Registry, b Bounds) error {
+	p := check(r, b)
+	if p == nil || p.reason != registryv1alpha1.ReasonInvalid {
+		return nil
+	}
+	return errors.New(p.message)
 }

@@ -17,9 +17,11 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/schedule"
@@ -36,6 +38,8 @@ type Options struct {
 	Bounds Bounds
 	// Away tells what is wrong with the reports API and the queue; "": nothing.
 	Away func() (reports, queue string)
+	// Changed has Registries looked at of which the API server tells nothing new; nil: never.
+	Changed <-chan event.GenericEvent
 }
 
 // Reconciler keeps Registries.
@@ -51,10 +55,13 @@ func (r *Reconciler) SetUp(manager ctrl.Manager) error {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name(o)}}}
 		})
 	}
-	return ctrl.NewControllerManagedBy(manager).Named("registry").For(&registryv1alpha1.Registry{}).
+	b := ctrl.NewControllerManagedBy(manager).Named("registry").For(&registryv1alpha1.Registry{}).
 		Watches(&registryv1alpha1.DiscoveryJob{}, toRegistry(registryOf)).
-		Watches(&registryv1alpha1.ScanJob{}, toRegistry(registryOf)).
-		Complete(r)
+		Watches(&registryv1alpha1.ScanJob{}, toRegistry(registryOf))
+	if r.Changed != nil {
+		b = b.WatchesRawSource(source.Channel(r.Changed, &handler.EnqueueRequestForObject{}))
+	}
+	return b.Complete(r)
 }
 
 func registryOf(o client.Object) string {
@@ -225,7 +232,8 @@ func build(registry *registryv1alpha1.Registry, s Start) client.Object {
 		Name: s.Name, Namespace: registry.Namespace, Labels: map[string]string{registryv1alpha1.LabelTrigger: string(registryv1alpha1.TriggerSchedule)},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(registry, registryv1alpha1.SchemeGroupVersion.WithKind("Registry"))},
 	}
-	spec := registryv1alpha1.JobSpec{Registry: registry.Name, Priority: registryv1alpha1.Scheduled}
+	// What has failed before is taken up by the next scheduled job.
+	spec := registryv1alpha1.JobSpec{Registry: registry.Name, Priority: registryv1alpha1.Scheduled, Retry: []registryv1alpha1.Retry{registryv1alpha1.RetryFailed}}
 	if s.Kind == schedule.Scan {
 		return &registryv1alpha1.ScanJob{ObjectMeta: object, Spec: registryv1alpha1.ScanJobSpec{JobSpec: spec}}
 	}
