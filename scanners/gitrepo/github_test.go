@@ -147,8 +147,8 @@ func TestGitHubTrouble(t *testing.T) {
 		slept  []time.Duration
 		err    string // empty if the scan succeeds
 	}{
-		"Unauthorized":   {reason: "a wrong token is told", first: []http.HandlerFunc{status(401, `{"message":"Bad credentials"}`)}, err: "the access token is missing, wrong or expired"},
-		"NotFound":       {reason: "an unknown organisation is told", first: []http.HandlerFunc{status(404, `{"message":"Not Found"}`)}, err: "organisation acme: the server answers 404"},
+		"Unauthorized":   {reason: "a wrong token is reported", first: []http.HandlerFunc{status(401, `{"message":"Bad credentials"}`)}, err: "the access token is missing, wrong or expired"},
+		"NotFound":       {reason: "an unknown organisation is reported", first: []http.HandlerFunc{status(404, `{"message":"Not Found"}`)}, err: "organisation acme: the server responds with 404"},
 		"Forbidden":      {reason: "a 403 without a limit is no limit", first: []http.HandlerFunc{status(403, `{"message":"Resource not accessible"}`, "X-RateLimit-Remaining", "4999")}, err: "does not allow this"},
 		"ThenFine":       {reason: "server errors are tried again", first: []http.HandlerFunc{status(500, ""), status(502, "<html>")}, slept: []time.Duration{1 * time.Second, 2 * time.Second}},
 		"NeverFine":      {reason: "but not for ever", first: []http.HandlerFunc{status(500, ""), status(500, ""), status(503, ""), status(500, ""), status(500, `{"message":"boom"}`)}, slept: []time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, err: "500"},

@@ -72,7 +72,7 @@ func (l *lab) what() string {
 	return "list projects of group " + l.group
 }
 
-// page asks for one page. A group's projects are those of its subgroups too, and those shared with it.
+// page requests one page. A group's projects include the projects of its subgroups, and projects shared with the group.
 func (l *lab) page(page gitlab.ListOptions, options []gitlab.RequestOptionFunc) ([]*gitlab.Project, *gitlab.Response, error) {
 	if l.group == "" {
 		return l.client.Projects.ListProjects(&gitlab.ListProjectsOptions{ListOptions: page}, options...)

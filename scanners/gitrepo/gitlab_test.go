@@ -104,7 +104,7 @@ func TestGitLabTrouble(t *testing.T) {
 	}{
 		"Unauthorized": {code: 401, err: "the access token is missing, wrong or expired"},
 		"Forbidden":    {code: 403, err: "GitLab read_api"},
-		"NotFound":     {code: 404, err: "list projects of group 7: the server answers 404"},
+		"NotFound":     {code: 404, err: "list projects of group 7: the server responds with 404"},
 		"ServerError":  {code: 500, slept: []time.Duration{time.Second}},
 		"Limit":        {code: 429, slept: []time.Duration{time.Minute}},
 		"LimitUnheard": {code: 429, args: []string{"--obey-rate-limit=false"}, err: "rate limit"},

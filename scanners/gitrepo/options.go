@@ -199,12 +199,12 @@ func (o *options) complete(env func(string) string) error {
 		}
 	}
 	if o.since != nil && o.until != nil && *o.since <= *o.until {
-		errs = append(errs, errors.New("--activity-since-duration must be longer than --activity-until-duration: there is no time between them"))
+		errs = append(errs, errors.New("--activity-since-duration must be longer than --activity-until-duration: no time lies between them"))
 	}
 	if o.token == "" && variable != "" {
 		o.token = env(variable)
 	}
-	// Kubernetes leaves a reference as it is if there is no such variable.
+	// Kubernetes keeps a reference literally when the variable does not exist.
 	if strings.HasPrefix(o.token, "$(") {
 		errs = append(errs, errors.New("--access-token names a variable that is not set; see env of the Scan"))
 	}

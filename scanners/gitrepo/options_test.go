@@ -53,7 +53,7 @@ func TestCommandLine(t *testing.T) {
 		"NoURL":          {"--file-output /tmp --git-type gitlab", "--url is missing"},
 		"NoOutput":       {"--git-type github --organization a", "--file-output is missing"},
 		"BadURL":         {"--file-output /tmp --git-type gitlab --url gitlab.com", "--url must be an address"},
-		"NoTime":         {"--file-output /tmp --git-type github --organization a --activity-since-duration 1d --activity-until-duration 2d", "there is no time between"},
+		"NoTime":         {"--file-output /tmp --git-type github --organization a --activity-since-duration 1d --activity-until-duration 2d", "no time lies between"},
 		"BadDuration":    {"--file-output /tmp --git-type github --organization a --activity-since-duration yesterday", "is not a duration"},
 		"UnknownOption":  {"--file-output /tmp --git-type github --organisation a", "organisation"},
 		"Stray":          {"--file-output /tmp --git-type github --organization a b", `parameter "b"`},

@@ -115,7 +115,7 @@ func newHTTPClient(t http.RoundTripper) *http.Client {
 	}
 }
 
-// explain turns an answer of a server into what its user can do. Status 0 is none.
+// explain turns a server's response into an error that says what the user can do. Status 0 is none.
 func explain(status int, what string, err error) error {
 	var hint string
 	switch status {
@@ -124,11 +124,11 @@ func explain(status int, what string, err error) error {
 	case http.StatusForbidden:
 		hint = "the access token does not allow this; GitHub wants the scope repo, GitLab read_api"
 	case http.StatusNotFound:
-		hint = "there is no such thing, or the access token does not allow to see it"
+		hint = "no such organisation, group or repository exists, or the access token may not read it"
 	default:
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	return fmt.Errorf("%s: the server answers %d: %s", what, status, hint)
+	return fmt.Errorf("%s: the server responds with %d: %s", what, status, hint)
 }
 
 // IsHelp reports that only help was asked for.

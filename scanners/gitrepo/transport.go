@@ -59,7 +59,7 @@ type polite struct {
 	host, header, token string
 }
 
-// RoundTrip sends a request until there is an answer to look at.
+// RoundTrip repeats a request until a response arrives that needs no other try.
 func (p *polite) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	req = req.Clone(ctx)
@@ -84,7 +84,7 @@ func (p *polite) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 			return nil, ctx.Err()
 		case err != nil:
-			failed = errors.New("no answer")
+			failed = errors.New("no response")
 		case resp.StatusCode >= http.StatusInternalServerError:
 			failed = errors.New(resp.Status)
 		default:
@@ -130,7 +130,7 @@ func (p *polite) sendWithinLimit(ctx context.Context, req *http.Request) (*http.
 	}
 }
 
-// drop reads a small rest of an answer, so that its connection can be used again.
+// drop reads the small rest of a response, so that the connection can be reused.
 func drop(resp *http.Response) {
 	_, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 	if err := errors.Join(err, resp.Body.Close()); err != nil {

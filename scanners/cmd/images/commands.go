@@ -113,7 +113,7 @@ func newPush(o *options) *cobra.Command {
 }
 
 // each builds recipes one after the other and hands on each set. All locks are read before anything is built; if
-// nobody asked for certain recipes, those that have none are left out.
+// no recipe was named, those that have none are left out.
 func (o *options) each(cmd *cobra.Command, names []string, use func(context.Context, string, *image.Set) (v1.Hash, error)) error {
 	if err := o.complete(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (o *options) each(cmd *cobra.Command, names []string, use func(context.Cont
 	for i, r := range all {
 		locks[i], err = recipe.LoadLock(r)
 		if len(names) == 0 && errors.Is(err, recipe.ErrNoLock) {
-			// A vendor's registry may be out of reach of whoever keeps the recipes.
+			// The maintainer of the recipes may have no access to a vendor's registry.
 			o.progress(cmd.ErrOrStderr())("%s: left out, since it was never locked: %s", r.Name, r.Remedy())
 			continue
 		}

@@ -431,8 +431,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		args   []string
 		err    []string
 	}{
-		"NoLock":          {"a recipe that was never locked", func(*world) {}, []string{"build", "packaged"}, []string{"recipe packaged", "there is no image.lock", `run "images lock packaged"`}},
-		"StaleLock":       {"a recipe that wants more since", func(w *world) { w.ok("lock"); w.recipe("packaged", "debian: {packages: [tool, data]}\n") }, []string{"build", "packaged"}, []string{"is for other wishes", `run "images lock packaged"`}},
+		"NoLock":          {"a recipe that was never locked", func(*world) {}, []string{"build", "packaged"}, []string{"recipe packaged", "image.lock does not exist", `run "images lock packaged"`}},
+		"StaleLock":       {"a recipe that wants more since", func(w *world) { w.ok("lock"); w.recipe("packaged", "debian: {packages: [tool, data]}\n") }, []string{"build", "packaged"}, []string{"was made for another content", `run "images lock packaged"`}},
 		"BrokenLock":      {"a lock that somebody edited", func(w *world) { w.write("scanners/images/packaged/image.lock", "debian: 3\n") }, []string{"build", "packaged"}, []string{`run "images lock packaged"`}},
 		"PackageGone":     {"a mirror that has moved on", func(w *world) { w.ok("lock"); w.archive.Remove("pool/tool_1.0-1_amd64.deb") }, []string{"build", "packaged"}, []string{"package tool 1.0-1 (amd64)", "does not have it (any more)", `run "images lock packaged"`}},
 		"PackageChanged":  {"a mirror that sends something else", func(w *world) { w.ok("lock"); w.archive.Write("pool/tool_1.0-1_amd64.deb", []byte("evil")) }, []string{"build", "packaged"}, []string{"another file than the requested one"}},
@@ -440,7 +440,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"ToolUnknown":     {"a version that is not there", func(w *world) { w.edit("scanners/images/fromproxy/image.yaml", "v1.2.3", "v1.2.4") }, []string{"lock", "fromproxy"}, []string{"recipe fromproxy", "example.com/tool@v1.2.4"}},
 		"BaseUnknown":     {"a vendor's image that is not there", func(w *world) { w.edit("scanners/images/vendor/image.yaml", "thing:1.2", "thing:9") }, []string{"lock", "vendor"}, []string{"recipe vendor", "thing:9"}},
 		"PackageUnknown":  {"a package that is not there", func(w *world) { w.recipe("packaged", "debian: {packages: [tol]}\n") }, []string{"lock", "packaged"}, []string{"recipe packaged", "no package tol"}},
-		"RecipeUnknown":   {"a name that is not a recipe", func(*world) {}, []string{"build", "helo"}, []string{"recipe helo", `see "images list"`}},
+		"RecipeUnknown":   {"a name that is not a recipe", func(*world) {}, []string{"build", "helo"}, []string{"recipe helo", `"images list" shows`}},
 		"RecipePath":      {"a path is not a valid name", func(*world) {}, []string{"build", "../images/hello"}, []string{"is not a recipe's name"}},
 		"RecipeMisspelt":  {"a field that is not known", func(w *world) { w.recipe("hello", "programmes: []\n") }, []string{"build", "hello"}, []string{"recipe hello", "programmes"}},
 		"PlatformUnknown": {"a platform that cannot be built", func(*world) {}, []string{"build", "hello", "--platform", "linux/sparc"}, []string{"linux/sparc", "linux/arm64"}},
@@ -498,7 +498,7 @@ func TestWithoutNamesTheUnlockedAreLeftOut(t *testing.T) {
 		t.Error(diff)
 	}
 	w.recipe("packaged", "debian: {packages: [data]}\n")
-	if _, err := w.run("build", "--out", t.TempDir()); err == nil || !strings.Contains(err.Error(), "is for other wishes") {
+	if _, err := w.run("build", "--out", t.TempDir()); err == nil || !strings.Contains(err.Error(), "was made for another content") {
 		t.Errorf("a stale lock is an error all the same: %v", err)
 	}
 }

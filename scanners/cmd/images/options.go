@@ -142,7 +142,7 @@ func (o *options) progress(w io.Writer) func(string, ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 }
 
-// mirrors are those of the flags, and else those of the machine. Without either none is known, which
+// mirrors returns the mirrors of the flags, or else the mirrors of the machine's apt. Without either none is known, which
 // matters to recipes with packages only.
 func (o *options) mirrors() map[string]string {
 	mirrors := map[string]string{}

@@ -74,7 +74,7 @@ type Client struct {
 	Cache string
 	// Now is the time that signatures are held against.
 	Now time.Time
-	// AllowExpired takes lists that are past their Valid-Until, as those of a snapshot of the archive are.
+	// AllowExpired takes lists that are past their Valid-Until, as the lists of a snapshot of the archive are.
 	AllowExpired bool
 	// Progress hears what is fetched.
 	Progress func(format string, args ...any)
@@ -263,7 +263,7 @@ func (c *Client) fetch(ctx context.Context, archive, path string, want fileHash)
 	return file, os.Rename(tmp.Name(), file)
 }
 
-// has reports whether a file of the cache is whole. What is there is not trusted: disks and people change files.
+// has reports whether a file of the cache is whole. Cached files are checked again: disks fail and people edit files.
 func has(file string, want fileHash) (bool, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -302,9 +302,9 @@ func (c *Client) get(ctx context.Context, archive, path string) (io.ReadCloser, 
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
 	}
-	answer := fmt.Errorf("the mirror answers %s", resp.Status)
+	failed := fmt.Errorf("the mirror responds with %s", resp.Status)
 	if slices.Contains([]int{http.StatusNotFound, http.StatusGone}, resp.StatusCode) {
-		answer = ErrGone
+		failed = ErrGone
 	}
-	return nil, errors.Join(fmt.Errorf("fetch %s: %w", u.Redacted(), answer), resp.Body.Close())
+	return nil, errors.Join(fmt.Errorf("fetch %s: %w", u.Redacted(), failed), resp.Body.Close())
 }

@@ -66,7 +66,7 @@ func unpack(r io.Reader, tree *layer.Tree) error {
 		}
 	}
 	if !found {
-		return errors.New("has no files: there is no data.tar in it")
+		return errors.New("has no files: data.tar is missing")
 	}
 	return nil
 }

@@ -291,7 +291,7 @@ func TestListsThatAreNotTrusted(t *testing.T) {
 		}, "by none of the archive's keys"},
 		"NotSigned": {"not signed at all", func(_ *testing.T, w *world) {
 			w.archive.Write("dists/test/InRelease", []byte("Suite: test\nSHA256:\n"))
-		}, "there is no signed text"},
+		}, "it holds no signed text"},
 		"Changed": {"changed after it was signed", func(t *testing.T, w *world) {
 			w.archive.Write("dists/test/InRelease", bytes.Replace(signed(t, w), []byte("Origin: Test"), []byte("Origin: Fest"), 1))
 		}, "or is wrong"},

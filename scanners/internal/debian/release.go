@@ -55,7 +55,7 @@ func ReadKeyring(data []byte) (Keyring, error) {
 func verifyRelease(data []byte, keys Keyring, now time.Time) (*release, error) {
 	block, _ := clearsign.Decode(data)
 	if block == nil {
-		return nil, errors.New("there is no signed text in it")
+		return nil, errors.New("it holds no signed text")
 	}
 	if _, err := block.VerifySignature(keys, &packet.Config{Time: func() time.Time { return now }}); err != nil {
 		return nil, fmt.Errorf("its signature is by none of the archive's keys or is wrong: %w", err)
@@ -77,7 +77,7 @@ func parseRelease(text []byte) (*release, error) {
 		return nil, err
 	}
 	if rel == nil || len(rel.files) == 0 {
-		return nil, errors.New("there are no SHA256 hashes in it")
+		return nil, errors.New("it holds no SHA256 hashes")
 	}
 	return rel, nil
 }

@@ -35,7 +35,7 @@ func (x *index) add(c *control) error {
 	return nil
 }
 
-// finish lists who provides what, in an order that does not depend on that of the lists.
+// finish lists who provides what, in an order that is independent of the order of the lists.
 func (x *index) finish() {
 	x.providers = map[string][]*control{}
 	for _, name := range slices.Sorted(maps.Keys(x.packages)) {

@@ -18,7 +18,7 @@ const (
 
 // MachineMirrors returns the mirrors that a machine's apt uses, by archive; apt is its folder
 // /etc/apt. What is not an archive of Debian, and what is not fetched by HTTP, is left out. Where only
-// the main archive is named, that of security updates is taken to lie beside it, as on mirrors that
+// the main archive is named, the archive of security updates is expected beside it, as on mirrors that
 // have both.
 func MachineMirrors(apt fs.FS) map[string]string {
 	mirrors := map[string]string{}

@@ -75,7 +75,7 @@ type Image struct {
 type Set struct {
 	Recipe *recipe.Recipe
 	Images []Image
-	// Labels are those of the images, for the index.
+	// Labels are the labels of the images, for the index.
 	Labels map[string]string
 }
 
@@ -335,7 +335,7 @@ func mode(s string, otherwise int64) int64 {
 	return m
 }
 
-// version is that of what the image is for.
+// version is the version of the program that the image is made for.
 func version(r *recipe.Recipe, lock *recipe.Lock, ours string) string {
 	switch {
 	case r.Version != "":
@@ -383,7 +383,7 @@ func (w *build) configure(img v1.Image, labels map[string]string) (v1.Image, err
 	cf.OS, cf.Architecture = w.platform.OS(), w.platform.Arch()
 	c, r := &cf.Config, w.recipe
 	if len(r.Entrypoint) > 0 {
-		// A base's arguments are those of its own entrypoint.
+		// The arguments of a base belong to the base's own entrypoint.
 		c.Entrypoint, c.Cmd = r.Entrypoint, nil
 	}
 	if len(r.Cmd) > 0 {

@@ -82,7 +82,7 @@ func (c *libraries) check(name string) error {
 	return nil
 }
 
-// searched are the folders that a file asks for, then those of all.
+// searched are the folders that a file asks for, then the folders of all.
 func (c *libraries) searched(f *elf.File, origin string) ([]string, error) {
 	var own []string
 	for _, tag := range []elf.DynTag{elf.DT_RUNPATH, elf.DT_RPATH} {

@@ -39,7 +39,7 @@ type Wishes struct {
 	Platforms []Platform `json:"platforms"`
 }
 
-// BaseLock is an image by digest, that of the index if there is one.
+// BaseLock is an image by digest: the digest of the index if there is one.
 type BaseLock struct {
 	Image  string `json:"image"`
 	Digest string `json:"digest"`
@@ -62,7 +62,7 @@ type Suite struct {
 	// Archive is the folder on a mirror: debian or debian-security.
 	Archive string `json:"archive"`
 	Suite   string `json:"suite"`
-	// Date is that of the signed list, only in locks.
+	// Date is the date of the signed list; only locks have a date.
 	Date string `json:"date,omitempty"`
 }
 
@@ -70,7 +70,7 @@ type Suite struct {
 type Package struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// For is the architecture of the image, Arch that of the package, which may be "all".
+	// For is the architecture of the image, Arch the architecture of the package, which may be "all".
 	For     string `json:"for"`
 	Arch    string `json:"arch"`
 	Archive string `json:"archive"`
@@ -104,7 +104,7 @@ func (r *Recipe) Remedy() string {
 }
 
 // ErrNoLock says that a recipe was never locked.
-var ErrNoLock = errors.New("there is no " + LockFile)
+var ErrNoLock = errors.New(LockFile + " does not exist")
 
 // LoadLock reads the lock beside a recipe and holds it against the recipe. A recipe that needs none gets an
 // empty one.
@@ -139,7 +139,7 @@ var (
 func (l *Lock) fits(r *Recipe) error {
 	want, got := mustJSON(WishesOf(r)), mustJSON(l.For)
 	if !bytes.Equal(want, got) {
-		return fmt.Errorf("is for other wishes than those of %s", File)
+		return fmt.Errorf("was made for another content of %s", File)
 	}
 	if r.Base != "" && (l.Base == nil || l.Base.Image != r.Base || !digestForm.MatchString(l.Base.Digest)) {
 		return errors.New("has no digest of the base image")

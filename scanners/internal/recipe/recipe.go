@@ -66,7 +66,7 @@ type Recipe struct {
 	Licenses string `json:"licenses"`
 	// Date is the time of all files in the image, unless SOURCE_DATE_EPOCH is set; YYYY-MM-DD.
 	Date string `json:"date"`
-	// Version is the label's version. Empty means that of the tool, the first package or the build.
+	// Version is the label's version. Empty means the version of the tool, the first package or the build.
 	Version string `json:"version,omitempty"`
 	// Platforms is empty for all.
 	Platforms []Platform `json:"platforms,omitempty"`
@@ -113,7 +113,7 @@ type Program struct {
 
 // Tool is a program of the Go module proxy.
 type Tool struct {
-	// Module is the path of the module; Package is that of the main package if it is another.
+	// Module is the path of the module; Package is the path of the main package if the main package is not the module's root.
 	Module  string `json:"module"`
 	Package string `json:"package,omitempty"`
 	Version string `json:"version"`
@@ -159,7 +159,7 @@ func List(dir string) ([]*Recipe, error) {
 		return nil, fmt.Errorf("look for recipes: %w", err)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no recipes in %s: there is no */%s; name the folder with --recipes", dir, File)
+		return nil, fmt.Errorf("no recipes in %s: no folder holds a %s; name the folder with --recipes", dir, File)
 	}
 	slices.Sort(found)
 	all := make([]*Recipe, 0, len(found))
@@ -178,7 +178,7 @@ func Load(dir string) (*Recipe, error) {
 	name := filepath.Base(dir)
 	data, err := os.ReadFile(filepath.Join(dir, File))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("recipe %s: there is no %s in %s; see \"images list\" for what there is", name, File, filepath.Dir(dir))
+		return nil, fmt.Errorf("recipe %s: %s does not exist in %s; \"images list\" shows all recipes", name, File, filepath.Dir(dir))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("recipe %s: %w", name, err)

@@ -101,8 +101,8 @@ func TestLocksThatAreRefused(t *testing.T) {
 		return forPackages + "debian: {suites: [], packages: [{name: nmap, version: \"1\", for: amd64, arch: amd64, archive: " + archive + ", path: " + path + ", size: 1, sha256: \"" + sum + "\"}]}\n"
 	}
 	tests := map[string]struct{ recipe, lock, err string }{
-		"OtherWishes":    {based, "for: {base: docker.io/a/b:2, platforms: [linux/amd64]}\n", "is for other wishes"},
-		"OtherPlatforms": {based, "for: {base: docker.io/a/b:1, platforms: [linux/arm64]}\n", "is for other wishes"},
+		"OtherWishes":    {based, "for: {base: docker.io/a/b:2, platforms: [linux/amd64]}\n", "was made for another content"},
+		"OtherPlatforms": {based, "for: {base: docker.io/a/b:1, platforms: [linux/arm64]}\n", "was made for another content"},
 		"NoDigest":       {based, forBase, "has no digest"},
 		"OtherBase":      {based, forBase + "base: {image: docker.io/evil/b:1, digest: \"" + digest + "\"}\n", "has no digest of the base"},
 		"TagAsDigest":    {based, forBase + "base: {image: docker.io/a/b:1, digest: latest}\n", "has no digest of the base"},

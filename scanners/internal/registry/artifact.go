@@ -49,7 +49,7 @@ func newArtifact(document []byte, mediaType string, subject v1.Descriptor, annot
 	return partial.CompressedToImage(&artifact{l, m})
 }
 
-// MediaType is that of the manifest.
+// MediaType is the media type of the manifest.
 func (a *artifact) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
 
 // RawManifest is the manifest as it was made.

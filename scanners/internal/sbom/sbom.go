@@ -20,7 +20,7 @@ import (
 	"github.com/scanyard/scanyard/scanners/internal/recipe"
 )
 
-// MediaType is that of the documents.
+// MediaType is the media type of the documents.
 const MediaType = "application/vnd.cyclonedx+json"
 
 // Content is what an image holds.

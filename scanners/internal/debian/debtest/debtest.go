@@ -172,7 +172,7 @@ func (a *Archive) Remove(name string) {
 	must(a.t, os.Remove(filepath.Join(a.dir, filepath.FromSlash(name))))
 }
 
-// Sign writes the lists and signs them. Compression is that of the Packages files.
+// Sign writes the lists and signs them. compression is the format of the Packages files.
 func (a *Archive) Sign(compression string) {
 	a.t.Helper()
 	var hashes strings.Builder
