@@ -499,6 +499,55 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring("exceeded quota")))
 	})
 
+	// The quota controller follows all kinds by informers of metadata. One group that does not answer must not blind it.
+	It("leaves quotas of other kinds alone while it is away, and has its own counted once it is back", func(ctx SpecContext) {
+		ns := r.namespace(ctx)
+		const reports, maps = "count/policyreports.wgpolicyk8s.io", "count/configmaps"
+		_, err := r.kube.CoreV1().ResourceQuotas(ns).Create(ctx, &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Name: "all"},
+			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{reports: resource.MustParse("10"), maps: resource.MustParse("10")}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		// used waits until the quota says that so many are there, besides those that were there in the beginning.
+		used := func(name corev1.ResourceName, want int64) {
+			GinkgoHelper()
+			eventually(ctx, fmt.Sprintf("%d of %s", want, name), func(ctx context.Context) (bool, error) {
+				q, err := r.kube.CoreV1().ResourceQuotas(ns).Get(ctx, "all", metav1.GetOptions{})
+				if err != nil {
+					return false, err
+				}
+				count, known := q.Status.Used[name]
+				return known && count.Value() == want, nil
+			})
+		}
+		there, err := r.kube.CoreV1().ConfigMaps(ns).List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		began := int64(len(there.Items))
+		used(reports, 0)
+		used(maps, began)
+		eventually(ctx, "the first report", func(ctx context.Context) (bool, error) {
+			_, err := r.any.Resource(polr).Namespace(ns).Create(ctx, report(ns, "counted", "CVE-2024-1", "high"), metav1.CreateOptions{})
+			return err == nil || apierrors.IsAlreadyExists(err), nil // the server may not have heard of the count yet
+		})
+		used(reports, 1)
+
+		r.scale(ctx, 0)
+		_, err = r.kube.CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		used(maps, began+1)
+		// A deletion is nothing that admission counts: only the controller's informer tells.
+		Expect(r.kube.CoreV1().ConfigMaps(ns).Delete(ctx, "meanwhile", metav1.DeleteOptions{})).To(Succeed())
+		used(maps, began)
+
+		r.scale(ctx, 1)
+		r.available(ctx)
+		eventually(ctx, "the server to delete the report", func(ctx context.Context) (bool, error) {
+			err := r.any.Resource(polr).Namespace(ns).Delete(ctx, "counted", metav1.DeleteOptions{})
+			return err == nil || apierrors.IsNotFound(err), nil // kube-apiserver may need a moment to see the new server
+		})
+		used(reports, 0)
+	})
+
 	It("makes an APIService again that somebody has deleted, and takes again what somebody's chart has reset", func(ctx SpecContext) {
 		name := taken[0]
 		Expect(r.any.Resource(apiServices).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
@@ -581,6 +630,21 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 		})
 	})
 })
+
+// scale has as many servers run, and waits until no more do.
+func (r *reportsWorld) scale(ctx context.Context, replicas int32) {
+	GinkgoHelper()
+	deployments, err := r.kube.AppsV1().Deployments(reportsNamespace).List(ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(deployments.Items).To(HaveLen(1))
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	_, err = r.kube.AppsV1().Deployments(reportsNamespace).Patch(ctx, deployments.Items[0].Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	eventually(ctx, fmt.Sprintf("%d servers", replicas), func(ctx context.Context) (bool, error) {
+		pods, err := r.kube.CoreV1().Pods(reportsNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=server"})
+		return err == nil && len(pods.Items) == int(replicas), err
+	})
+}
 
 // restart ends the server's pod, and waits until another one answers.
 func (r *reportsWorld) restart(ctx context.Context) {
