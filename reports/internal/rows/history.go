@@ -25,7 +25,7 @@ func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, ns, target int64, after 
 	for i := range after {
 		byFingerprint[after[i].fingerprint] = &after[i]
 	}
-	for part := range slices.Chunk(fingerprints(after), step) {
+	for part := range slices.Chunk(fingerprints(after), asked) {
 		if err := s.followPart(ctx, tx, ns, target, part, byFingerprint, at, days); err != nil {
 			return err
 		}
@@ -43,11 +43,8 @@ func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, ns, target int64, after 
 func (s *Set) followPart(
 	ctx context.Context, tx *sqldb.Tx, ns, target int64, part []string, rows map[string]*stored, at time.Time, days map[group]*course,
 ) error {
-	args := []any{ns, target}
-	for _, fingerprint := range part {
-		args = append(args, fingerprint)
-	}
-	where := ` WHERE ns = ? AND target = ? AND fingerprint IN ` + marks(1, len(part))
+	list, args := among(part, ns, target)
+	where := ` WHERE ns = ? AND target = ? AND fingerprint IN ` + list
 	lives, err := readLives(ctx, tx, where, args)
 	if err != nil {
 		return err
@@ -71,15 +68,17 @@ func (s *Set) followPart(
 			fresh = append(fresh, ns, target, fingerprint, row.source, int(row.severity), int(row.result), at.Unix(), at.Unix(), s.Run)
 		}
 	}
-	if len(fresh) == 0 {
-		return nil
+	for part := range parts(fresh, 9) {
+		values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?), ", len(part)/9), ", ")
+		_, err := tx.Exec(
+			ctx,
+			`INSERT INTO history (ns, target, fingerprint, source, severity, result, first_at, last_at, fixed_at, reopened, run) VALUES `+values,
+			part...)
+		if err != nil {
+			return err
+		}
 	}
-	values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?), ", len(fresh)/9), ", ")
-	_, err = tx.Exec(
-		ctx,
-		`INSERT INTO history (ns, target, fingerprint, source, severity, result, first_at, last_at, fixed_at, reopened, run) VALUES `+values,
-		fresh...)
-	return err
+	return nil
 }
 
 func readLives(ctx context.Context, tx *sqldb.Tx, where string, args []any) (map[string]life, error) {

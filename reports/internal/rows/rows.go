@@ -21,6 +21,7 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -133,6 +134,10 @@ type counted struct {
 	policy     int64
 	result     Result
 	suppressed int
+}
+
+func (c counted) compare(other counted) int {
+	return cmp.Or(cmp.Compare(c.policy, other.policy), cmp.Compare(c.result, other.result), cmp.Compare(c.suppressed, other.suppressed))
 }
 
 func (s *Set) index(ctx context.Context, tx *sqldb.Tx, object int64, at time.Time) error {

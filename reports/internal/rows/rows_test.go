@@ -132,6 +132,32 @@ func TestCountsFollow(t *testing.T) {
 	})
 }
 
+// When a finding was seen last is noted once a day, whether it is written by itself or among many.
+func TestLastSeen(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		k := newKeeper(t, config)
+		var many []rows.Row
+		for i := range 1_300 { // more than one statement takes
+			many = append(many, finding(strconv.Itoa(i), rows.High))
+		}
+		begun := k.clock.Now()
+		seen := func(what string, want ...string) {
+			t.Helper()
+			k.expect(what, fmt.Sprintf(`SELECT COUNT(*), MIN(at - %[1]d), MAX(last - %[1]d) FROM first_seen GROUP BY last ORDER BY last`, begun.Unix()), 3, want...)
+		}
+		k.put("a", &rows.Set{Rows: many})
+		seen("the first time", "1300 0 0")
+		k.clock.SetTime(begun.Add(24*time.Hour - time.Second))
+		k.put("a", &rows.Set{Rows: many})
+		seen("less than a day later", "1300 0 0")
+		k.clock.SetTime(begun.Add(24 * time.Hour))
+		k.put("a", &rows.Set{Rows: many[:1_100]})
+		seen("a day later", "200 0 0", "1100 0 86400")
+		k.expect("the rows", `SELECT COUNT(*), COUNT(DISTINCT fingerprint), MAX(i) FROM results`, 3, "1100 1100 1099")
+		k.expect("the counts", `SELECT COUNT(*), SUM(n) FROM counts WHERE ns = 0`, 2, "1100 1100")
+	})
+}
+
 // The course of a day begins with the end of the day before; what was deleted keeps its days.
 func TestDays(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {

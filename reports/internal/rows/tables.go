@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,8 +16,14 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
-// step is how many rows one statement inserts: 17 parameters each at most, of the 32,766 that SQLite allows.
-const step = 200
+// Sizes of statements with lists. They are powers of two, so that there are few different statements, and databases
+// keep them prepared: translating and planning a statement takes longer than to run it for a few rows.
+const (
+	// step is how many rows one statement inserts: 17 parameters each at most, of the 32,766 that SQLite allows.
+	step = 128
+	// asked is how many values one statement looks for.
+	asked = 1024
+)
 
 const secondsOfDay = 24 * 60 * 60
 
@@ -23,6 +31,36 @@ const secondsOfDay = 24 * 60 * 60
 func marks(n, columns int) string {
 	group := "(" + strings.TrimSuffix(strings.Repeat("?, ", columns), ", ") + ")"
 	return strings.TrimSuffix(strings.Repeat(group+", ", n), ", ")
+}
+
+// parts cuts a list into as many parts of step rows as there are, and what is left into halves of that.
+func parts[E any](list []E, width int) iter.Seq[[]E] {
+	return func(yield func([]E) bool) {
+		for n := step; len(list) > 0; {
+			for n*width > len(list) {
+				n /= 2
+			}
+			if !yield(list[:n*width]) {
+				return
+			}
+			list = list[n*width:]
+		}
+	}
+}
+
+// among returns the placeholders of a list to look for, and the list as parameters behind others. The last value is
+// repeated until there are as many as one of the sizes.
+func among(list []string, before ...any) (string, []any) {
+	n := 1
+	for n < len(list) {
+		n *= 2
+	}
+	args := make([]any, 0, len(before)+n)
+	args = append(args, before...)
+	for i := range n {
+		args = append(args, list[min(i, len(list)-1)])
+	}
+	return marks(1, n), args
 }
 
 func readBefore(ctx context.Context, tx *sqldb.Tx, object int64) (before []stored, ns int64, err error) {
@@ -63,7 +101,7 @@ func numbersOf(ctx context.Context, tx *sqldb.Tx, texts []string) (map[string]in
 		bySum[sums[len(sums)-1]] = text
 	}
 	numbers := make(map[string]int64, len(texts))
-	for part := range slices.Chunk(sums, 10*step) {
+	for part := range slices.Chunk(sums, asked) {
 		if err := readNumbers(ctx, tx, part, bySum, numbers); err != nil {
 			return nil, err
 		}
@@ -84,7 +122,7 @@ func numbersOf(ctx context.Context, tx *sqldb.Tx, texts []string) (map[string]in
 			fresh = append(fresh, last, sum, nameOf(text))
 		}
 	}
-	for part := range slices.Chunk(fresh, 3*step) {
+	for part := range parts(fresh, 3) {
 		if _, err := tx.Exec(ctx, `INSERT INTO names (id, sha, s) VALUES `+marks(len(part)/3, 3), part...); err != nil {
 			return nil, err
 		}
@@ -93,11 +131,8 @@ func numbersOf(ctx context.Context, tx *sqldb.Tx, texts []string) (map[string]in
 }
 
 func readNumbers(ctx context.Context, tx *sqldb.Tx, sums []string, bySum map[string]string, numbers map[string]int64) error {
-	args := make([]any, 0, len(sums))
-	for _, sum := range sums {
-		args = append(args, sum)
-	}
-	rows, err := tx.Query(ctx, `SELECT id, sha FROM names WHERE sha IN `+marks(1, len(args)), args...)
+	list, args := among(sums)
+	rows, err := tx.Query(ctx, `SELECT id, sha FROM names WHERE sha IN `+list, args...)
 	if err != nil {
 		return err
 	}
@@ -122,22 +157,19 @@ func fingerprints(rows []stored) []string {
 	return slices.Compact(found)
 }
 
-// see notes that fingerprints are there now, and returns when each was first.
+// see notes that fingerprints are there now, and returns when each was first. When a fingerprint was last is noted once a day.
 func see(ctx context.Context, tx *sqldb.Tx, ns int64, after []stored, at time.Time) (map[string]int64, error) {
 	seen := map[string]int64{}
-	for part := range slices.Chunk(fingerprints(after), step) {
-		args := []any{ns}
-		for _, fingerprint := range part {
-			args = append(args, fingerprint)
-		}
-		if err := readSeen(ctx, tx, args, seen); err != nil {
+	for part := range slices.Chunk(fingerprints(after), asked) {
+		stale, err := readSeen(ctx, tx, ns, part, at.Unix()-secondsOfDay, seen)
+		if err != nil {
 			return nil, err
 		}
-		if _, err := tx.Exec(
-			ctx,
-			`UPDATE first_seen SET last = ? WHERE ns = ? AND fingerprint IN `+marks(1, len(part)),
-			append([]any{at.Unix()}, args...)...); err != nil {
-			return nil, err
+		if len(stale) > 0 {
+			list, args := among(stale, at.Unix(), ns)
+			if _, err := tx.Exec(ctx, `UPDATE first_seen SET last = ? WHERE ns = ? AND fingerprint IN `+list, args...); err != nil {
+				return nil, err
+			}
 		}
 		var fresh []any
 		for _, fingerprint := range part {
@@ -146,31 +178,35 @@ func see(ctx context.Context, tx *sqldb.Tx, ns int64, after []stored, at time.Ti
 				fresh = append(fresh, ns, fingerprint, at.Unix(), at.Unix())
 			}
 		}
-		if len(fresh) == 0 {
-			continue
-		}
-		if _, err := tx.Exec(ctx, `INSERT INTO first_seen (ns, fingerprint, at, last) VALUES `+marks(len(fresh)/4, 4), fresh...); err != nil {
-			return nil, err
+		for part := range parts(fresh, 4) {
+			if _, err := tx.Exec(ctx, `INSERT INTO first_seen (ns, fingerprint, at, last) VALUES `+marks(len(part)/4, 4), part...); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return seen, nil
 }
 
-func readSeen(ctx context.Context, tx *sqldb.Tx, args []any, seen map[string]int64) error {
-	rows, err := tx.Query(ctx, `SELECT fingerprint, at FROM first_seen WHERE ns = ? AND fingerprint IN `+marks(1, len(args)-1), args...)
+// readSeen reads when fingerprints were first, and returns those that were last noted before a time.
+func readSeen(ctx context.Context, tx *sqldb.Tx, ns int64, part []string, before int64, seen map[string]int64) (stale []string, err error) {
+	list, args := among(part, ns)
+	rows, err := tx.Query(ctx, `SELECT fingerprint, at, last FROM first_seen WHERE ns = ? AND fingerprint IN `+list, args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // errors of reading are those of Err
 	for rows.Next() {
 		var fingerprint string
-		var at int64
-		if err := rows.Scan(&fingerprint, &at); err != nil {
-			return err
+		var at, last int64
+		if err := rows.Scan(&fingerprint, &at, &last); err != nil {
+			return nil, err
 		}
 		seen[fingerprint] = at
+		if last <= before {
+			stale = append(stale, fingerprint)
+		}
 	}
-	return rows.Err()
+	return stale, rows.Err()
 }
 
 // insertRows writes the rows in the order of their policies, in which their index is cheapest to fill.
@@ -180,7 +216,7 @@ func insertRows(ctx context.Context, tx *sqldb.Tx, object, ns int64, after []sto
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return int(after[a].policy - after[b].policy) })
-	for part := range slices.Chunk(order, step) {
+	for part := range parts(order, 1) {
 		args := make([]any, 0, 17*len(part))
 		for _, i := range part {
 			row := &after[i]
@@ -212,17 +248,17 @@ func count(ctx context.Context, tx *sqldb.Tx, ns int64, before, after []stored) 
 	}
 	var args []any
 	lower := false
-	for key, n := range differences {
-		if n == 0 {
-			continue
-		}
-		lower = lower || n < 0
-		for _, place := range []int64{ns, 0} {
-			args = append(args, place, key.policy, int(key.result), key.suppressed, n)
+	maps.DeleteFunc(differences, func(_ counted, n int64) bool { return n == 0 })
+	// In the order of the table, whose pages are then looked for once.
+	order := slices.SortedFunc(maps.Keys(differences), counted.compare)
+	for _, place := range []int64{0, ns} {
+		for _, key := range order {
+			lower = lower || differences[key] < 0
+			args = append(args, place, key.policy, int(key.result), key.suppressed, differences[key])
 		}
 	}
 	end := tx.AddTo("counts", []string{"ns", "policy", "result", "suppressed"}, []string{"n"})
-	for part := range slices.Chunk(args, 5*step) {
+	for part := range parts(args, 5) {
 		if _, err := tx.Exec(ctx, `INSERT INTO counts (ns, policy, result, suppressed, n) VALUES `+marks(len(part)/5, 5)+end, part...); err != nil {
 			return err
 		}
@@ -288,7 +324,7 @@ func addCourse(ctx context.Context, tx *sqldb.Tx, day, ns int64, days map[group]
 		}
 	}
 	end := tx.AddTo("daily", []string{"day", "ns", "source", "severity", "result", "suppressed"}, []string{"n", "added", "fixed"})
-	for part := range slices.Chunk(args, 9*step) {
+	for part := range parts(args, 9) {
 		if _, err := tx.Exec(
 			ctx,
 			`INSERT INTO daily (day, ns, source, severity, result, suppressed, n, added, fixed) VALUES `+marks(len(part)/9, 9)+end,

@@ -36,7 +36,7 @@ func sqliteReaders(ctx context.Context, config Config) (string, *sql.DB, error) 
 }
 
 func openReaders(ctx context.Context, path string, config Config) (*sql.DB, error) {
-	readers, err := sql.Open("sqlite", sqliteName(path, config, "_query_only", "1"))
+	readers, err := sql.Open("sqlite", sqliteName(path, config, readerPragmas, "_query_only", "1"))
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +264,7 @@ func closeOff(ctx context.Context, path string, config Config) (int64, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
-	if db, err := sql.Open("sqlite", sqliteName(path, config)); err == nil {
+	if db, err := sql.Open("sqlite", sqliteName(path, config, nil)); err == nil {
 		if err := db.QueryRowContext(ctx, `SELECT v FROM meta WHERE k = 'rv'`).Scan(&last); err != nil {
 			last = 0 // damaged, which is why it is replaced
 		}
@@ -276,7 +276,7 @@ func closeOff(ctx context.Context, path string, config Config) (int64, error) {
 }
 
 func markRestored(ctx context.Context, path string, config Config, last int64) (err error) {
-	db, err := sql.Open("sqlite", sqliteName(path, config))
+	db, err := sql.Open("sqlite", sqliteName(path, config, nil))
 	if err != nil {
 		return err
 	}
