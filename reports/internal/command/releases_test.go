@@ -85,6 +85,13 @@ func openDatabase(t *testing.T, version string, driver sqldb.Driver) {
 	if code != http.StatusCreated || !strings.Contains(said, `"total":2`) {
 		t.Errorf("a question: %d %s", code, said)
 	}
+	// What a later schema is asked by is there for objects of before, too.
+	for _, kind := range []string{"images", "sboms", "vulnerabilityreports"} {
+		path := "/apis/reports.scanyard.io/v1alpha1/" + kind
+		if found := lists(t, server, []string{path + "?fieldSelector=spec.digest%3Dsha256:00"}); len(want[path]) == 0 || len(slices.Collect(maps.Values(found))[0]) != len(want[path]) {
+			t.Errorf("%s by their digest: %v", kind, found)
+		}
+	}
 	server.create("team-a", "written-now")
 	server.stop()
 	if out, exit := run(t, append([]string{"fsck"}, servers.args...)...); exit != 0 {

@@ -69,7 +69,11 @@ func build(options *Options) (*built, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the server: %w", err)
 	}
-	groups, err := newGroups(scheme, codecs, options, limits, config.Authorization.Authorizer)
+	backends, err := newBackends(options, limits)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := newGroups(scheme, codecs, options, backends, config.Authorization.Authorizer)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +93,9 @@ func build(options *Options) (*built, error) {
 	return &built{
 		handler: generic.Handler, tasks: append(tasks, options.Tasks...), health: health,
 		start: func(ctx context.Context) error {
+			if err := fillRows(ctx, backends); err != nil {
+				return err
+			}
 			if generic.AuditBackend != nil {
 				if err := generic.AuditBackend.Run(ctx.Done()); err != nil {
 					return fmt.Errorf("begin the audit: %w", err)
@@ -103,6 +110,16 @@ func build(options *Options) (*built, error) {
 			}
 		},
 	}, nil
+}
+
+// fillRows writes what earlier releases did not keep.
+func fillRows(ctx context.Context, backends map[string]*sqlstorage.Storage) error {
+	for _, backend := range backends {
+		if err := backend.FillRows(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // withoutProtobuf reads and writes JSON and YAML: the kinds have no form in protobuf. A client that takes JSON beside
@@ -182,10 +199,8 @@ func servedNames(namer *openapi.DefinitionNamer) func(string) (string, spec.Exte
 	}
 }
 
-// newGroups makes the storage of all resources that are served.
-func newGroups(scheme *runtime.Scheme, codecs withoutProtobuf, options *Options, limits Limits, rights authorizer.Authorizer) (
-	[]*genericapiserver.APIGroupInfo, error,
-) {
+// newBackends makes the storage of all kinds.
+func newBackends(options *Options, limits Limits) (map[string]*sqlstorage.Storage, error) {
 	backends := map[string]*sqlstorage.Storage{}
 	for _, stored := range kinds.AllStored {
 		backend, err := sqlstorage.New(sqlstorage.Config{
@@ -198,6 +213,13 @@ func newGroups(scheme *runtime.Scheme, codecs withoutProtobuf, options *Options,
 		}
 		backends[stored.Resource] = backend
 	}
+	return backends, nil
+}
+
+// newGroups makes the resources of all groups that are served.
+func newGroups(scheme *runtime.Scheme, codecs withoutProtobuf, options *Options, backends map[string]*sqlstorage.Storage, rights authorizer.Authorizer) (
+	[]*genericapiserver.APIGroupInfo, error,
+) {
 	documents := uploads.New(uploads.Config{Store: options.Store, Storage: func(resource string) *sqlstorage.Storage { return backends[resource] }})
 	var groups []*genericapiserver.APIGroupInfo
 	for _, gv := range options.Groups.versions() {
