@@ -125,8 +125,8 @@ func newFsck(out io.Writer, getenv func(string) string) *cobra.Command {
 	var repair bool
 	command := &cobra.Command{
 		Use: "fsck", Args: cobra.NoArgs, Short: "Count anew what the database counts as it goes, and correct it with --repair",
-		Long: "Count the references of payloads and the rollups of results anew. A server may be serving the database meanwhile; " +
-			"with --repair it may not if the database is SQLite, and waits if it is another one.\n\n" +
+		Long: "Count the references of payloads and documents and the rollups of results anew, and look for rows that lack what they belong to. " +
+			"A server may be serving the database meanwhile; with --repair it may not if the database is SQLite, and waits if it is another one.\n\n" +
 			"It ends with 0 if nothing is wrong or all was repaired, with 2 if something is wrong, with 3 if a server is using the database, " +
 			"with 4 if the database needs a newer program, else with 1.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -3,11 +3,14 @@
 // Package fsck counts anew what the database counts as it goes, and corrects it.
 //
 //	objects, changes ─► references of payloads      results ─► counts, the last day of daily
+//	documents ─► references of contents             contents ─► chunks, packages
 //
 // What it decides:
 //
 //   - What can be counted from other rows is repaired: references, counts, days, rows whose object is gone.
-//   - A payload that is missing cannot be made again: it is told, and stays.
+//   - A payload or document that is missing cannot be made again: it is told, and stays. So does an object of a registry
+//     whose fields are not there to be asked for.
+//   - Which keys of vulnerability data have changed is known from uploads alone: nothing tells what is right.
 //   - All is checked in one snapshot, all is repaired in one transaction. Who writes meanwhile waits.
 package fsck
 
@@ -53,6 +56,10 @@ var checks = []check{
 	{what: "missing payloads", wrong: missingPayloads},
 	{what: "counts of policies", wrong: wrongCounts, repair: addCounts},
 	{what: "counts of the last day", wrong: wrongDaily, repair: addDaily},
+	{what: "chunks and packages without a document", wrong: strayChunks, repair: dropStrayChunks},
+	{what: "references of documents", wrong: wrongContents, repair: setContents},
+	{what: "missing documents", wrong: cutContents},
+	{what: "images and repositories without their fields", wrong: withoutSubject},
 }
 
 // Run checks a database, and repairs it if it is told to.
@@ -110,19 +117,6 @@ func read(ctx context.Context, tx *sqldb.Tx, numbers int, query string) (found [
 		found = append(found, r)
 	}
 	return found, rows.Err()
-}
-
-func strayRows(ctx context.Context, tx *sqldb.Tx, _ time.Time) ([]row, error) {
-	return read(ctx, tx, 1, `SELECT NULL, r.object, COUNT(*) FROM results r LEFT JOIN objects o ON o.id = r.object WHERE o.id IS NULL GROUP BY r.object`)
-}
-
-func dropStrayRows(ctx context.Context, tx *sqldb.Tx, wrong []row, _ time.Time) error {
-	for _, r := range wrong {
-		if _, err := tx.Exec(ctx, `DELETE FROM results WHERE object = ?`, r.key...); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func wrongReferences(ctx context.Context, tx *sqldb.Tx, _ time.Time) ([]row, error) {

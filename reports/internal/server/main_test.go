@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/scanyard/scanyard/reports/internal/access"
 	"github.com/scanyard/scanyard/reports/internal/dbtest"
+	"github.com/scanyard/scanyard/reports/internal/fsck"
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/server"
@@ -96,6 +98,7 @@ func serve(t *testing.T, config sqldb.Config, change func(*server.Options)) *doo
 		if err := store.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
+		checked(t, config)
 	})
 	select {
 	case url := <-ready:
@@ -106,6 +109,25 @@ func serve(t *testing.T, config sqldb.Config, change func(*server.Options)) *doo
 		t.Fatal("the server is not ready")
 	}
 	return nil
+}
+
+// checked counts anew what the server has counted.
+func checked(t *testing.T, config sqldb.Config) {
+	t.Helper()
+	db, err := sqldb.OpenToRead(context.Background(), config)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	findings, err := fsck.Run(context.Background(), db, time.Now(), false)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Error(err)
+	}
+	for _, finding := range findings {
+		if finding.Wrong != 0 {
+			t.Errorf("%s: %d are wrong", finding.What, finding.Wrong)
+		}
+	}
 }
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
