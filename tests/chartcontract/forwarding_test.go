@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,31 @@ func forwardingPods(t *testing.T) map[string]corev1.PodTemplateSpec {
 	return all
 }
 
+// fleet is a receiver that writes reports of other clusters.
+const fleet = "forwarding-fleet"
+
+// TestFleetWritesReportsOfItsNamespacesOnly: a Role in each namespace that rules lead to, once, and nothing for the whole cluster.
+func TestFleetWritesReportsOfItsNamespacesOnly(t *testing.T) {
+	if wide := objectsOf[rbacv1.ClusterRole](t, fleet, "ClusterRole"); len(wide) > 0 {
+		t.Errorf("the receiver has rights in all namespaces: %v", wide)
+	}
+	want := []rbacv1.PolicyRule{{APIGroups: []string{"wgpolicyk8s.io"}, Resources: []string{"policyreports"}, Verbs: []string{"list", "create", "patch", "delete"}}}
+	var namespaces []string
+	for _, role := range objectsOf[rbacv1.Role](t, fleet, "Role") {
+		namespaces = append(namespaces, role.Namespace)
+		if !reflect.DeepEqual(role.Rules, want) {
+			t.Errorf("the receiver may %v in %s", role.Rules, role.Namespace)
+		}
+	}
+	var bound []string
+	for _, binding := range objectsOf[rbacv1.RoleBinding](t, fleet, "RoleBinding") {
+		bound = append(bound, binding.Namespace)
+	}
+	if led := []string{"edge-1-shop", "edge-2"}; !slices.Equal(namespaces, led) || !slices.Equal(bound, led) {
+		t.Errorf("Roles are in %v, RoleBindings in %v, want both in %v", namespaces, bound, led)
+	}
+}
+
 // TestForwardingPodsAreRestricted: the level restricted, uid 65532 and a root that nobody writes to; exporter and
 // receiver have no token. That the real admission lets them in is tried end to end.
 func TestForwardingPodsAreRestricted(t *testing.T) {
@@ -82,7 +108,7 @@ func TestForwardingPodsAreRestricted(t *testing.T) {
 		}
 		part := template.Labels["app.kubernetes.io/component"]
 		token := pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken
-		if token != slices.Contains([]string{"forwarder", "cluster-id"}, part) {
+		if token != (slices.Contains([]string{"forwarder", "cluster-id"}, part) || name == fleet+"/receiver") {
 			t.Errorf("%s: has a token: %v", name, token)
 		}
 		for _, c := range pod.Containers {

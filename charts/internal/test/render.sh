@@ -160,6 +160,8 @@ render forwarding forwarding
 render forwarding-forwarder forwarding --set 'forwarder.enabled=true'
 render forwarding-exporter forwarding --set "$tls,exporter.enabled=true,exporter.config.sinks[0].name=hub,exporter.config.sinks[0].provider=grpc,exporter.config.sinks[0].grpc.endpoint=https://hub.example.com:9443"
 render forwarding-receiver forwarding --set "$tls,receiver.enabled=true"
+render forwarding-fleet forwarding --set "$tls,receiver.enabled=true,receiver.reports.rules[0].cluster=c-1,receiver.reports.rules[0].tenant=*,receiver.reports.rules[0].namespace=edge-1-{tenant}" \
+	--set 'receiver.reports.rules[1].cluster=c-2,receiver.reports.rules[1].authority=token:cluster=c-2\,tenant=,receiver.reports.rules[1].tenant=shop,receiver.reports.rules[1].namespace=edge-2,receiver.reports.namespaces={edge-1-shop,edge-2}'
 render forwarding-full forwarding --set "$tls,fullnameOverride=out,imagePullSecrets[0].name=pull,clusterID=0c9a7d3e-3f0e-4a54-9a55-8d1f3f5f7a10,operator.namespace=scanyard,operator.url=https://127.0.0.1:8443" \
 	--set 'forwarder.enabled=true,forwarder.replicas=2,forwarder.workers=8,forwarder.secrets={siem-token},forwarder.configMaps={siem-ca},forwarder.storageSwitch.enabled=true,forwarder.fileVolume.emptyDir.sizeLimit=1Gi' \
 	--set 'forwarder.serviceAccount.name=mine,forwarder.serviceAccount.annotations.note=x,forwarder.extraArgs={--leader-elect},forwarder.podLabels.team=sec,forwarder.podAnnotations.note=x,forwarder.priorityClassName=high' \
