@@ -22,6 +22,8 @@ const (
 	EnvScan = "SCAN_OBJECT"
 	// EnvCategoriesURL is a presigned URL to PUT the counts by category that do not fit into an outcome.
 	EnvCategoriesURL = "CATEGORIES_UPLOAD_URL"
+	// EnvExceptionsURL is a presigned URL to GET the exceptions that hold for the Scan. Absent: none does.
+	EnvExceptionsURL = "EXCEPTIONS_URL"
 )
 
 const (
@@ -34,6 +36,9 @@ const MaxScan = maxPart * maxParts
 
 // ErrTooLarge says that a Scan is larger than what can be handed over.
 var ErrTooLarge = errors.New("the Scan is too large to be handed over")
+
+// ExceptionsFile is the name, beside findings.json, of the object with the exceptions that hold for the Scan.
+const ExceptionsFile = "scanyard-exceptions.json"
 
 // Variable is one variable of an environment.
 type Variable struct{ Name, Value string }
@@ -71,7 +76,7 @@ func Join(env func(name string) string) []byte {
 
 // IsVariable says whether a variable belongs to a handover.
 func IsVariable(name string) bool {
-	if name == EnvCategoriesURL {
+	if name == EnvCategoriesURL || name == EnvExceptionsURL {
 		return true
 	}
 	for n := range maxParts {

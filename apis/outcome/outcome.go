@@ -32,6 +32,8 @@ const (
 	MaxConditionMessage = 1024
 	// MaxCategoriesSize is how many bytes the object beside the findings may have that counts categories.
 	MaxCategoriesSize = 256 << 10
+	// MaxExceptions is how many exceptions an outcome may name.
+	MaxExceptions = 100
 	// maxName bounds types and reasons of conditions.
 	maxName = 64
 )
@@ -63,6 +65,22 @@ type Findings struct {
 	Categories map[string]int64 `json:"categories,omitempty"`
 	// CategoriesStored is the object that has the counts by category, where they do not fit in here: see Spill.
 	CategoriesStored *Stored `json:"categoriesStored,omitempty"`
+	// Open counts by severity the findings that no exception suppresses. Nil: no exception held for the Scan.
+	Open *Severities `json:"open,omitempty"`
+	// Excepted is the number of findings that exceptions suppress, where Open is set.
+	Excepted int64 `json:"excepted,omitempty"`
+	// Exceptions are those that matched findings, the one with the most findings first, as many as fit.
+	Exceptions []ExceptionCount `json:"exceptions,omitempty"`
+}
+
+// ExceptionCount says how many findings an exception matched.
+type ExceptionCount struct {
+	// Name is the name of the exception.
+	Name string `json:"name"`
+	// Cluster says that it is a ClusterFindingException.
+	Cluster bool `json:"cluster,omitempty"`
+	// Count is the number of its findings.
+	Count int64 `json:"count"`
 }
 
 // Severities counts findings by severity.
@@ -188,6 +206,9 @@ func (f *Findings) validate() error {
 	if err := areParts(f.Count, slices.Values([]int64{s.Informational, s.Low, s.Medium, s.High})); err != nil {
 		return fmt.Errorf("severities: %w", err)
 	}
+	if err := f.validateExceptions(); err != nil {
+		return fmt.Errorf("exceptions: %w", err)
+	}
 	if f.CategoriesStored == nil {
 		return validateCategories(f.Categories, f.Count)
 	}
@@ -201,6 +222,37 @@ func (f *Findings) validate() error {
 		return fmt.Errorf("categories: %w", err)
 	}
 	return nil
+}
+
+// validateExceptions: a finding is open or excepted, and at most one exception matches it.
+func (f *Findings) validateExceptions() error {
+	if f.Open == nil {
+		if f.Excepted != 0 || len(f.Exceptions) > 0 {
+			return errors.New("excepted findings are counted, open ones are not")
+		}
+		return nil
+	}
+	o := *f.Open
+	if err := areParts(f.Count, slices.Values([]int64{f.Excepted, o.Informational, o.Low, o.Medium, o.High})); err != nil {
+		return err
+	}
+	if len(f.Exceptions) > MaxExceptions {
+		return fmt.Errorf("%d are more than %d", len(f.Exceptions), MaxExceptions)
+	}
+	counts := make([]int64, 0, len(f.Exceptions))
+	for _, e := range f.Exceptions {
+		if !isObject(e.Name) || e.Count < 1 {
+			return fmt.Errorf("%q with %d findings is not an exception", text.Cut(text.Line(e.Name), maxName), e.Count)
+		}
+		counts = append(counts, e.Count)
+	}
+	return areParts(f.Count, slices.Values(counts))
+}
+
+// isObject says whether a text has the length and the characters of names of objects.
+func isObject(name string) bool {
+	const most = 253
+	return name != "" && len(name) <= most && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
 }
 
 func validateCategories(categories map[string]int64, count int64) error {

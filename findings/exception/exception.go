@@ -131,16 +131,22 @@ func Compile(list []Exception, now time.Time) *Matcher {
 		if list[i].PhaseAt(now) != Holds {
 			continue
 		}
-		entries, problem := compile(list[i])
-		if problem != nil {
-			m.problems = append(m.problems, problem)
-			continue
-		}
-		m.entries = append(m.entries, entries...)
+		m.add(list[i])
 	}
-	slices.SortStableFunc(m.entries, compareEntries)
+	m.sort()
 	return m
 }
+
+func (m *Matcher) add(e Exception) {
+	entries, problem := compile(e)
+	if problem != nil {
+		m.problems = append(m.problems, problem)
+		return
+	}
+	m.entries = append(m.entries, entries...)
+}
+
+func (m *Matcher) sort() { slices.SortStableFunc(m.entries, compareEntries) }
 
 // Problems are the exceptions that match nothing as they do not compile.
 func (m *Matcher) Problems() []*Problem { return m.problems }
@@ -161,6 +167,10 @@ func compareEntries(a, b *entry) int {
 		strings.Compare(x.Name, y.Name),
 		cmp.Compare(a.index, b.index),
 	)
+}
+
+func compareNames(a, b *Exception) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
 func compareBools(a, b bool) int {

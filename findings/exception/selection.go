@@ -54,12 +54,19 @@ func (b *beginnings) find(text string, into []int) []int {
 
 // For takes the exceptions that hold for a Scan.
 func (m *Matcher) For(scan Scan) *Selection {
-	s := &Selection{fingerprints: map[string][]int{}, references: map[string][]int{}}
+	var reaching []*entry
 	for _, e := range m.entries {
 		if e.owner.reaches(&scan) == "" {
-			s.entries = append(s.entries, e)
-			s.put(e, len(s.entries)-1)
+			reaching = append(reaching, e)
 		}
+	}
+	return newSelection(reaching)
+}
+
+func newSelection(entries []*entry) *Selection {
+	s := &Selection{entries: entries, fingerprints: map[string][]int{}, references: map[string][]int{}}
+	for i, e := range entries {
+		s.put(e, i)
 	}
 	return s
 }
@@ -87,7 +94,7 @@ func (s *Selection) put(e *entry, i int) {
 }
 
 // IsEmpty says that no exception holds for the Scan: nothing need be asked.
-func (s *Selection) IsEmpty() bool { return len(s.entries) == 0 }
+func (s *Selection) IsEmpty() bool { return s == nil || len(s.entries) == 0 }
 
 // Match gives what a finding is marked with, and whether it is excepted at all. The finding is one of finding.DecodeValue.
 func (s *Selection) Match(f finding.Object) (Mark, bool) {

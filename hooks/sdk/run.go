@@ -112,7 +112,7 @@ func runHandedOver(ctx context.Context, handler Handler, s *Session, given *scan
 	if s.scan, err = ParseScan(given.Scan); err != nil {
 		return fmt.Errorf("environment variable %s: %w", handover.EnvScan, err)
 	}
-	s.outcome = &outcome.Outcome{}
+	s.outcome, s.handover = &outcome.Outcome{}, given
 	if s.urls.putFindings == "" {
 		// A writing hook may find the results of an earlier try of its own.
 		s.findings = s.scan.Status.StoredFindings

@@ -14,6 +14,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 	"github.com/scanyard/scanyard/podkit/process"
 	"github.com/scanyard/scanyard/podkit/scanclient"
@@ -34,6 +35,10 @@ type Session struct {
 	client *scanclient.Client
 	// outcome is what will be reported to the operator. Nil if the Scan was not handed over.
 	outcome *outcome.Outcome
+	// handover is how the Scan was handed over. Nil if it was not.
+	handover *scanclient.Handover
+	// exceptions are those that hold for the Scan, once they were read.
+	exceptions *exceptions
 	// findings are the size and digest that the findings must have. Nil: unknown.
 	findings *outcome.Stored
 	store    *transfer.Client
@@ -138,6 +143,7 @@ type Output struct {
 	writer *finding.Writer
 	// stats is nil on any pass but the first.
 	stats     *finding.Stats
+	tally     *exception.Tally
 	uncounted error
 }
 
@@ -156,6 +162,9 @@ func (o *Output) WriteRaw(element []byte) error {
 		if err := o.stats.AddRaw(element); err != nil {
 			o.uncounted = fmt.Errorf("count findings: finding %d: %w", o.writer.Count(), err)
 		}
+		if err := o.tally.Add(element); err != nil && o.uncounted == nil {
+			o.uncounted = fmt.Errorf("count excepted findings: finding %d: %w", o.writer.Count(), err)
+		}
 	}
 	return o.writer.WriteRaw(element)
 }
@@ -167,7 +176,11 @@ func (s *Session) UpdateFindings(ctx context.Context, produce func(ctx context.C
 	if s.urls.putFindings == "" {
 		return ErrReadOnly
 	}
-	first := &Output{stats: &finding.Stats{}}
+	held, err := s.Exceptions(ctx)
+	if err != nil {
+		return err
+	}
+	first := &Output{stats: &finding.Stats{}, tally: exception.NewTally(held)}
 	staged, err := Stage(ctx, func(ctx context.Context, w io.Writer) error {
 		out := &Output{writer: finding.NewWriter(w)}
 		if first.writer == nil {
@@ -195,6 +208,7 @@ func (s *Session) UpdateFindings(ctx context.Context, produce func(ctx context.C
 	if s.outcome != nil {
 		stored := staged.Stored()
 		s.outcome.Findings, s.findings = outcome.Count(first.stats, stored), &stored
+		first.tally.Report(s.outcome.Findings)
 		return nil
 	}
 	previous := slices.Sorted(maps.Keys(s.scan.Status.Findings.Categories))

@@ -21,6 +21,9 @@ type Encoder struct {
 	// FirstInvalid says of the first such finding what is wrong.
 	FirstInvalid error
 
+	// Also gets each finding as it is written. Nil: nobody does.
+	Also func(element []byte) error
+
 	parser   *Parser
 	stamp    *finding.Stamp
 	out      *finding.Writer
@@ -51,6 +54,11 @@ func (e *Encoder) Emit(f *finding.Finding) error {
 		e.Stats.Count++ // bare findings are shown as they are
 	default:
 		return fmt.Errorf("finding %d (%q): %w", e.Stats.Count, f.Name.Or(""), err)
+	}
+	if e.Also != nil {
+		if err := e.Also(e.scratch); err != nil {
+			return fmt.Errorf("finding %d (%q): %w", e.Stats.Count-1, f.Name.Or(""), err)
+		}
 	}
 	return e.out.WriteRaw(e.scratch)
 }

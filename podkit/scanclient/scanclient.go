@@ -35,6 +35,8 @@ import (
 type Handover struct {
 	// Scan is the Scan as the operator has seen it, as JSON.
 	Scan []byte
+	// exceptions is where those are that hold for the Scan; empty where none does.
+	exceptions transfer.URL
 	// categories is where the counts by category are stored if they do not fit into the termination message.
 	categories transfer.URL
 }
@@ -45,7 +47,33 @@ func FromEnvironment(env func(name string) string) *Handover {
 	if scan == nil {
 		return nil
 	}
-	return &Handover{Scan: scan, categories: transfer.URL(env(handover.EnvCategoriesURL))}
+	return &Handover{
+		Scan: scan, categories: transfer.URL(env(handover.EnvCategoriesURL)), exceptions: transfer.URL(env(handover.EnvExceptionsURL)),
+	}
+}
+
+// maxExceptions is far above what a namespace and the cluster may have.
+const maxExceptions = 64 << 20
+
+var errManyExceptions = errors.New("they are larger than a pod can hold")
+
+// Exceptions reads the exceptions that hold for the Scan, as the operator has decided when it made the pod; nil where none does.
+func (h *Handover) Exceptions(ctx context.Context, store *transfer.Client) (text []byte, err error) {
+	if h.exceptions == "" {
+		return nil, nil
+	}
+	body, _, err := store.Download(ctx, h.exceptions)
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(body, maxExceptions+1))
+		err = errors.Join(err, body.Close())
+	}
+	if err == nil && len(text) > maxExceptions {
+		err = errManyExceptions
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read exceptions: %w", err)
+	}
+	return text, nil
 }
 
 // Words returns the termination message with an outcome. Categories that do not fit into the message are stored before.

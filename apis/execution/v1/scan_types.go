@@ -361,6 +361,9 @@ const (
 	// False when it reached none, so that no finding means nothing, and Unknown when its
 	// result does not tell. Scans whose parser does not say it have none.
 	ConditionTargetReached = "TargetReached"
+	// ConditionExceptionsApplied is False where the parser could not read the exceptions that hold for
+	// the Scan: its status counts all findings as open. Scans without exceptions have none.
+	ConditionExceptionsApplied = "ExceptionsApplied"
 	// ConditionForwarded is True when every sink has the results, Unknown while they are sent, and
 	// False while the worst sink does not take them; the reason is that sink's. Scans of namespaces
 	// without sinks have none. The forwarder writes it.
@@ -375,7 +378,7 @@ const (
 func ConditionOrder() []string {
 	return []string{
 		ConditionReady, ConditionAdmitted, ConditionScanned, ConditionParsed, ConditionTargetReached, ConditionHooksCompleted,
-		ConditionCancelled, ConditionRerun, ConditionForwarded, ConditionResultsStored,
+		ConditionExceptionsApplied, ConditionCancelled, ConditionRerun, ConditionForwarded, ConditionResultsStored,
 	}
 }
 
@@ -383,6 +386,11 @@ func ConditionOrder() []string {
 const (
 	// ReasonCompleted is set when the Scan, or the phase, has ended well.
 	ReasonCompleted = "Completed"
+	// ReasonExceptionsApplied is set when the parser has counted by the exceptions that hold.
+	ReasonExceptionsApplied = "Applied"
+	// ReasonExceptionsUnreadable is set when the parser could not read them; the message says why.
+	// Findings are marked nevertheless wherever they are shown.
+	ReasonExceptionsUnreadable = "ExceptionsUnreadable"
 	// ReasonRunning is set when the Job of a phase was created and nothing is known to
 	// keep it from getting on.
 	ReasonRunning = "Running"
@@ -670,6 +678,43 @@ type FindingStats struct {
 	// others look into it without asking.
 	// +optional
 	FindingCategories map[string]int64 `json:"categories,omitzero"`
+
+	// excepted is the number of findings that exceptions suppressed when the findings were made. Absent where no
+	// exception held for the Scan, or the parser is of others.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Excepted *int64 `json:"excepted,omitempty"`
+
+	// open counts by severity the findings that no exception suppressed; it is there where excepted is.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Open *FindingSeverities `json:"open,omitempty"`
+
+	// exceptions are those that matched findings, the one with the most findings first, as many as fit.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Exceptions []ExceptionCount `json:"exceptions,omitempty"`
+}
+
+// ExceptionCount says how many findings an exception matched.
+type ExceptionCount struct {
+	// name is the name of the exception.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// kind is FindingException or ClusterFindingException.
+	// +required
+	// +kubebuilder:validation:Enum=FindingException;ClusterFindingException
+	Kind string `json:"kind"`
+
+	// count is the number of findings that it matched.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int64 `json:"count"`
 }
 
 // StoredObject says which bytes an object in storage has.

@@ -28,6 +28,9 @@ import (
 // Signature is in every URL that a hook gets. It must never appear in the output of a hook.
 const Signature = "X-Amz-Signature=s3cr3t"
 
+// ExceptionsPath is where the exceptions are among the objects that hold for a Scan that is handed over.
+const ExceptionsPath = "/exceptions.json"
+
 // Operation is one request of a hook to the API server or to the store.
 type Operation struct {
 	Method      string
@@ -176,6 +179,9 @@ func (w *World) handOver(t testing.TB, env sdk.Env) sdk.Env {
 		t.Fatal(err)
 	}
 	added := map[string]string{handover.EnvCategoriesURL: w.URLs("/put-categories")[0]}
+	if w.Objects[ExceptionsPath] != nil {
+		added[handover.EnvExceptionsURL] = w.URLs(ExceptionsPath)[0]
+	}
 	for _, v := range variables {
 		added[v.Name] = v.Value
 	}

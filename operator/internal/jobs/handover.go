@@ -20,6 +20,8 @@ type Handover struct {
 	Scan []handover.Variable
 	// CategoriesURL is the presigned PUT of counts that do not fit into a termination message; "" for hooks that only read.
 	CategoriesURL string
+	// ExceptionsURL is the presigned GET of the exceptions that hold for the Scan; "" where none does.
+	ExceptionsURL string
 	// PullSecrets are the pull secrets that the account would have had.
 	PullSecrets []corev1.LocalObjectReference
 }
@@ -78,6 +80,7 @@ func (h *Handover) env(own []corev1.EnvVar) []corev1.EnvVar {
 		add(v.Name, v.Value)
 	}
 	add(handover.EnvCategoriesURL, h.CategoriesURL)
+	add(handover.EnvExceptionsURL, h.ExceptionsURL)
 	return own
 }
 

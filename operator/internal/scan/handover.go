@@ -37,6 +37,9 @@ func (r *Reconciler) handOver(ctx context.Context, o *life.Observation, d *life.
 	if h.PullSecrets, err = r.access.PullSecrets(ctx, o.Scan.Namespace); err != nil {
 		return nil, err
 	}
+	if h.ExceptionsURL, err = r.handExceptions(ctx, o); err != nil {
+		return nil, err
+	}
 	if writes {
 		h.CategoriesURL, err = r.store.PresignUpload(ctx, store.OwnerOf(o.Scan), apioutcome.CategoriesFile, r.expiryOf(o).Hook)
 	}

@@ -39,6 +39,8 @@ type Storage interface {
 	OwnsFolder(o store.Owner) bool
 	// Read returns a file of at most limit bytes; a missing or larger file is not an error.
 	Read(ctx context.Context, o store.Owner, filename string, limit int64) ([]byte, bool, error)
+	// Write stores a file.
+	Write(ctx context.Context, o store.Owner, filename string, text []byte) error
 	// Remove removes all stored files of a Scan, the files in last after all others; missing files are not an error.
 	Remove(ctx context.Context, o store.Owner, rawResultFile string, last ...string) error
 }

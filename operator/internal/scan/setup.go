@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/queue"
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
@@ -200,9 +201,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 	if err := addIndexes(ctx, mgr); err != nil {
 		return err
 	}
-	// Hooks are read and not watched. Their informers are started here, since the cache refuses
+	// Hooks and exceptions are read and not watched. Their informers are started here, since the cache refuses
 	// reads that would start an informer.
-	for _, o := range []client.Object{&executionv1.ScanCompletionHook{}, &executionv1.ClusterScanCompletionHook{}} {
+	for _, o := range []client.Object{
+		&executionv1.ScanCompletionHook{}, &executionv1.ClusterScanCompletionHook{},
+		&settingsv1alpha2.FindingException{}, &settingsv1alpha2.ClusterFindingException{},
+	} {
 		if _, err := mgr.GetCache().GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,6 +21,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/handover"
 	"github.com/scanyard/scanyard/apis/outcome"
 	"github.com/scanyard/scanyard/operator/internal/names"
 	"github.com/scanyard/scanyard/podkit/redact"
@@ -239,6 +241,26 @@ func (s *Store) Read(ctx context.Context, o Owner, filename string, limit int64)
 	return text, text != nil && int64(len(text)) <= limit, nil
 }
 
+// Write stores a file of a Scan.
+func (s *Store) Write(ctx context.Context, o Owner, filename string, text []byte) error {
+	key, err := s.layout.Key(o, filename)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	at, err := s.resolve(ctx, o)
+	if err != nil {
+		return err
+	}
+	_, err = at.client.PutObject(ctx, at.bucket, at.prefix+key, bytes.NewReader(text), int64(len(text)), minio.PutObjectOptions{ContentType: "application/json"})
+	s.observe("put", err)
+	if err != nil {
+		return &Error{"store " + filename, redact.Error(err)}
+	}
+	return nil
+}
+
 // readObject reads at most one byte more than limit.
 func readObject(ctx context.Context, at place, key string, limit int64) ([]byte, error) {
 	object, err := at.client.GetObject(ctx, at.bucket, key, minio.GetObjectOptions{})
@@ -269,7 +291,7 @@ func (s *Store) Remove(ctx context.Context, o Owner, rawResultFile string, last 
 	if err != nil {
 		return err
 	}
-	files := []string{rawResultFile, executionv1.FindingsFile, executionv1.ScannerLogFile, outcome.CategoriesFile}
+	files := []string{rawResultFile, executionv1.FindingsFile, executionv1.ScannerLogFile, outcome.CategoriesFile, handover.ExceptionsFile}
 	if prefix, ok := s.layout.Prefix(o); ok {
 		prefix, files = at.prefix+prefix, nil
 		err := s.removePrefix(ctx, at, prefix, last)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/handover"
 	"github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/parsers/sdk"
 )
 
@@ -26,6 +27,34 @@ func (c Config) readScan(ctx context.Context) (*sdk.Scan, error) {
 	}
 	return scan, nil
 }
+
+// readExceptions reads the exceptions that hold for the Scan. A parser that cannot goes on without, and tells the operator.
+func (r *run) readExceptions(ctx context.Context) ([]outcome.Condition, error) {
+	if r.Handover == nil {
+		return nil, nil
+	}
+	text, err := r.Handover.Exceptions(ctx, r.Store)
+	if err == nil && text == nil {
+		return nil, nil
+	}
+	if err == nil {
+		r.exceptions, err = exception.TakeOver(text)
+	}
+	c := outcome.Condition{
+		Type: conditionApplied, Status: outcome.True, Reason: "Applied", Message: "The counts of open findings go by the exceptions that hold.",
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		r.Log.Warn("going on without exceptions", "error", err)
+		c.Status, c.Reason, c.Message = outcome.False, "ExceptionsUnreadable", "All findings count as open: "+err.Error()
+	}
+	return []outcome.Condition{c}, nil
+}
+
+// conditionApplied is the condition of a Scan that says whether exceptions were counted.
+const conditionApplied = "ExceptionsApplied"
 
 // report leaves an outcome for the operator.
 func (r *run) report(ctx context.Context, o *outcome.Outcome) error {

@@ -33,6 +33,9 @@ func (w *world) handOver(t *testing.T, change func(*container.Config)) (words []
 		t.Fatal(err)
 	}
 	env := map[string]string{handover.EnvCategoriesURL: w.server.URL + "/bucket/categories?" + secret}
+	if w.exceptions != nil {
+		env[handover.EnvExceptionsURL] = w.server.URL + "/bucket/exceptions?" + secret
+	}
 	variables, err := handover.Split(scan)
 	if err != nil {
 		t.Fatal(err)
@@ -168,5 +171,64 @@ func TestHandoverFails(t *testing.T) {
 	_, err = w.handOver(t, func(c *container.Config) { c.Handover.Scan = []byte("{") })
 	if err == nil || !strings.Contains(err.Error(), handover.EnvScan) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestHandoverOfExceptions: the parser counts which findings are open. One that cannot read the exceptions goes on without, says
+// so in its log and to the operator, and stores the same findings.
+func TestHandoverOfExceptions(t *testing.T) {
+	const hosts = `[{"namespace":"team-a","name":"hosts","spec":{"status":"FalsePositive","reason":"They are no targets","match":{"anyOf":[{"categories":["Host"]}]}}}]`
+	for name, c := range map[string]struct {
+		text      string
+		limit     int
+		missing   bool
+		open      *outcome.Severities
+		condition outcome.Condition
+		log       string
+	}{
+		"Kept":     {hosts, 16 << 20, false, &outcome.Severities{Informational: 1}, outcome.Condition{Status: outcome.True, Reason: "Applied"}, ""},
+		"Streamed": {hosts, 10, false, &outcome.Severities{Informational: 1}, outcome.Condition{Status: outcome.True, Reason: "Applied"}, ""},
+		"Gone":     {hosts, 10, true, nil, outcome.Condition{Status: outcome.False, Reason: "ExceptionsUnreadable"}, "going on without exceptions"},
+		"Broken":   {"{", 10, false, nil, outcome.Condition{Status: outcome.False, Reason: "ExceptionsUnreadable"}, "not a list of exceptions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, oneHost, "nmap-xml")
+			w.exceptions = []byte(c.text)
+			w.faults = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+				gone := c.missing && r.URL.Path == "/bucket/exceptions"
+				if gone {
+					s3Error(rw, http.StatusNotFound, "NoSuchKey", "gone")
+				}
+				return gone
+			}
+			words, err := w.handOver(t, func(config *container.Config) { config.BufferLimit = c.limit })
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := outcome.Decode(words)
+			if err != nil {
+				t.Fatalf("%v: %s", err, words)
+			}
+			if diff := cmp.Diff(c.open, got.Findings.Open); diff != "" {
+				t.Errorf("open (-want +got):\n%s", diff)
+			}
+			want := []outcome.ExceptionCount{{Name: "hosts", Count: 1}}
+			if c.open == nil {
+				want = nil
+			}
+			if diff := cmp.Diff(want, got.Findings.Exceptions); diff != "" || got.Findings.Count != 2 || got.Findings.Stored != outcome.StoredBytes(w.findings) {
+				t.Errorf("%d findings; exceptions (-want +got):\n%s", got.Findings.Count, diff)
+			}
+			if len(got.Conditions) != 1 || got.Conditions[0].Type != "ExceptionsApplied" || got.Conditions[0].Status != c.condition.Status ||
+				got.Conditions[0].Reason != c.condition.Reason || strings.Contains(got.Conditions[0].Message, secret) {
+				t.Errorf("conditions %+v", got.Conditions)
+			}
+			if strings.Count(w.log.String(), "going on without") > 1 || !strings.Contains(w.log.String(), c.log) {
+				t.Errorf("log: %s", w.log.String())
+			}
+			if bytes.Contains(w.findings, []byte("exception")) {
+				t.Errorf("the findings are marked: %s", w.findings)
+			}
+		})
 	}
 }

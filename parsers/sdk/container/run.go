@@ -13,6 +13,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/podkit/process"
 	"github.com/scanyard/scanyard/podkit/transfer"
@@ -25,6 +26,8 @@ type run struct {
 	parser   sdk.Parser
 	parsedAt time.Time
 	raw      *tracked
+	// exceptions are those that hold for the Scan.
+	exceptions *exception.Selection
 }
 
 // Run parses the raw result of the Scan, stores the findings and reports their counts: to the operator, if it has handed the
@@ -46,6 +49,10 @@ func Run(ctx context.Context, c Config) error {
 		raw, _, err := r.Store.Download(ctx, r.Raw)
 		return raw, err
 	})}
+	conditions, err := r.readExceptions(ctx)
+	if err != nil {
+		return err
+	}
 	size, kept, stats, reached, err := r.measure(ctx)
 	if err != nil {
 		return fmt.Errorf("parse %s: %w", parser.ResultType, explain(err))
@@ -57,9 +64,11 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("store the findings: %w", explain(err))
 	}
 	if c.Handover == nil {
-		return r.patch(ctx, stats)
+		return r.patch(ctx, stats.Stats)
 	}
-	return r.report(ctx, &outcome.Outcome{Findings: outcome.Count(stats, sent.stored()), Reached: &reached})
+	told := &outcome.Outcome{Findings: outcome.Count(stats.Stats, sent.stored()), Reached: &reached, Conditions: conditions}
+	stats.tally.Report(told.Findings)
+	return r.report(ctx, told)
 }
 
 // explain adds a remedy where the store's error has none.
@@ -74,10 +83,11 @@ func explain(err error) error {
 // measure parses once, to know the size, the counters and what was reached. Findings are kept if they are small; kept is
 // nil if not.
 func (r *run) measure(ctx context.Context) (
-	size int64, kept []byte, stats *finding.Stats, reached outcome.Reached, err error,
+	size int64, kept []byte, stats *counts, reached outcome.Reached, err error,
 ) {
 	buffer := &boundedBuffer{limit: r.BufferLimit}
-	encoder, reached, err := r.parseTo(ctx, buffer)
+	tally := exception.NewTally(r.exceptions)
+	encoder, reached, err := r.parseTo(ctx, buffer, tally)
 	if err != nil {
 		return 0, nil, nil, reached, unreadable(ctx, err, r.raw)
 	}
@@ -88,11 +98,21 @@ func (r *run) measure(ctx context.Context) (
 		}
 		r.Log.Warn("some findings break the schema", "error", err)
 	}
-	return buffer.size, buffer.kept, &encoder.Stats, reached, nil
+	return buffer.size, buffer.kept, &counts{&encoder.Stats, tally}, reached, nil
 }
 
-func (r *run) parseTo(ctx context.Context, w io.Writer) (*sdk.Encoder, outcome.Reached, error) {
+// counts are those of all findings, and those by exceptions.
+type counts struct {
+	*finding.Stats
+	tally *exception.Tally
+}
+
+// parseTo parses once. The tally counts; nil for a parsing that was counted before.
+func (r *run) parseTo(ctx context.Context, w io.Writer, tally *exception.Tally) (*sdk.Encoder, outcome.Reached, error) {
 	encoder := sdk.NewEncoder(w, r.parser, r.scan.Info(), r.parsedAt)
+	if tally != nil {
+		encoder.Also = tally.Add
+	}
 	in := &sdk.Input{Source: r.raw, Scan: r.scan, Env: r.Env, Limits: r.Limits}
 	if err := sdk.Run(ctx, r.parser, in, encoder.Emit); err != nil {
 		return nil, outcome.Reached{}, err
@@ -111,7 +131,7 @@ func (r *run) source(ctx context.Context, kept []byte) func() (io.ReadCloser, er
 		s := &stream{PipeReader: out, cancel: cancel, done: make(chan struct{})}
 		go func() {
 			defer close(s.done)
-			_, _, err := r.parseTo(ctx, in)
+			_, _, err := r.parseTo(ctx, in, nil)
 			_ = in.CloseWithError(err) // never fails
 		}()
 		return s, nil

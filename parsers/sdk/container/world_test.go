@@ -42,6 +42,8 @@ type world struct {
 	// categories are the counts that were stored beside the findings.
 	categories []byte
 	stored     bool
+	// exceptions are those that hold for the Scan; nil for none.
+	exceptions []byte
 	scan       map[string]any
 
 	requests []string // method and path, in order
@@ -103,6 +105,8 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		s3Error(rw, http.StatusForbidden, "AccessDenied", "no signature")
 	case r.URL.Path == "/bucket/raw" && r.Method == http.MethodGet:
 		w.get(rw, r)
+	case r.URL.Path == "/bucket/exceptions" && r.Method == http.MethodGet && w.exceptions != nil:
+		_, _ = rw.Write(w.exceptions)
 	case r.URL.Path == "/bucket/findings.json" && r.Method == http.MethodPut:
 		w.put(rw, r)
 	case r.URL.Path == "/bucket/categories" && r.Method == http.MethodPut:

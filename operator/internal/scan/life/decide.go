@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/handover"
 	apioutcome "github.com/scanyard/scanyard/apis/outcome"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 	"github.com/scanyard/scanyard/operator/internal/names"
@@ -203,8 +204,8 @@ func invalidScanType(o *Observation) string {
 		)
 	case names.CheckFile(jobs.ResultOf(o.ScanType).File) != nil:
 		return fmt.Sprintf("spec.extractResults.location %q does not end in a file name that results can be stored under", x.Location)
-	case jobs.ResultOf(o.ScanType).File == apioutcome.CategoriesFile:
-		return "spec.extractResults.location ends in " + apioutcome.CategoriesFile + ", which is a name of the operator's own in storage"
+	case slices.Contains([]string{apioutcome.CategoriesFile, handover.ExceptionsFile}, jobs.ResultOf(o.ScanType).File):
+		return "spec.extractResults.location ends in " + jobs.ResultOf(o.ScanType).File + ", which is a name of the operator's own in storage"
 	case jobs.ResultOf(o.ScanType).File == executionv1.FindingsFile:
 		return "spec.extractResults.location ends in findings.json, which is the name of the findings in storage"
 	case jobs.ResultOf(o.ScanType).File == executionv1.ScannerLogFile:

@@ -78,8 +78,8 @@ type Report struct {
 	Why string
 }
 
-// reportedConditions are the conditions that hooks may have told; all others are the operator's own.
-var reportedConditions = []string{executionv1.ConditionCascadingRulesMatched}
+// reportedConditions are the conditions that parsers and hooks may have told; all others are the operator's own.
+var reportedConditions = []string{executionv1.ConditionCascadingRulesMatched, executionv1.ConditionExceptionsApplied}
 
 // uncounted is what the condition Parsed says where nobody could tell how many findings there are.
 const uncounted = "The findings are stored. How many there are is not known: the parser's pod was gone before its last words were read."
@@ -115,6 +115,9 @@ func rejectParserReport(o *Observation, d *Decision) {
 func (s *Status) takeReports(o *Observation) {
 	if j, ok := o.JobOf(ParserRole); ok && j.Outcome == Complete {
 		s.takeReached(o, j.Report)
+		if j.Report.State == ReportReceived {
+			s.takeConditions(o, j.Report.Outcome.Conditions)
+		}
 	}
 	for _, g := range s.OrderedHookStatuses {
 		for _, h := range g {
@@ -249,6 +252,19 @@ func (s *Status) setFindings(f *apioutcome.Findings, stored map[string]int64) {
 			Medium: count(f.Severities.Medium), High: count(f.Severities.High),
 		},
 		FindingCategories: categories,
+	}
+	if o := f.Open; o != nil {
+		s.Findings.Excepted = new(f.Excepted)
+		s.Findings.Open = &executionv1.FindingSeverities{
+			Informational: count(o.Informational), Low: count(o.Low), Medium: count(o.Medium), High: count(o.High),
+		}
+	}
+	for _, e := range f.Exceptions {
+		kind := "FindingException"
+		if e.Cluster {
+			kind = "ClusterFindingException"
+		}
+		s.Findings.Exceptions = append(s.Findings.Exceptions, executionv1.ExceptionCount{Name: e.Name, Kind: kind, Count: e.Count})
 	}
 	s.StoredFindings = new(StoredObject(f.Stored))
 }

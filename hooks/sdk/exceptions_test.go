@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
+)
+
+const oneException = `[{"name":"known","spec":{"status":"Accepted","reason":"until the next release","match":{"anyOf":[{"names":["a*"]}]}}}]`
+
+// TestExceptionsOfAHook: a hook that changes findings counts the open ones anew, and one that cannot read the exceptions says so
+// once.
+func TestExceptionsOfAHook(t *testing.T) {
+	const findings = `[{"id":"1","name":"a","severity":"HIGH","category":"c"},{"id":"2","name":"b","severity":"HIGH","category":"c"}]`
+	for name, c := range map[string]struct {
+		exceptions string
+		status     int
+		open       *outcome.Severities
+		excepted   int64
+		marks      string
+		log        string
+	}{
+		"None":   {"", 0, nil, 0, "--", ""},
+		"One":    {oneException, 0, &outcome.Severities{High: 1}, 1, "known-", ""},
+		"Gone":   {oneException, 404, nil, 0, "--", "going on without exceptions"},
+		"Broken": {"{", 0, nil, 0, "--", "going on without exceptions: the text is not a list of exceptions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sdktest.New(t)
+			w.HandOver, w.Objects["/findings.json"] = true, []byte(findings)
+			if c.exceptions != "" {
+				w.Objects[sdktest.ExceptionsPath] = []byte(c.exceptions)
+			}
+			w.Faults = func(_, path string) int {
+				if path == sdktest.ExceptionsPath {
+					return c.status
+				}
+				return 0
+			}
+			marks := ""
+			got := w.Run(t, hookOf(true, func(ctx context.Context, s *sdk.Session) error {
+				x, err := s.Excepting(ctx)
+				if err != nil {
+					return err
+				}
+				err = s.EachFinding(ctx, func(element []byte) error {
+					mark, err := x.Mark(element)
+					if mark != nil {
+						marks += mark.Name
+					} else {
+						marks += "-"
+					}
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				return s.EditFindings(ctx, func(element []byte) ([]byte, error) { return element, nil })
+			}), nil)
+			if got.ExitCode != 0 || marks != c.marks || strings.Count(got.Stderr, "going on without") > 1 || !strings.Contains(got.Stderr, c.log) {
+				t.Fatalf("exit code %d, marks %s: %s", got.ExitCode, marks, got.Stderr)
+			}
+			o, err := outcome.Decode([]byte(got.LastWords))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.open, o.Findings.Open); diff != "" || o.Findings.Excepted != c.excepted || o.Findings.Count != 2 {
+				t.Errorf("%d of %d findings are excepted; open (-want +got):\n%s", o.Findings.Excepted, o.Findings.Count, diff)
+			}
+		})
+	}
+}
