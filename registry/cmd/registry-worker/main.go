@@ -31,6 +31,7 @@ func run() int {
 	}
 	root.AddCommand(preview.New(preview.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now}))
 	root.AddCommand(conform.New(os.Stdout))
+	root.AddCommand(newRun())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	err := root.ExecuteContext(ctx)

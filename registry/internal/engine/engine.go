@@ -151,6 +151,9 @@ func (e *Engine) path(parts ...string) string {
 	return filepath.Join(append([]string{e.options.CacheDir}, parts...)...)
 }
 
+// FreeBytes tells how much the disk of the cache has left.
+func (e *Engine) FreeBytes() (int64, error) { return freeBytes(e.options.CacheDir) }
+
 func freeBytes(dir string) (int64, error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(dir, &stat); err != nil {
