@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -284,6 +285,49 @@ func TestDeadLetters(t *testing.T) {
 		t.Error("a sink that is not there was replayed")
 	}
 	closeQueue(t, q)
+}
+
+// TestATenantsEntryHasAllOfACommit: a dead letter and a new record are committed together, and the power goes.
+func TestATenantsEntryHasAllOfACommit(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	q := open(t, options("q", fs))
+	put(t, q, "a", "1")
+	r, err := q.Reader("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := r.Next(0, 1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, goOn := make(chan struct{}), make(chan struct{})
+	q.Submit(&queue.Submission{Done: func(error) { close(busy); <-goOn }})
+	<-busy // what is handed over now is one commit
+	done := make(chan error, 2)
+	second := entry("a", "2")
+	if err := q.Reserve("a", second.Record.Size()); err != nil {
+		t.Fatal(err)
+	}
+	q.Submit(&queue.Submission{Entries: []queue.Entry{second}, Done: func(err error) { done <- err }})
+	dead := []*queue.DeadLetter{{Record: records[0], Class: "record", Reason: "Malformed"}}
+	q.Settle(queue.Settlement{Sink: "hub", Tenant: "a", Through: 1, Dead: dead}, func(err error) { done <- err })
+	close(goOn)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	closeQueue(t, q)
+	q = open(t, options("q", crashed))
+	defer closeQueue(t, q)
+	if last, bytes := q.Last("a"), q.Usage().Bytes; last != 2 || bytes != 2*records[0].Size()+second.Record.Size() {
+		t.Errorf("the last record is %d, and the queue has %d bytes", last, bytes)
+	}
+	put(t, q, "a", "3")
+	if got := ids(t, q, "a"); !slices.Equal(got, []string{"2", "3"}) {
+		t.Errorf("got %v", got)
+	}
 }
 
 func TestASinkThatIsNewOrGone(t *testing.T) {

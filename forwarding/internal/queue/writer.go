@@ -207,22 +207,14 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 		if q.options.OnFull == DropOldest {
 			q.makeRoom(c, in)
 		}
-		q.putFrames(c, batch, in)
 	}
-	now := q.options.Now()
-	sessions := map[string]session{}
-	for _, j := range jobs {
-		var err error
-		if s := j.submission; s != nil && s.Session != "" {
-			sessions[s.Session] = q.moved(sessions, s, now)
-			err = batch.Set(key(prefixSession, s.Session), encodeSession(sessions[s.Session]), nil)
-		} else if j.apply != nil {
-			err = j.apply(batch)
-		}
-		if err != nil {
-			q.fatal(err)
-			return
-		}
+	sessions, err := q.change(batch, jobs)
+	if err != nil {
+		q.fatal(err)
+		return
+	}
+	for _, in := range order { // last, so that a tenant's entry has both what was changed and what came in
+		q.putFrames(c, batch, in)
 	}
 	options := pebble.Sync
 	if q.options.SyncInterval > 0 {
@@ -244,6 +236,24 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 	}
 	q.checkDisk()
 	q.remove(false)
+}
+
+// change puts into the batch what the jobs change beside the frames, and gives the sessions that have moved.
+func (q *Queue) change(batch *pebble.Batch, jobs []*job) (map[string]session, error) {
+	now, sessions := q.options.Now(), map[string]session{}
+	for _, j := range jobs {
+		var err error
+		if s := j.submission; s != nil && s.Session != "" {
+			sessions[s.Session] = q.moved(sessions, s, now)
+			err = batch.Set(key(prefixSession, s.Session), encodeSession(sessions[s.Session]), nil)
+		} else if j.apply != nil {
+			err = j.apply(batch)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sessions, nil
 }
 
 // moved is a session after a submission. Its number never goes back.
