@@ -190,8 +190,8 @@ func (l *lane) next() (work, error) {
 	l.mu.Lock()
 	records, bytes := max(1, int(float64(o.MaxRecords)*l.state.Share)), max(1, int64(float64(o.MaxBytes)*l.state.Share))
 	l.mu.Unlock()
-	if l.breaker.Open {
-		records = 1
+	if _, tooMany := o.Queue.TooManyDeadLetters(o.Name, l.tenant); tooMany || l.breaker.Open {
+		records = 1 // so that dead letters grow by one at a time
 	}
 	letters, err := o.Queue.DeadLetters(o.Name, l.tenant, true, records)
 	if err != nil {
@@ -377,6 +377,12 @@ func (l *lane) settle(w work, outcome sink.Outcome) error {
 	}
 	if opened && l.breaker.Open {
 		return l.giveBack()
+	}
+	if bytes, tooMany := o.Queue.TooManyDeadLetters(o.Name, l.tenant); tooMany && len(s.Dead) > 0 && !w.replay {
+		l.breaker.Open = true
+		l.breaker.TakeRun()
+		message := fmt.Sprintf("its dead letters hold %d bytes, a tenth of what tenant %s may hold: see exporter queue ls --dead-letters", bytes, l.tenant)
+		return &sink.Error{Class: sink.Incompatible, Reason: sink.RefusesEverything, Message: message}
 	}
 	return nil
 }

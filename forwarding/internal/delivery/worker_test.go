@@ -91,8 +91,14 @@ type bench struct {
 
 func start(t *testing.T, n int, answer func([]string) (sink.Outcome, error)) *bench {
 	t.Helper()
+	return startBounded(t, 1<<29, n, answer)
+}
+
+// startBounded has a tenant with a quota.
+func startBounded(t *testing.T, quota int64, n int, answer func([]string) (sink.Outcome, error)) *bench {
+	t.Helper()
 	q, err := queue.Open(queue.Options{
-		Dir: "q", FS: vfs.NewMem(), MaxBytes: 1 << 30, TenantMaxBytes: 1 << 29, OnFull: queue.Block, Sinks: []string{"hub"}, Now: time.Now,
+		Dir: "q", FS: vfs.NewMem(), MaxBytes: 1 << 30, TenantMaxBytes: quota, OnFull: queue.Block, Sinks: []string{"hub"}, Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -247,6 +253,39 @@ func TestFaultBreaker(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDeadLettersHaveATenthOfTheQuota: every second record is refused, until the breaker opens.
+func TestDeadLettersHaveATenthOfTheQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := startBounded(t, 40_000, 100, func(ids []string) (outcome sink.Outcome, err error) {
+			for _, id := range ids {
+				if strings.HasSuffix(id, "1") || strings.HasSuffix(id, "3") || strings.HasSuffix(id, "5") || strings.HasSuffix(id, "7") || strings.HasSuffix(id, "9") {
+					outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: id, Reason: "Malformed", Message: "no"})
+				}
+			}
+			return outcome, nil
+		})
+		b.after(time.Second)
+		letters, err := b.q.DeadLetters("hub", "a", false, 1000)
+		s := b.w.State("a")
+		if len(letters) != 50 || err != nil || s.Health != delivery.Incompatible || s.Reason != sink.RefusesEverything || !strings.Contains(s.Message, "a tenth of what tenant a may hold") {
+			t.Errorf("%d dead letters, %v, %+v", len(letters), err, s)
+		}
+		b.far.set(b.far.answer) // count anew
+		b.put(t, "more", 200)
+		if _, requests, _, left := b.after(10 * time.Minute); requests > 60 || left == 0 {
+			t.Errorf("%d requests, %d records left: more than probes", requests, left)
+		}
+		if _, err := b.q.DropDeadLetters(queue.Selection{Sink: "hub", All: true}, false); err != nil {
+			t.Error(err)
+		}
+		b.far.set(takeAll)
+		got, _, _, left := b.after(10 * time.Minute)
+		if s := b.w.State("a"); left != 0 || s.Health != delivery.Healthy || len(got) < 150 {
+			t.Errorf("after the dead letters were dropped: got %d, %d left, %+v", len(got), left, s)
+		}
+	})
 }
 
 // TestTwentyBadRecordsBlockNobody has 25 records in a row that are at fault themselves.

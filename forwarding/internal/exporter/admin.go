@@ -44,6 +44,7 @@ type answer struct {
 	Listing *listing      `json:"listing,omitempty"`
 	Report  *queue.Report `json:"report,omitempty"`
 	Count   int           `json:"count"`
+	Letters int           `json:"letters,omitempty"`
 	IDs     []string      `json:"ids,omitempty"`
 	Error   string        `json:"error,omitempty"`
 }
@@ -80,7 +81,7 @@ type listedLetter struct {
 type stateOf func(sink, tenant string) delivery.State
 
 // execute does a command on an open queue.
-func execute(q *queue.Queue, state stateOf, r request) (answer, error) {
+func execute(ctx context.Context, q *queue.Queue, state stateOf, r request) (answer, error) {
 	switch r.Verb {
 	case "ls":
 		l, err := list(q, state, r)
@@ -92,6 +93,10 @@ func execute(q *queue.Queue, state stateOf, r request) (answer, error) {
 		n, err := q.Replay(queue.Selection{Sink: r.Sink, Tenant: r.Tenant, IDs: r.IDs, All: r.All})
 		return answer{Count: n}, err
 	case "drop":
+		if r.Sink == "" {
+			records, letters, err := q.DropTenant(ctx, r.Tenant, !r.Yes)
+			return answer{Count: int(records), Letters: letters}, err
+		}
 		var ids []string
 		var err error
 		if r.DeadLetters {
@@ -146,7 +151,7 @@ func adminHandler(q *queue.Queue, state stateOf) http.Handler {
 		err := json.NewDecoder(io.LimitReader(hr.Body, 1<<20)).Decode(&r)
 		var a answer
 		if err == nil {
-			a, err = execute(q, state, r)
+			a, err = execute(hr.Context(), q, state, r)
 		}
 		if err != nil {
 			a.Error = err.Error()
@@ -190,7 +195,7 @@ func command(ctx context.Context, o Options, p place, r request) (answer, error)
 	if err != nil {
 		return answer{}, err
 	}
-	a, err = execute(q, func(string, string) delivery.State { return delivery.State{Health: delivery.Unknown} }, r)
+	a, err = execute(ctx, q, func(string, string) delivery.State { return delivery.State{Health: delivery.Unknown} }, r)
 	return a, errors.Join(err, q.Close())
 }
 
@@ -362,36 +367,22 @@ func newDrop(o Options) *cobra.Command {
 	var before string
 	r := request{Verb: "drop"}
 	cmd := &cobra.Command{
-		Use: "drop", Short: "Give up dead letters, or records before a time", Args: noArgs,
+		Use: "drop", Short: "Give up dead letters, records before a time, or all that is here of a tenant", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if r.DeadLetters == (before != "") {
-				return usage("either --dead-letters or --before is required")
+			if r.Sink == "" && r.Tenant != "" && before == "" && !r.DeadLetters && !r.All && r.IDs == nil {
+				return dropTenant(cmd.Context(), o, p, r)
 			}
-			if before == "" {
-				if err := selection(r); err != nil {
-					return err
-				}
-			} else {
-				at, err := time.Parse(time.RFC3339, before)
-				if err != nil {
-					return usage("--before: %q is no time of RFC 3339", before)
-				}
-				if r.Before = at; r.Sink == "" {
-					return usage("--sink is required")
-				}
+			if err := r.checkDrop(before); err != nil {
+				return err
 			}
 			a, err := command(cmd.Context(), o, p, r)
 			if err != nil {
 				return err
 			}
-			verb := "would be dropped: say --yes to drop them"
-			if r.Yes {
-				verb = "were dropped"
-			}
 			for _, id := range a.IDs {
 				fmt.Fprintln(o.Err, id)
 			}
-			fmt.Fprintf(o.Out, "%d records %s\n", a.Count, verb)
+			fmt.Fprintf(o.Out, "%d records %s\n", a.Count, dropped(r))
 			return nil
 		},
 	}
@@ -400,6 +391,39 @@ func newDrop(o Options) *cobra.Command {
 	cmd.Flags().StringVar(&before, "before", "", "records that came in before this time (RFC 3339)")
 	cmd.Flags().BoolVar(&r.Yes, "yes", false, "drop; without it the command only tells")
 	return cmd
+}
+
+// checkDrop looks at what is to be dropped of a sink.
+func (r *request) checkDrop(before string) (err error) {
+	switch {
+	case r.DeadLetters == (before != ""):
+		return usage("either --dead-letters or --before is required, or --tenant alone")
+	case before == "":
+		return selection(*r)
+	}
+	if r.Before, err = time.Parse(time.RFC3339, before); err != nil {
+		return usage("--before: %q is no time of RFC 3339", before)
+	}
+	if r.Sink == "" {
+		return usage("--sink is required")
+	}
+	return nil
+}
+
+func dropped(r request) string {
+	if r.Yes {
+		return "were dropped"
+	}
+	return "would be dropped: say --yes to drop them"
+}
+
+// dropTenant removes all that is here of a tenant.
+func dropTenant(ctx context.Context, o Options, p place, r request) error {
+	a, err := command(ctx, o, p, r)
+	if err == nil {
+		fmt.Fprintf(o.Out, "%d records and %d dead letters of tenant %s %s\n", a.Count, a.Letters, r.Tenant, dropped(r))
+	}
+	return err
 }
 
 func newSalvage(o Options) *cobra.Command {

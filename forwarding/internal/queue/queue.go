@@ -134,6 +134,8 @@ type sinkState struct {
 	gone    time.Time // zero: in use
 	cursors map[uint32]cursor
 	dead    map[uint32]int // dead letters by tenant
+	// deadBytes are what the dead letters of a tenant count towards its quota.
+	deadBytes map[uint32]int64
 }
 
 type cursor struct{ through, delivered uint64 }
@@ -414,6 +416,9 @@ func (q *Queue) read() error {
 	if err := q.checkKeys(); err != nil {
 		return err
 	}
+	if err := q.measureLetters(); err != nil {
+		return damaged(err)
+	}
 	if q.total <= verifyBytes {
 		if report, err := q.Verify(); err != nil {
 			return damaged(err)
@@ -482,7 +487,7 @@ func (q *Queue) readState() error {
 		if len(v) < 12 {
 			return errors.New("a sink's entry is cut")
 		}
-		s := &sinkState{name: string(k), id: binary.BigEndian.Uint32(v), cursors: map[uint32]cursor{}, dead: map[uint32]int{}}
+		s := &sinkState{name: string(k), id: binary.BigEndian.Uint32(v), cursors: map[uint32]cursor{}, dead: map[uint32]int{}, deadBytes: map[uint32]int64{}}
 		if gone := int64(binary.BigEndian.Uint64(v[4:])); gone != 0 {
 			s.gone = time.Unix(0, gone)
 		}
@@ -517,6 +522,25 @@ func (q *Queue) readState() error {
 	return q.scan(prefixSession, func(k, v []byte) error {
 		s, err := decodeSession(v)
 		q.sessions[string(k)] = s
+		return err
+	})
+}
+
+// measureLetters reads how large the dead letters are, which are a tenth of a quota at most, but for what is tried again.
+func (q *Queue) measureLetters() error {
+	sinks := map[uint32]*sinkState{}
+	for _, s := range q.sinks {
+		sinks[s.id] = s
+	}
+	return q.scan(prefixDead, func(k, v []byte) error {
+		s := sinks[binary.BigEndian.Uint32(k)]
+		if s == nil {
+			return nil
+		}
+		d, err := q.letter(append([]byte{prefixDead}, k...), v)
+		if err == nil {
+			s.deadBytes[binary.BigEndian.Uint32(k[4:])] += d.Record.Size()
+		}
 		return err
 	})
 }
@@ -574,7 +598,7 @@ func (q *Queue) SetSinks(names []string) error {
 	for _, name := range names {
 		s := q.sinks[name]
 		if s == nil {
-			s = &sinkState{name: name, id: q.nextID, cursors: map[uint32]cursor{}, dead: map[uint32]int{}}
+			s = &sinkState{name: name, id: q.nextID, cursors: map[uint32]cursor{}, dead: map[uint32]int{}, deadBytes: map[uint32]int64{}}
 			q.nextID++
 			q.sinks[name] = s
 			for _, t := range q.tenants {

@@ -330,6 +330,53 @@ func TestATenantsEntryHasAllOfACommit(t *testing.T) {
 	}
 }
 
+func TestDropTenant(t *testing.T) {
+	fs := vfs.NewMem()
+	o := options("q", fs)
+	o.Sinks = []string{"hub", "lake"}
+	q := open(t, o)
+	put(t, q, "gone", "1", "2", "3")
+	put(t, q, "stays", "4")
+	r, err := q.Reader("gone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := r.Next(0, 1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(t, q, queue.Settlement{Sink: "hub", Tenant: "gone", Through: 1, Dead: []*queue.DeadLetter{{Record: records[0], Class: "record"}}})
+	before := q.Usage().Bytes
+	for _, dry := range []bool{true, false} {
+		if n, letters, err := q.DropTenant(t.Context(), "gone", dry); n != 3 || letters != 1 || err != nil {
+			t.Errorf("dry %v: %d records, %d dead letters, %v", dry, n, letters, err)
+		}
+		if dry && q.Usage().Bytes != before {
+			t.Error("who only asked has dropped something")
+		}
+	}
+	if dropped := q.Usage().Counters.Dropped["deleted"]; dropped != 4 {
+		t.Errorf("%d are counted as dropped", dropped)
+	}
+	closeQueue(t, q)
+	q = open(t, o)
+	defer closeQueue(t, q)
+	letters, err := q.DeadLetters("hub", "gone", false, 10)
+	if got := ids(t, q, "gone"); len(got) > 0 || len(letters) > 0 || err != nil {
+		t.Errorf("%v and the dead letters %v are still here, %v", got, letters, err)
+	}
+	if u := q.Usage(); u.Tenants["gone"].Bytes != 0 || u.Bytes != u.Tenants["stays"].Bytes || u.Records != 1 {
+		t.Errorf("%+v", u)
+	}
+	put(t, q, "gone", "5")
+	if got := ids(t, q, "gone"); !slices.Equal(got, []string{"5"}) || q.Last("gone") != 4 {
+		t.Errorf("got %v, the last one is %d", got, q.Last("gone"))
+	}
+	if _, _, err := q.DropTenant(t.Context(), "nobody", false); err == nil {
+		t.Error("a tenant that is not here was dropped")
+	}
+}
+
 func TestASinkThatIsNewOrGone(t *testing.T) {
 	o := options("q", vfs.NewMem())
 	now := time.Unix(1000, 0)

@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -218,6 +219,7 @@ func (q *Queue) settle(b *pebble.Batch, s Settlement) error {
 		k := key(prefixDead, state.id, t.id, d.Record.Sequence, uint32(0))
 		if _, known := q.deadValue(k); !known {
 			state.dead[t.id]++
+			state.deadBytes[t.id] += d.Record.Size()
 			t.bytes += d.Record.Size()
 			q.total += d.Record.Size()
 		}
@@ -230,6 +232,7 @@ func (q *Queue) settle(b *pebble.Batch, s Settlement) error {
 			continue
 		}
 		state.dead[t.id]--
+		state.deadBytes[t.id] -= d.Record.Size()
 		t.bytes -= d.Record.Size()
 		q.total -= d.Record.Size()
 		err = errors.Join(err, b.Delete(k, nil))
@@ -328,6 +331,21 @@ func (q *Queue) selected(s Selection, each func(tenant string, d *DeadLetter) er
 	return nil
 }
 
+// deadShare is the part of a tenant's quota that dead letters of one sink may have.
+const deadShare = 10
+
+// TooManyDeadLetters tells whether the dead letters of a sink have a tenth of the tenant's quota, and how many bytes that is.
+func (q *Queue) TooManyDeadLetters(sink, tenant string) (bytes int64, tooMany bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s, t := q.sinks[sink], q.tenants[tenant]
+	if s == nil || t == nil {
+		return 0, false
+	}
+	bytes = s.deadBytes[t.id]
+	return bytes, bytes > 0 && bytes >= q.options.TenantMaxBytes/deadShare
+}
+
 // HasSink tells whether records are kept for a sink.
 func (q *Queue) HasSink(name string) bool {
 	q.mu.Lock()
@@ -408,6 +426,80 @@ func (q *Queue) DropBefore(sink, tenant string, before time.Time, dry bool) ([]s
 	}
 	q.Wake()
 	return all, nil
+}
+
+// DropTenant removes everything that is here of a tenant: its records and its dead letters, for all sinks; or with dry only tells how many records
+// wait and how many dead letters there are. Its records are numbered on, so that far ends take no new record for an old one.
+func (q *Queue) DropTenant(ctx context.Context, name string, dry bool) (records uint64, letters int, err error) {
+	q.mu.Lock()
+	t := q.tenants[name]
+	if t == nil {
+		q.mu.Unlock()
+		return 0, 0, fmt.Errorf("there is no tenant %s in this queue", name)
+	}
+	records, letters = q.held(t)
+	q.mu.Unlock()
+	if dry {
+		return records, letters, nil
+	}
+	answer := make(chan error, 1)
+	q.submit(&job{
+		apply: func(b *pebble.Batch) (err error) {
+			records, letters, err = q.removeTenant(b, t)
+			return err
+		},
+		done: func(err error) { answer <- err },
+	})
+	if err := <-answer; err != nil {
+		return 0, 0, err
+	}
+	q.countDropped("deleted", int(records)+letters)
+	return records, letters, q.compactTenant(ctx, t.id)
+}
+
+// held is what is here of a tenant and not delivered to every sink. The caller holds the lock.
+func (q *Queue) held(t *tenant) (records uint64, letters int) {
+	lowest := t.last
+	for _, s := range q.sinks {
+		lowest = min(lowest, s.through(t))
+		letters += s.dead[t.id]
+	}
+	return t.last - lowest, letters
+}
+
+// removeTenant is done by the writer.
+func (q *Queue) removeTenant(b *pebble.Batch, t *tenant) (records uint64, letters int, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	records, letters = q.held(t)
+	err = b.DeleteRange(key(prefixFrame, t.id), key(prefixFrame, t.id, t.last+1), nil)
+	for _, s := range q.sinks {
+		err = errors.Join(err, b.DeleteRange(key(prefixDead, s.id, t.id), key(prefixDead, s.id, t.id+1), nil))
+		delete(s.dead, t.id)
+		delete(s.deadBytes, t.id)
+	}
+	q.total -= t.bytes
+	t.bytes, t.removed = 0, t.last
+	q.freed()
+	return records, letters, errors.Join(err, b.Set(key(prefixTenant, t.name), encodeTenant(t), nil))
+}
+
+// compactTenant has Pebble write its files anew without what is deleted, so that it is not on disk any more.
+func (q *Queue) compactTenant(ctx context.Context, id uint32) error {
+	if err := q.db.Flush(); err != nil {
+		return err
+	}
+	err := q.db.Compact(ctx, key(prefixFrame, id), key(prefixFrame, id+1), false)
+	q.mu.Lock()
+	sinks := make([]uint32, 0, len(q.sinks))
+	for _, s := range q.sinks {
+		sinks = append(sinks, s.id)
+	}
+	q.mu.Unlock()
+	for _, sink := range sinks {
+		err = errors.Join(err, q.db.Compact(ctx, key(prefixDead, sink, id), key(prefixDead, sink, id+1), false))
+	}
+	return err
 }
 
 // before lists what a sink has not got of a tenant and came in before a time, and the last sequence of that.
