@@ -65,8 +65,9 @@ bench: build ## Measure: scans per second, API writes per scan, latencies, parse
 	@hack/bench.sh
 
 .PHONY: bench-reports
-bench-reports: ## Measure the reports server: a million results written and asked for, in SQLite and PostgreSQL
+bench-reports: build test-tools ## Measure the reports server: a million results written and asked for, and PolicyReports beside CRDs in etcd
 	@go test ./reports/internal/bench -run '^$$' -bench . -benchtime 20x -timeout 60m $(BENCH_REPORTS_ARGS)
+	@bin/bench reports $(BENCH_REPORTS_CLUSTER_ARGS)
 
 .PHONY: bench-forwarding
 bench-forwarding: build ## Measure forwarding: a million findings and thousands of Scans through the forwarder, and what the exporter takes and delivers

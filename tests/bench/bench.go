@@ -27,6 +27,8 @@ import (
 type Options struct {
 	// Bin is the folder of the project's binaries, CRDs that of the CRDs.
 	Bin, CRDs string
+	// ReportCRDs is the folder of the CRDs of PolicyReports.
+	ReportCRDs string
 	// Sizes are how many finished Scans there are after each step.
 	Sizes []int
 	// InFlight is how many Scans are on their way at the most.

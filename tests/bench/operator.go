@@ -115,42 +115,13 @@ func (op *operator) read(ctx context.Context) (reading, error) {
 // clockTicks is how many ticks of /proc/PID/stat make a second on Linux.
 const clockTicks = 100
 
-// readProc reads CPU time and memory (proc(5)).
+// readProc reads CPU time and memory.
 func (op *operator) readProc(r *reading) error {
-	dir := filepath.Join("/proc", strconv.Itoa(op.cmd.Process.Pid))
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	u, err := processOf(op.cmd.Process.Pid)
 	if err != nil {
 		return fmt.Errorf("the operator has ended; its log is %s: %w", op.log.Name(), err)
 	}
-	_, after, found := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(after)
-	if !found || len(fields) < 13 {
-		return errors.New("/proc/PID/stat is not as expected")
-	}
-	for _, f := range fields[11:13] { // utime, stime
-		ticks, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return err
-		}
-		r.cpu += time.Duration(ticks) * time.Second / clockTicks
-	}
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(status)) {
-		key, value, _ := strings.Cut(line, ":")
-		kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
-		if err != nil {
-			continue
-		}
-		switch key {
-		case "VmRSS":
-			r.rss = kib << 10
-		case "VmHWM":
-			r.peak = kib << 10
-		}
-	}
+	r.cpu, r.rss, r.peak = u.cpu, u.rss, u.peak
 	return nil
 }
 

@@ -269,6 +269,9 @@ func (s *Server) await(ctx context.Context, port int, log fmt.Stringer) error {
 	}
 }
 
+// PID is the server's process, which has one more for each connection where it is PostgreSQL.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Stop ends the server at once, and removes its files: nothing in it is worth a clean end.
 func (s *Server) Stop() error {
 	if s.cmd == nil {

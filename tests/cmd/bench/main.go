@@ -12,9 +12,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/scanyard/scanyard/tests/bench"
 )
@@ -22,6 +26,7 @@ import (
 const usage = `bench [flags]
 bench fairness [flags]
 bench memory [flags]
+bench reports [flags]
 
 bench lets Scans run whose pods end at once, and prints what the operator did and used.
 
@@ -36,10 +41,15 @@ for a few Scans beside it and on an idle cluster.
 bench memory lets a tenant create suspended Scans of the largest size, and prints the
 memory of the operator with them, and after a restart.
 
+bench reports writes, lists and watches PolicyReports as CRDs in etcd, then in the
+reports API server on each database, and prints what all processes used for it. It ends
+with 1 where a goal is missed by more than a seventh.
+
 Flags:
 `
 
 func main() {
+	log.SetLogger(logr.Discard()) // that of a library, which complains if there is none
 	var o bench.Options
 	root := flag.String("root", ".", "`folder` of the repository")
 	sizes := flag.String("n", "1000,10000", "`numbers` of finished Scans after each step")
@@ -57,10 +67,13 @@ func main() {
 	var m bench.Memory
 	flag.IntVar(&m.KiB, "kib", 240, "memory: size of the spec of each Scan; 256 is the most that one may have")
 	flag.IntVar(&o.Limit, "limit", 0, "Scans that the cluster runs at a time; 0 for no limit, for fairness 50")
+	var r bench.Reports
+	flag.IntVar(&r.Scale, "divide", 1, "reports: the `number` by which all amounts are divided")
+	databases := flag.String("databases", "sqlite,postgresql", "reports: databases of the reports API server")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
 	args := os.Args[1:]
 	mode := ""
-	if len(args) > 0 && (args[0] == "fairness" || args[0] == "memory") {
+	if len(args) > 0 && slices.Contains([]string{"fairness", "memory", "reports"}, args[0]) {
 		mode, args = args[0], args[1:]
 	}
 	if err := flag.CommandLine.Parse(args); err != nil {
@@ -74,6 +87,7 @@ func main() {
 		}
 		o.Sizes = append(o.Sizes, n)
 	}
+	r.Databases, o.ReportCRDs = strings.Split(*databases, ","), filepath.Join(*root, "apis", "testdata", "reportcrds")
 	o.Bin, o.CRDs, o.Out = filepath.Join(*root, "bin"), filepath.Join(*root, "charts", "scanyard", "crds"), os.Stdout
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	var err error
@@ -83,6 +97,8 @@ func main() {
 		err = bench.PrintFairness(ctx, o, f)
 	case "memory":
 		err = bench.PrintMemory(ctx, o, m)
+	case "reports":
+		err = bench.PrintReports(ctx, o, r)
 	default:
 		err = bench.Run(ctx, o)
 	}

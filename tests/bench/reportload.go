@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scanyard/scanyard/tests/database"
+	"github.com/scanyard/scanyard/tests/localcluster"
+	"github.com/scanyard/scanyard/tests/scans"
+)
+
+// work is what is measured.
+type work int
+
+const (
+	small work = iota
+	medium
+	large
+	whole
+	pages
+	table
+	metadata
+	get1
+	watch
+)
+
+// What is written and asked, at scale 1.
+const (
+	clients     = 8
+	smallCount  = 1000
+	mediumCount = 3000
+	largeCount  = 100
+	gets        = 2000
+	gotten      = 10 // objects that are read again and again: who has not been seen at one for ten seconds is asked for at kube-apiserver
+	lists       = 5
+	tables      = 10
+	watches     = 3
+	pageSize    = 500
+)
+
+// reportFigures are what one way to keep reports has used: CPU seconds, and MiB.
+type reportFigures struct {
+	cpu                                 map[work]float64
+	growth, stored, idle, peak, startup float64
+}
+
+// reportLoad writes and asks.
+type reportLoad struct {
+	scale    int
+	cluster  *localcluster.Cluster
+	database *database.Server // nil: etcd, or SQLite
+	dir      string
+	bin      string
+	crds     string
+	client   client.Client
+	http     *http.Client
+	host     string
+	server   *exec.Cmd // nil: CRDs
+	figures  *reportFigures
+}
+
+const (
+	reportsGroup   = "/apis/wgpolicyk8s.io/v1alpha2"
+	reportsService = "bench-reports"
+	listsNamespace = "bench-lists"
+	otherNamespace = "bench-other"
+	jsonType       = "application/json"
+)
+
+func (l *reportLoad) connect(ctx context.Context) error {
+	config, err := l.cluster.RESTConfig()
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = -1, -1
+	config.DisableCompression = true // gzip would be most of what a list takes, and is the same for all
+	l.host = config.Host
+	if l.http, err = rest.HTTPClientFor(config); err != nil {
+		return err
+	}
+	if l.client, err = scans.Connect(config); err != nil {
+		return err
+	}
+	for _, name := range []string{listsNamespace, otherNamespace, reportsService} {
+		if err := l.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return fmt.Errorf("create namespace %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (l *reportLoad) installCRDs(ctx context.Context) error {
+	files, err := filepath.Glob(filepath.Join(l.crds, "wgpolicyk8s.io_*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no CRDs in %s: %w", l.crds, err)
+	}
+	for _, file := range files {
+		crd, err := readObject(file)
+		if err != nil {
+			return err
+		}
+		if err := l.client.Create(ctx, crd); err != nil {
+			return fmt.Errorf("create %s: %w", file, err)
+		}
+	}
+	return l.served(ctx)
+}
+
+// served waits until PolicyReports are.
+func (l *reportLoad) served(ctx context.Context) error {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := l.ask(ctx, reportsGroup+"/policyreports?limit=1", jsonType, io.Discard)
+		return err == nil, nil
+	})
+}
+
+// machineAddress is one that EndpointSlices take: not loopback.
+func machineAddress() (string, error) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	for _, address := range addresses {
+		if ip, ok := address.(*net.IPNet); ok && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String(), nil
+		}
+	}
+	return "", errors.New("the machine has no address but loopback")
+}
+
+// startServer runs the reports API server as a process beside the cluster, and has kube-apiserver send requests to it.
+func (l *reportLoad) startServer(ctx context.Context) error {
+	certificate, key, err := cert.GenerateSelfSignedCertKey("reports."+reportsService+".svc", nil, nil)
+	if err != nil {
+		return err
+	}
+	address, err := machineAddress()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"tls.crt": certificate, "tls.key": key}
+	args := []string{
+		"--bind", net.JoinHostPort(address, "0"), "--kubeconfig", l.cluster.Kubeconfig, "--authentication-kubeconfig", l.cluster.Kubeconfig,
+		"--authorization-kubeconfig", l.cluster.Kubeconfig, "--tls-cert", l.file("tls.crt"), "--tls-key", l.file("tls.key"),
+	}
+	if l.database == nil {
+		args = append(args, "--sqlite", l.file("reports.db"))
+	} else {
+		args = append(args, "--database", "postgresql", "--dsn-file", l.file("dsn"))
+		files["dsn"] = fmt.Appendf(nil, "%s?sslmode=verify-full&sslrootcert=%s&sslcert=%s&sslkey=%s",
+			l.database.DSN, l.file("db-ca.crt"), l.file("db-tls.crt"), l.file("db-tls.key"))
+		for name, content := range l.database.TLS {
+			files["db-"+name] = content
+		}
+	}
+	for name, content := range files {
+		if err := os.WriteFile(l.file(name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	port, err := l.launch(ctx, args)
+	if err != nil {
+		return err
+	}
+	used, err := processOf(l.server.Process.Pid)
+	if err != nil {
+		return err
+	}
+	l.figures.startup = used.cpu.Seconds()
+	if err := l.route(ctx, address, port, certificate); err != nil {
+		return err
+	}
+	return l.served(ctx)
+}
+
+func (l *reportLoad) file(name string) string { return filepath.Join(l.dir, name) }
+
+// launch starts the server and returns its port once it is ready.
+func (l *reportLoad) launch(ctx context.Context, args []string) (int32, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "reports-apiserver"), args...)
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT=460MiB") // nine tenths of the chart's limit, as the chart sets it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log, err := os.Create(l.file("server.log"))
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close() // the process has its own
+	cmd.Stderr = log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	l.server = cmd
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		said, readErr := os.ReadFile(log.Name())
+		return 0, errors.Join(fmt.Errorf("the server does not start: %w: %s", err, said), readErr)
+	}
+	var said struct{ URL string }
+	if err := json.Unmarshal([]byte(line), &said); err != nil {
+		return 0, err
+	}
+	parsed, err := url.Parse(said.URL)
+	if err != nil {
+		return 0, err
+	}
+	port, err := strconv.ParseInt(parsed.Port(), 10, 32)
+	return int32(port), err
+}
+
+// route makes the Service of the server, and has it take the groups.
+func (l *reportLoad) route(ctx context.Context, address string, port int32, bundle []byte) error {
+	meta := metav1.ObjectMeta{Namespace: reportsService, Name: "reports", Labels: map[string]string{discoveryv1.LabelServiceName: "reports"}}
+	objects := []client.Object{
+		&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: port}}}},
+		&discoveryv1.EndpointSlice{
+			ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+		},
+	}
+	for _, gv := range []string{"v1alpha2.wgpolicyk8s.io", "v1alpha1.openreports.io", "v1alpha1.reports.scanyard.io"} {
+		version, group, _ := strings.Cut(gv, ".")
+		objects = append(objects, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": gv},
+			"spec": map[string]any{
+				"group": group, "version": version, "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),
+				"caBundle": base64.StdEncoding.EncodeToString(bundle), "service": map[string]any{"namespace": reportsService, "name": "reports", "port": int64(port)},
+			},
+		}})
+	}
+	for _, o := range objects {
+		if err := l.client.Create(ctx, o); err != nil {
+			return fmt.Errorf("create %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (l *reportLoad) stopServer() {
+	if l.server == nil {
+		return
+	}
+	_ = l.server.Process.Kill() // it may have ended
+	_ = l.server.Wait()
+}
+
+// body is a report with so many results of some 300 bytes.
+func body(namespace, name string, results int) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"namespace":%q,"name":%q,`, namespace, name)
+	fmt.Fprintf(&b, `"labels":{"app":"bench"}},"summary":{"fail":%d},"results":[`, results)
+	for i := range results {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"source":"bench","policy":"CVE-2026-%05d","rule":"package-%d","category":"os-pkgs","severity":"high",`+
+			`"result":"fail","message":"package-%d of %s: an update to 1.%d.%d is there, which corrects what an attacker could use",`+
+			`"properties":{"cvss":"7.5","id":"%s-%d"},"timestamp":{"seconds":1795348800,"nanos":0}}`,
+			i*7919%20000, i%3000, i%3000, name, i%17, i%31, name, i)
+	}
+	b.WriteString("]}")
+	return b.Bytes()
+}
+
+// create writes n reports of a namespace by 8 clients.
+func (l *reportLoad) create(ctx context.Context, namespace, prefix string, n, results int) error {
+	return l.each(ctx, n, func(i int) error {
+		name := prefix + "-" + strconv.Itoa(i)
+		path := reportsGroup + "/namespaces/" + namespace + "/policyreports"
+		return l.send(ctx, http.MethodPost, path, jsonType, bytes.NewReader(body(namespace, name, results)), io.Discard)
+	})
+}
+
+// each calls fn for the numbers up to n, by 8 clients, until one call fails.
+func (l *reportLoad) each(ctx context.Context, n int, fn func(i int) error) error {
+	var next atomic.Int64
+	errs := make([]error, clients)
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				if errs[c] = fn(int(i)); errs[c] != nil {
+					next.Store(int64(n))
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+func (l *reportLoad) ask(ctx context.Context, path, accept string, into io.Writer) (string, error) {
+	var last tail
+	err := l.send(ctx, http.MethodGet, path, accept, nil, io.MultiWriter(into, &last))
+	return last.text(), err
+}
+
+// send makes a request and reads its answer.
+func (l *reportLoad) send(ctx context.Context, method, path, accept string, body io.Reader, into io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, method, l.host+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Content-Type", jsonType)
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		said, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return errors.Join(fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, said), err)
+	}
+	_, err = io.Copy(into, resp.Body)
+	return err
+}
+
+// tail keeps the beginning of an answer, where the list's metadata is.
+type tail struct{ kept []byte }
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 4 << 10
+	if room := most - len(t.kept); room > 0 {
+		t.kept = append(t.kept, p[:min(room, len(p))]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) text() string { return string(t.kept) }
+
+// run writes and asks, and notes what it takes.
+func (l *reportLoad) run(ctx context.Context) error {
+	list := reportsGroup + "/namespaces/" + listsNamespace + "/policyreports"
+	const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
+	const asMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	repeat := func(n int, accept string) func() error {
+		return func() error {
+			for range n {
+				if _, err := l.ask(ctx, list, accept, io.Discard); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	before, err := l.memory(ctx)
+	if err != nil {
+		return err
+	}
+	l.figures.idle = before.server
+	thousand := func(n int) float64 { return float64(l.count(n)) / 1000 }
+	for _, step := range []struct {
+		work work
+		per  float64
+		do   func() error
+	}{
+		{medium, thousand(mediumCount), func() error { return l.create(ctx, listsNamespace, "medium", l.count(mediumCount), 33) }},
+		{small, thousand(smallCount), func() error { return l.create(ctx, otherNamespace, "small", l.count(smallCount), 3) }},
+		{large, thousand(largeCount), func() error { return l.create(ctx, otherNamespace, "large", l.count(largeCount), 330) }},
+		{whole, lists, repeat(lists, jsonType)},
+		{pages, lists, func() error { return l.page(ctx, list) }},
+		{table, tables, repeat(tables, asTable)},
+		{metadata, tables, repeat(tables, asMetadata)},
+		{get1, float64(l.count(gets)), func() error {
+			return l.each(ctx, l.count(gets), func(i int) error {
+				_, err := l.ask(ctx, list+"/medium-"+strconv.Itoa(i%gotten), jsonType, io.Discard)
+				return err
+			})
+		}},
+		{watch, watches, func() error { return l.watch(ctx, list) }},
+	} {
+		begun, err := l.cpu(ctx)
+		if err != nil {
+			return err
+		}
+		if err := step.do(); err != nil {
+			return err
+		}
+		now, err := l.cpu(ctx)
+		if err != nil {
+			return err
+		}
+		l.figures.cpu[step.work] = (now - begun).Seconds() / step.per
+		if step.work == medium {
+			after, err := l.memory(ctx)
+			if err != nil {
+				return err
+			}
+			l.figures.growth = after.apiServer - before.apiServer
+		}
+	}
+	return l.finish(ctx)
+}
+
+// count is how many of n there are at the scale of the run.
+func (l *reportLoad) count(n int) int { return max(n/l.scale, 10) }
+
+func (l *reportLoad) page(ctx context.Context, list string) error {
+	for range lists {
+		next := ""
+		for {
+			var got bytes.Buffer
+			if _, err := l.ask(ctx, list+"?limit="+strconv.Itoa(pageSize)+"&continue="+url.QueryEscape(next), jsonType, &got); err != nil {
+				return err
+			}
+			var said struct{ Metadata struct{ Continue string } }
+			if err := json.Unmarshal(got.Bytes(), &said); err != nil {
+				return err
+			}
+			if next = said.Metadata.Continue; next == "" {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// watch reads first events until all have come.
+func (l *reportLoad) watch(ctx context.Context, list string) error {
+	for range watches {
+		if err := l.watchOnce(ctx, list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errSynced = errors.New("all first events have come")
+
+func (l *reportLoad) watchOnce(ctx context.Context, list string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	end := &marker{text: []byte(metav1.InitialEventsAnnotationKey)}
+	err := l.send(ctx, http.MethodGet, list+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", jsonType, nil, end)
+	if errors.Is(err, errSynced) {
+		return nil
+	}
+	return errors.Join(errors.New("the watch has ended before its first events have"), err)
+}
+
+// marker ends the reading once a text has come.
+type marker struct{ text, rest []byte }
+
+// Write implements io.Writer.
+func (m *marker) Write(p []byte) (int, error) {
+	seen := append(m.rest, p...)
+	if bytes.Contains(seen, m.text) {
+		return 0, errSynced
+	}
+	m.rest = append([]byte{}, seen[max(0, len(seen)-len(m.text)):]...)
+	return len(p), nil
+}
+
+// finish notes what is left after all.
+func (l *reportLoad) finish(ctx context.Context) error {
+	if l.server == nil {
+		info, err := os.Stat(filepath.Join(localcluster.Layout(l.cluster.DataDir).EtcdData(), "member", "snap", "db"))
+		if err != nil {
+			return err
+		}
+		l.figures.stored = float64(info.Size()) / (1 << 20)
+		return nil
+	}
+	used, err := l.memory(ctx)
+	if err != nil {
+		return err
+	}
+	l.figures.peak = used.serverPeak
+	for _, suffix := range []string{"", "-wal"} {
+		if info, err := os.Stat(l.file("reports.db" + suffix)); err == nil {
+			l.figures.stored += float64(info.Size()) / (1 << 20)
+		}
+	}
+	return nil
+}

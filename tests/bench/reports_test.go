@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func figuresOf(cpu float64) *reportFigures {
+	f := &reportFigures{cpu: map[work]float64{}, growth: cpu}
+	for w := small; w <= watch; w++ {
+		f.cpu[w] = cpu
+	}
+	return f
+}
+
+// A goal that SQLite misses by more than a seventh fails the run, whoever else misses it.
+func TestGoalsOfReports(t *testing.T) {
+	base := figuresOf(10)
+	within, beyond := figuresOf(1), figuresOf(1)
+	within.cpu[large], beyond.cpu[large] = 4, 4.1 // goal 0.35
+	slow := figuresOf(100)
+	var out bytes.Buffer
+	if err := printReports(&out, []string{"", "sqlite", "postgresql"}, []*reportFigures{base, within, slow}); err != nil {
+		t.Error(err)
+	}
+	if got := out.String(); !strings.Contains(got, "create 100 KB (330 results)") || !strings.Contains(got, "0.40") {
+		t.Errorf("printed:\n%s", got)
+	}
+	err := printReports(io.Discard, []string{"", "sqlite"}, []*reportFigures{base, beyond})
+	if err == nil || !strings.Contains(err.Error(), "create 100 KB (330 results) on sqlite: 0.41 of what CRDs need, goal 0.35") {
+		t.Errorf("a goal that is missed: %v", err)
+	}
+	within.peak = 500
+	if err := printReports(io.Discard, []string{"", "sqlite"}, []*reportFigures{base, within}); err == nil || !strings.Contains(err.Error(), "500.00, goal 400.00") {
+		t.Errorf("too much memory: %v", err)
+	}
+}
+
+// The end of the first events is seen wherever the answer is cut.
+func TestMarker(t *testing.T) {
+	const text = `{"type":"BOOKMARK","k8s.io/initial-events-end":"true"}`
+	for cut := range len(text) {
+		m := &marker{text: []byte("k8s.io/initial-events-end")}
+		_, first := m.Write([]byte(text[:cut]))
+		var second error
+		if first == nil {
+			_, second = m.Write([]byte(text[cut:]))
+		}
+		if !errors.Is(errors.Join(first, second), errSynced) {
+			t.Errorf("cut at %d: it is not seen", cut)
+		}
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	children, err := childrenOf(os.Getpid())
+	if err != nil || !slices.Contains(children, cmd.Process.Pid) {
+		t.Errorf("children %v, want %d: %v", children, cmd.Process.Pid, err)
+	}
+	self, err := processOf(os.Getpid())
+	if err != nil || self.rss == 0 || self.peak < self.rss {
+		t.Errorf("%+v %v", self, err)
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Error(err)
+	}
+	if _, err := processOf(cmd.Process.Pid); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a process that has ended: %v", err)
+	}
+}
