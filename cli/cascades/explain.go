@@ -22,6 +22,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/cli/complete"
+	"github.com/scanyard/scanyard/cli/exceptions"
 	"github.com/scanyard/scanyard/cli/results"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
@@ -52,6 +53,8 @@ type explainOptions struct {
 	files   explain.Files
 	format  string
 	reading results.Options
+	// noExceptions takes no notice of exceptions.
+	noExceptions bool
 }
 
 func newExplainCommand(s *session.Session) *cobra.Command {
@@ -66,6 +69,9 @@ Nothing is started. The plan is made by the code of the hook cascading-scans.
 cluster: the findings of the Scan, the rules that its resourceMode uses, the ParseDefinition of its
 results. So rules can be tried out on real findings before they are applied. With files for all three,
 no cluster is needed.
+
+Findings that an exception suppresses start nothing, unless the rule has the annotation
+scanyard.io/exceptions: ignore. Files alone know no exceptions.
 
 Files may be YAML or JSON. Rules may be several documents or a list, as kubectl get -o yaml prints it.
 
@@ -87,6 +93,7 @@ Exit codes: 0 shown, 1 errored, or shown and the hook would fail.`,
 	flags.StringVar(&o.files.Rules, "rules", "", "`file` with CascadingRules or ClusterCascadingRules")
 	flags.StringVar(&o.files.ParseDefinition, "parse-definition", "", "`file` with the ParseDefinition of its results, for scopeLimiterAliases")
 	flags.StringVarP(&o.format, "output", "o", "yaml", "`format`: yaml, json")
+	flags.BoolVar(&o.noExceptions, "no-exceptions", false, "take no notice of exceptions")
 	o.reading.BindFlags(flags)
 	// The only errors are flags that do not exist.
 	_ = cmd.MarkFlagRequired("scan")
@@ -149,6 +156,9 @@ func (o *explainOptions) question(ctx context.Context) (q explain.Question, done
 	}
 	if q.Scan, err = fetch(ctx, c, "Scan", namespace, scan.Name); err != nil {
 		return q, done, err
+	}
+	if !o.noExceptions {
+		q.Exceptions = exceptions.For(ctx, o.session, c, scan)
 	}
 	if q.Rules == nil {
 		if q.Rules, err = rulesFor(ctx, c, scan); err != nil {

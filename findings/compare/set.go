@@ -48,14 +48,15 @@ func MarkOf(element []byte) (Mark, error) {
 	return hashed(content), nil
 }
 
-// Content is what a finding says: its members but id, fingerprint, times and scan, as [finding.ID] wants them.
+// Content is what a finding says: its members but id, fingerprint, times and scan, as [finding.ID] wants them, and
+// but the exception that a hook has marked it with.
 func Content(element []byte) ([]byte, error) {
 	var f finding.Finding
 	if err := json.Unmarshal(element, &f); err != nil {
 		return nil, fmt.Errorf("read finding: %w", err)
 	}
 	f.ID, f.Fingerprint, f.IdentifiedAt, f.ParsedAt, f.Scan = finding.Text{}, finding.Text{}, finding.Text{}, finding.Text{}, nil
-	for _, key := range []string{"id", "fingerprint", "identified_at", "parsed_at", "scan"} {
+	for _, key := range []string{"id", "fingerprint", "identified_at", "parsed_at", "scan", "exception"} {
 		f.Extra.Delete(key) // of a type that the fields cannot hold
 	}
 	content, err := f.AppendJSON(nil)

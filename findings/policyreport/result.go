@@ -13,6 +13,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/text"
+	"github.com/scanyard/scanyard/findings/exception"
 )
 
 // Outcomes are what a result can be, in the order of a summary.
@@ -114,6 +115,26 @@ func (m *Mapping) Result(f finding.Object) (Result, bool) {
 		r.Resources = []ObjectReference{*about}
 	}
 	return r, true
+}
+
+// The properties of a result that an exception matches.
+const (
+	propertyException       = "exception"
+	propertyExceptionStatus = "exceptionStatus"
+	propertyExceptionReason = "exceptionReason"
+)
+
+// Except marks the result with the exception that matches its finding; nil for none. One that suppresses makes it a skip.
+func (r *Result) Except(m *exception.Mark) {
+	if m == nil {
+		return
+	}
+	r.Properties[propertyException] = m.Kind + "/" + m.Name
+	r.Properties[propertyExceptionStatus] = string(m.Status)
+	r.Properties[propertyExceptionReason] = text.Cut(m.Reason, maxAttribute)
+	if m.Suppresses() {
+		r.Result = "skip"
+	}
 }
 
 // policyOf names what was violated: a known weakness, else a rule of the scanner, else the category.

@@ -155,6 +155,9 @@ func (h *handler) prepare(ctx context.Context, s *sdk.Session, scan finding.Obje
 			return nil, fmt.Errorf("there is no %s %s, whose scopeLimiterAliases the scope of this Scan may need", k.definitionKind, name)
 		}
 	}
+	if in.Exceptions, err = s.Exceptions(ctx); err != nil {
+		return nil, err
+	}
 	return plan.New(in)
 }
 

@@ -21,9 +21,11 @@ import (
 // Hook registers generic-webhook.
 func Hook() sdk.Hook {
 	return sdk.Hook{
-		Name:    "generic-webhook",
-		Summary: "POSTs the Scan and its findings as JSON to an address of your choice.",
+		Name:     "generic-webhook",
+		Summary:  "POSTs the Scan and its findings as JSON to an address of your choice.",
+		Excepted: sdk.ExceptedMark,
 		Settings: append([]sdk.Setting{
+			sdk.ExceptedSetting(sdk.ExceptedMark),
 			{Name: "WEBHOOK_URL", Text: "where to POST to (http or https); or WEBHOOK_URL_FILE"},
 			{Name: "WEBHOOK_APIKEY_HEADER_NAME", Text: "header that carries an API key; needs WEBHOOK_APIKEY_HEADER_VALUE too; or WEBHOOK_APIKEY_HEADER_NAME_FILE"},
 			{Name: "WEBHOOK_APIKEY_HEADER_VALUE", Text: "the API key; or WEBHOOK_APIKEY_HEADER_VALUE_FILE"},

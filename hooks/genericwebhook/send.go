@@ -59,7 +59,7 @@ func (r *run) whole(ctx context.Context) error {
 	body, err := sdk.Stage(ctx, func(ctx context.Context, w io.Writer) error {
 		hash := sha256.New()
 		err := writePayload(w, r.session.Scan().Raw, func(add func([]byte) error) error {
-			return r.session.EachFinding(ctx, func(element []byte) error {
+			return r.session.EachMarked(ctx, func(element []byte) error {
 				hash.Write(element)
 				return add(element)
 			})
@@ -79,7 +79,7 @@ func (r *run) whole(ctx context.Context) error {
 func (r *run) rendered(ctx context.Context) error {
 	all := &delivery.Batch{}
 	hash, size := sha256.New(), 0
-	err := r.session.EachFinding(ctx, func(element []byte) error {
+	err := r.session.EachMarked(ctx, func(element []byte) error {
 		if size += len(element); size > maxWhole {
 			return process.Misconfigured(fmt.Errorf("the findings are more than the %d MiB that a template is given at once; set WEBHOOK_BATCH_SIZE", maxWhole>>20))
 		}

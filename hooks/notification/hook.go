@@ -34,9 +34,11 @@ func Hook() sdk.Hook { return newHook(options{}) }
 
 func newHook(o options) sdk.Hook {
 	return sdk.Hook{
-		Name:    "notification",
-		Summary: "Tells chats, mail, incident managers and issue trackers about Scans and their findings.",
+		Name:     "notification",
+		Summary:  "Tells chats, mail, incident managers and issue trackers about Scans and their findings.",
+		Excepted: sdk.ExceptedOmit,
 		Settings: append([]sdk.Setting{
+			sdk.ExceptedSetting(sdk.ExceptedOmit),
 			{Name: "NOTIFICATION_CHANNELS", Text: "recipients and what to send to each, as YAML; or NOTIFICATION_CHANNELS_FILE; default the file " + defaultChannels},
 			{Name: "NOTIFICATION_TEMPLATES", Text: "folder with templates of your own, NAME.tmpl; default " + defaultTemplates},
 			{Name: "SLACK_APP_TOKEN", Text: "slack-app: token of the bot (all credentials here may come from a file that NAME_FILE names)"},

@@ -47,7 +47,7 @@ func (l *selection) stateOf(element []byte) (compare.State, error) {
 
 // each calls a function with every finding, what rules can see of it, and its state; those that are gone come last.
 func (l *selection) each(ctx context.Context, fixed bool, do func(element []byte, value any, state compare.State) error) error {
-	err := l.session.EachFinding(ctx, func(element []byte) error {
+	err := l.session.EachMarked(ctx, func(element []byte) error {
 		value, err := l.decoder.Pick(element, l.keys)
 		if err != nil {
 			return err

@@ -14,9 +14,11 @@ import (
 // Hook registers persistence-azure-monitor.
 func Hook() sdk.Hook {
 	return sdk.Hook{
-		Name:    "persistence-azure-monitor",
-		Summary: "Sends findings to a Log Analytics workspace of Azure Monitor.",
+		Name:     "persistence-azure-monitor",
+		Summary:  "Sends findings to a Log Analytics workspace of Azure Monitor.",
+		Excepted: sdk.ExceptedMark,
 		Settings: append([]sdk.Setting{
+			sdk.ExceptedSetting(sdk.ExceptedMark),
 			{Name: "MONITOR_INGESTION_ENDPOINT", Text: "Logs Ingestion API: address of the data collection rule or endpoint; it wins over a workspace"},
 			{Name: "MONITOR_INGESTION_RULE", Text: "immutable id of the data collection rule, such as dcr-0123…"},
 			{Name: "MONITOR_INGESTION_STREAM", Text: "name of the stream in the rule, such as Custom-Findings"},

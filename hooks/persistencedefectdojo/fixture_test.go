@@ -5,12 +5,15 @@ package persistencedefectdojo
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -77,7 +80,7 @@ func TestGeneric(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := appendGeneric(nil, []byte(c.finding), func([]byte) (string, error) { return "1", nil }, now)
+			got, err := appendGeneric(nil, []byte(c.finding), nil, func([]byte) (string, error) { return "1", nil }, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,5 +156,19 @@ func TestMatch(t *testing.T) {
 				t.Errorf("finding %d, want %d; %s", got, c.want, c.reason)
 			}
 		})
+	}
+}
+
+// TestExceptedFindings: DefectDojo is told why a finding need not be dealt with, in its own words.
+func TestExceptedFindings(t *testing.T) {
+	for status, want := range map[settingsv1alpha2.ExceptionStatus]string{
+		settingsv1alpha2.ExceptionAccepted: `"active":false,"risk_accepted":true`, settingsv1alpha2.ExceptionFalsePositive: `"active":false,"false_p":true`,
+		settingsv1alpha2.ExceptionNotAffected: `"active":false,"out_of_scope":true`, settingsv1alpha2.ExceptionMitigated: `"active":false,"out_of_scope":true`,
+		settingsv1alpha2.ExceptionUnderInvestigation: `"unique_id_from_tool":"1"`,
+	} {
+		got, err := appendGeneric(nil, []byte(`{"id":"1","name":"a","severity":"HIGH"}`), &exception.Mark{Status: status}, nil, time.Unix(0, 0))
+		if err != nil || !strings.HasSuffix(string(got), want+"}") {
+			t.Errorf("%s: %s, %v", status, got, err)
+		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/findings/exception"
 )
 
 // genericImport is DefectDojo's word for findings in its own format.
@@ -46,7 +48,7 @@ type source struct {
 }
 
 // appendGeneric appends an element of a generic import. makeID gives the id of a finding that has none.
-func appendGeneric(dst, element []byte, makeID func([]byte) (string, error), now time.Time) ([]byte, error) {
+func appendGeneric(dst, element []byte, mark *exception.Mark, makeID func([]byte) (string, error), now time.Time) ([]byte, error) {
 	var f source
 	if err := json.Unmarshal(element, &f); err != nil {
 		return dst, fmt.Errorf("read finding: %w", err)
@@ -77,7 +79,25 @@ func appendGeneric(dst, element []byte, makeID func([]byte) (string, error), now
 	if location := textOf(f.Location); isURI(location) {
 		out.Set("endpoints", []string{location})
 	}
+	except(&out, mark)
 	return finding.AppendValue(dst, out)
+}
+
+// except says in DefectDojo's words what an exception says. Findings under investigation stay as they are: DefectDojo has a state
+// for them, which its import does not take.
+func except(out *finding.Object, m *exception.Mark) {
+	if m == nil || !m.Suppresses() {
+		return
+	}
+	out.Set("active", false)
+	switch m.Status {
+	case settingsv1alpha2.ExceptionFalsePositive:
+		out.Set("false_p", true)
+	case settingsv1alpha2.ExceptionAccepted:
+		out.Set("risk_accepted", true)
+	default:
+		out.Set("out_of_scope", true)
+	}
 }
 
 // text is a value that is a string, else nothing.

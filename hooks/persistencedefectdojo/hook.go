@@ -36,10 +36,12 @@ const (
 // Hook registers persistence-defectdojo.
 func Hook() sdk.Hook {
 	return sdk.Hook{
-		Name:    "persistence-defectdojo",
-		Summary: "Imports results into DefectDojo and brings its view of the findings back.",
-		Writes:  true,
+		Name:     "persistence-defectdojo",
+		Summary:  "Imports results into DefectDojo and brings its view of the findings back.",
+		Excepted: sdk.ExceptedMark,
+		Writes:   true,
 		Settings: append([]sdk.Setting{
+			sdk.ExceptedSetting(sdk.ExceptedMark),
 			{Name: "DEFECTDOJO_URL", Text: "where DefectDojo is, without /api/v2; or DEFECTDOJO_URL_FILE"},
 			{Name: "DEFECTDOJO_APIKEY", Text: "API v2 key of the user it is done as; or DEFECTDOJO_APIKEY_FILE"},
 			{Name: "DEFECTDOJO_LOW_PRIVILEGED_MODE", Text: "true makes neither product types nor a tool configuration, which only global roles may; default false"},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/delivery"
 )
@@ -133,9 +134,9 @@ func (i *importer) writeReport(ctx context.Context, w io.Writer) (err error) {
 
 func (i *importer) writeGeneric(ctx context.Context, w io.Writer) error {
 	line := []byte(`{"findings":[`)
-	err := i.session.EachFinding(ctx, func(element []byte) error {
+	err := i.session.EachReported(ctx, func(element []byte, mark *exception.Mark) error {
 		var err error
-		if line, err = appendGeneric(line, element, i.session.FindingID, i.now); err != nil {
+		if line, err = appendGeneric(line, element, mark, i.session.FindingID, i.now); err != nil {
 			return err
 		}
 		if _, err := w.Write(line); err != nil {

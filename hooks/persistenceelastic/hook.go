@@ -17,9 +17,11 @@ import (
 // Hook registers persistence-elastic.
 func Hook() sdk.Hook {
 	return sdk.Hook{
-		Name:    "persistence-elastic",
-		Summary: "Writes the Scan and its findings into an index of Elasticsearch or OpenSearch.",
+		Name:     "persistence-elastic",
+		Summary:  "Writes the Scan and its findings into an index of Elasticsearch or OpenSearch.",
+		Excepted: sdk.ExceptedMark,
 		Settings: append([]sdk.Setting{
+			sdk.ExceptedSetting(sdk.ExceptedMark),
 			{Name: "ELASTICSEARCH_ADDRESS", Text: "where it is (http or https); or ELASTICSEARCH_ADDRESS_FILE"},
 			{Name: "ELASTICSEARCH_INDEX_PREFIX", Text: "how names of indices begin; default " + defaultPrefix},
 			{Name: "ELASTICSEARCH_INDEX_APPEND_NAMESPACE", Text: "any text, even false, puts the Scan's namespace into the name; leave it out to have none"},

@@ -20,9 +20,11 @@ type Connect func(env sdk.Env) (*rest.Config, error)
 // Hook registers persistence-reports. It writes to the API server, so it is told how to reach it.
 func Hook(connect Connect) sdk.Hook {
 	return sdk.Hook{
-		Name:    "persistence-reports",
-		Summary: "Writes findings as PolicyReports, or as Reports of openreports.io.",
+		Name:     "persistence-reports",
+		Summary:  "Writes findings as PolicyReports, or as Reports of openreports.io.",
+		Excepted: sdk.ExceptedMark,
 		Settings: []sdk.Setting{
+			sdk.ExceptedSetting(sdk.ExceptedMark),
 			{Name: "REPORTS_GROUP", Text: "wgpolicyk8s.io (PolicyReports) or openreports.io (Reports); default wgpolicyk8s.io"},
 			{Name: "REPORTS_CHUNK_RESULTS", Text: fmt.Sprintf("results per report, %d at most; default %d", maxChunkResults, maxChunkResults)},
 			{Name: "REPORTS_MIN_SEVERITY", Text: "INFORMATIONAL, LOW, MEDIUM or HIGH: findings below it, or without a severity, are left out; default all are written"},

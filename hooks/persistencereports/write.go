@@ -18,6 +18,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/names"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/policyreport"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/podkit/kubeapi"
@@ -115,7 +116,7 @@ func (w *writer) writeChunks(ctx context.Context, size policyreport.Limits) (pol
 func (w *writer) each(ctx context.Context, size policyreport.Limits, emit func(*policyreport.Chunk) error) error {
 	chunks := &policyreport.Chunker{Limits: size, Emit: emit}
 	decoder := finding.NewDecoder(0)
-	err := w.session.EachFinding(ctx, func(element []byte) error {
+	err := w.session.EachReported(ctx, func(element []byte, mark *exception.Mark) error {
 		f, err := policyreport.Decode(decoder, element)
 		if err != nil {
 			return err
@@ -124,6 +125,7 @@ func (w *writer) each(ctx context.Context, size policyreport.Limits, emit func(*
 		if !wanted {
 			return nil
 		}
+		r.Except(mark)
 		return chunks.Add(&r)
 	})
 	if err != nil {

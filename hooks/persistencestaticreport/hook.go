@@ -20,9 +20,11 @@ import (
 // Hook registers persistence-static-report.
 func Hook() sdk.Hook {
 	return sdk.Hook{
-		Name:    "persistence-static-report",
-		Summary: "Writes reports beside the findings: a page of HTML, SARIF, JUnit, CSV and Markdown.",
+		Name:     "persistence-static-report",
+		Summary:  "Writes reports beside the findings: a page of HTML, SARIF, JUnit, CSV and Markdown.",
+		Excepted: sdk.ExceptedMark,
 		Settings: append([]sdk.Setting{
+			sdk.ExceptedSetting(sdk.ExceptedMark),
 			{Name: "REPORT_FORMATS", Text: "which reports, separated by commas; default " + strings.Join(report.FormatNames(), ",")},
 			{Name: "REPORT_TITLE", Text: "title of the page and the Markdown; default: the name of the Scan"},
 			{Name: "REPORT_MAX_FINDINGS", Text: fmt.Sprintf("how many findings the page holds at most, the worst first; default %d", report.DefaultMaxFindings)},
@@ -135,6 +137,14 @@ func (h *handler) input(ctx context.Context, s *sdk.Session) (report.Input, erro
 	scan.Title = h.title
 	in := report.Input{
 		Findings: s.EachFinding, Scan: scan, MaxFindings: h.maxFindings, FailFrom: h.failFrom, Siblings: h.formats,
+	}
+	held, omit, err := s.Goes(ctx)
+	if err != nil {
+		return report.Input{}, err
+	}
+	in.Exceptions = held
+	if omit {
+		in.Keep = func(e *report.Entry) bool { return !e.Excepted() }
 	}
 	if comparison.HasPrevious() {
 		in.Comparison = comparison

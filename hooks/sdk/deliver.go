@@ -139,10 +139,10 @@ func (s *Session) FindingID(element []byte) (string, error) {
 // valid during the call.
 type Encode func(id string, element []byte) ([]byte, error)
 
-// Deliver streams all findings through a Batcher, one batch in memory, and closes it.
+// Deliver streams all findings, marked as EXCEPTED says, through a Batcher, one batch in memory, and closes it.
 func (s *Session) Deliver(ctx context.Context, to *delivery.Batcher, encode Encode) error {
 	var sending error
-	err := s.EachFinding(ctx, func(element []byte) error {
+	err := s.EachMarked(ctx, func(element []byte) error {
 		id, err := s.FindingID(element)
 		if err != nil {
 			return err

@@ -4,12 +4,17 @@ package sdk_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/findings/exception"
+	"github.com/scanyard/scanyard/findings/exception/exceptiontest"
 	"github.com/scanyard/scanyard/hooks/sdk"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
@@ -76,5 +81,67 @@ func TestExceptionsOfAHook(t *testing.T) {
 				t.Errorf("%d of %d findings are excepted; open (-want +got):\n%s", o.Findings.Excepted, o.Findings.Count, diff)
 			}
 		})
+	}
+}
+
+// TestCasesOfExceptions runs the cases of the specification through what every hook hands on, for each value of EXCEPTED.
+func TestCasesOfExceptions(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	for _, c := range exceptiontest.Cases("ns", now) {
+		text, err := exception.HandOver(c.List, exception.Scan{Namespace: "ns", Name: "nmap-x"}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, policy := range []sdk.Excepted{"", sdk.ExceptedMark, sdk.ExceptedOmit, sdk.ExceptedSend} {
+			t.Run(c.Name+"/"+string(policy), func(t *testing.T) {
+				w := sdktest.New(t)
+				w.HandOver, w.Objects["/findings.json"] = true, []byte("["+c.Finding+"]")
+				if text != nil {
+					w.Objects[sdktest.ExceptionsPath] = text
+				}
+				var sent []string
+				hook := hookOf(false, func(ctx context.Context, s *sdk.Session) error {
+					return s.EachReported(ctx, func(element []byte, mark *exception.Mark) error {
+						var f struct {
+							Name      string
+							Exception *exception.Mark
+						}
+						if err := json.Unmarshal(element, &f); err != nil {
+							return err
+						}
+						if exceptiontest.Of(mark) != exceptiontest.Of(f.Exception) {
+							t.Errorf("marked %s, told %s", exceptiontest.Of(f.Exception), exceptiontest.Of(mark))
+						}
+						id, err := s.FindingID(element)
+						plain, failed := s.FindingID([]byte(c.Finding))
+						if id != plain {
+							t.Errorf("the mark changes the id")
+						}
+						sent = append(sent, f.Name+" "+exceptiontest.Of(mark))
+						return errors.Join(err, failed)
+					})
+				})
+				hook.Excepted = sdk.ExceptedMark
+				if got := w.Run(t, hook, map[string]string{sdk.ExceptedVariable: string(policy)}); got.ExitCode != 0 {
+					t.Fatal(got.Stderr)
+				}
+				want := []string{"lodash 4.17.20 " + c.Want}
+				switch {
+				case policy == sdk.ExceptedSend:
+					want = []string{"lodash 4.17.20 "}
+				case policy == sdk.ExceptedOmit && c.Suppressed:
+					want = nil
+				}
+				if diff := cmp.Diff(want, sent); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+	w := sdktest.New(t)
+	hook := hookOf(false, func(context.Context, *sdk.Session) error { return nil })
+	hook.Excepted = sdk.ExceptedMark
+	if got := w.Run(t, hook, map[string]string{sdk.ExceptedVariable: "drop"}); got.ExitCode == 0 || !strings.Contains(got.Stderr, `EXCEPTED is "drop", want mark, omit or send`) {
+		t.Errorf("exit code %d: %s", got.ExitCode, got.Stderr)
 	}
 }

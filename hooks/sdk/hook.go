@@ -23,6 +23,9 @@ type Hook struct {
 	Writes bool
 	// Settings are the environment variables that the hook reads, for the help text.
 	Settings []Setting
+	// Excepted is what becomes of findings that an exception matches, unless EXCEPTED says otherwise. Empty: the hook hands
+	// no findings on, and has no such setting.
+	Excepted Excepted
 	// New reads the settings. Its errors name the wrong variable.
 	New func(env Env) (Handler, error)
 }

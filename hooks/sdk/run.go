@@ -72,6 +72,11 @@ func run(ctx context.Context, hook Hook, p Process) error {
 	if err != nil {
 		return err
 	}
+	if hook.Excepted != "" {
+		if s.excepted, err = exceptedOf(p.Env, hook.Excepted); err != nil {
+			return process.Misconfigured(err)
+		}
+	}
 	s.hook, s.instance = hook.Name, p.Env.Get("HOOK_NAME")
 	if given := scanclient.FromEnvironment(p.Env.Get); given != nil {
 		return runHandedOver(ctx, handler, s, given, p)

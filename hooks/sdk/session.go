@@ -39,6 +39,8 @@ type Session struct {
 	handover *scanclient.Handover
 	// exceptions are those that hold for the Scan, once they were read.
 	exceptions *exceptions
+	// excepted is what becomes of findings that an exception matches; empty for hooks that hand none on.
+	excepted Excepted
 	// findings are the size and digest that the findings must have. Nil: unknown.
 	findings *outcome.Stored
 	store    *transfer.Client

@@ -24,6 +24,8 @@ type Rule struct {
 	containers  []containerTemplate
 	labels      []member
 	annotations []member
+	// ignoresExceptions is what the annotation says.
+	ignoresExceptions bool
 
 	refused, broken error
 	// options says that findings may choose options of the scanner.
@@ -55,6 +57,8 @@ func NewRule(object finding.Object) *Rule {
 	r.name, _ = objectAt(object, "metadata").Text("name").Get()
 	allowed, _ := objectAt(objectAt(object, "metadata"), "annotations").Text(AnnotationOptions).Get()
 	r.options = allowed == "true"
+	noticed, _ := objectAt(objectAt(object, "metadata"), "annotations").Text(AnnotationExceptions).Get()
+	r.ignoresExceptions = noticed == "ignore"
 	spec := objectAt(object, "spec")
 	r.spec = objectAt(spec, "scanSpec")
 	r.refused = r.readMatches(spec)
@@ -102,6 +106,12 @@ func (r *Rule) readMatches(spec finding.Object) error {
 	}
 	return nil
 }
+
+// AnnotationExceptions with the value ignore says that a rule takes no notice of exceptions.
+const AnnotationExceptions = "scanyard.io/exceptions"
+
+// IgnoresExceptions says whether findings that an exception suppresses start Scans nevertheless.
+func (r *Rule) IgnoresExceptions() bool { return r.ignoresExceptions }
 
 // Name of the rule.
 func (r *Rule) Name() string { return r.name }

@@ -12,6 +12,7 @@ import (
 	"github.com/scanyard/scanyard/findings/cascade/child"
 	"github.com/scanyard/scanyard/findings/cascade/plan"
 	"github.com/scanyard/scanyard/findings/cascade/selector"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/yamltext"
 )
 
@@ -25,6 +26,8 @@ type Question struct {
 	Rules []finding.Object
 	// ParseDefinition has the aliases of the scope limiter; it may be nil.
 	ParseDefinition finding.Object
+	// Exceptions are those that hold for the Scan; nil for none.
+	Exceptions *exception.Selection
 }
 
 // Explanation is what a hook run would do.
@@ -60,7 +63,7 @@ func Explain(q Question) (*Explanation, error) {
 		e.Notes = append(e.Notes, "the Scan has no spec.cascades, so it starts nothing")
 		return e, nil
 	}
-	in := plan.Input{Scan: q.Scan, ParseDefinition: q.ParseDefinition, Diagnose: true, MaxChildren: plan.DefaultMaxChildren}
+	in := plan.Input{Scan: q.Scan, ParseDefinition: q.ParseDefinition, Exceptions: q.Exceptions, Diagnose: true, MaxChildren: plan.DefaultMaxChildren}
 	if err := e.choose(q, spec, namespace, &in); err != nil {
 		return e.fails(err)
 	}

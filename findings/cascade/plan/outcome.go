@@ -18,6 +18,8 @@ type Outcome struct {
 	Rule string `json:"rule"`
 	// Matched counts the findings in scope that it matches.
 	Matched int `json:"matched"`
+	// Excepted counts the findings in scope that it would match without the exceptions that suppress them.
+	Excepted int `json:"excepted,omitempty"`
 	// Started counts its children.
 	Started int `json:"started"`
 	// Duplicates counts children that the chain has already.
@@ -124,6 +126,9 @@ func (p *Plan) whyNone(r *rule, categories []string) string {
 		return "its matches.anyOf is empty, which no finding matches"
 	case p.outOfScope == p.findings:
 		return fmt.Sprintf("all %d findings are out of scope (%s)", p.findings, p.mostRefused())
+	}
+	if r.outcome.Excepted > 0 {
+		return fmt.Sprintf("the %d findings that it matches are excepted", r.outcome.Excepted)
 	}
 	reason := fmt.Sprintf("it matches none of %d findings", p.findings)
 	if p.outOfScope > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/scanyard/scanyard/findings/cascade/expression"
 	"github.com/scanyard/scanyard/findings/cascade/match"
 	"github.com/scanyard/scanyard/findings/cascade/scope"
+	"github.com/scanyard/scanyard/findings/exception"
 )
 
 // DefaultMaxChildren is how many Scans one Scan starts at most by default. A host that produces many findings starts one
@@ -30,6 +31,9 @@ type Input struct {
 	Rules []finding.Object
 	// MaxChildren is how many children the Scan starts at most where its spec.cascades has no maxScans; 0 means no bound.
 	MaxChildren int
+	// Exceptions are those that hold for the Scan; nil for none. Findings that they suppress start nothing, but for rules
+	// that take no notice of exceptions.
+	Exceptions *exception.Selection
 	// Diagnose adds to Outcomes how close the findings came to rules that none of them matched.
 	Diagnose bool
 }
@@ -38,6 +42,7 @@ type Input struct {
 type Plan struct {
 	parent  *child.Parent
 	limiter *scope.Limiter
+	excepts *exception.Selection
 	rules   []*rule
 	index   *match.Index
 	indexed []*rule // by number in the index
@@ -80,7 +85,7 @@ func New(in Input) (*Plan, error) {
 	limiter, _ := cascades.Get("scopeLimiter")
 	p := &Plan{
 		parent: parent, decoder: finding.NewDecoder(0), index: match.NewIndex(), refusals: map[string]int{}, categories: map[string]struct{}{},
-		kept: kept{limit: keep},
+		kept: kept{limit: keep}, excepts: in.Exceptions,
 	}
 	p.limiter, err = scope.New(scope.Settings{Limiter: limiter, Annotations: parent.Annotations(), Aliases: aliasesOf(in.ParseDefinition)})
 	if err != nil {
@@ -100,7 +105,7 @@ func New(in Input) (*Plan, error) {
 		p.addRule(object, maxDepth, in.Diagnose)
 	}
 	p.index.Watch("category")
-	p.whole = p.whole || p.limiter != nil || in.Diagnose
+	p.whole = p.whole || p.limiter != nil || in.Diagnose || !p.excepts.IsEmpty()
 	return p, nil
 }
 
@@ -225,7 +230,7 @@ func (p *Plan) Add(raw []byte) error {
 	p.noteCategory(p.index.Value("category"))
 	hit := false
 	for _, n := range hits {
-		hit = p.indexed[n].meets(nil, number) || hit
+		hit = p.indexed[n].meets(nil, number, false) || hit
 	}
 	if hit {
 		p.kept.add(number, raw)
@@ -254,12 +259,14 @@ func (p *Plan) addDecoded(raw []byte, number int) error {
 		p.refusals[why]++
 		return nil
 	}
+	mark, excepted := p.excepts.Match(f)
+	excepted = excepted && mark.Suppresses()
 	hit := false
 	for _, n := range p.index.Match(f) {
-		hit = p.indexed[n].meets(f, number) || hit
+		hit = p.indexed[n].meets(f, number, excepted) || hit
 	}
 	for _, r := range p.always {
-		hit = r.meets(f, number) || hit
+		hit = r.meets(f, number, excepted) || hit
 	}
 	if hit {
 		p.kept.add(number, raw)
@@ -279,7 +286,7 @@ func (p *Plan) noteCategory(value any) {
 }
 
 // meets asks the expression, if there is one, and notes the hit.
-func (r *rule) meets(f finding.Object, number int) bool {
+func (r *rule) meets(f finding.Object, number int, excepted bool) bool {
 	if r.err != nil {
 		return false
 	}
@@ -288,6 +295,10 @@ func (r *rule) meets(f finding.Object, number int) bool {
 		if r.fail(err) || !ok {
 			return false
 		}
+	}
+	if excepted && !r.IgnoresExceptions() {
+		r.outcome.Excepted++
+		return false
 	}
 	r.outcome.Matched++
 	r.hits.set(number)
