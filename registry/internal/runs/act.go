@@ -147,6 +147,9 @@ func (r *Reconciler) explained(s *seen, d job.Decision, kind string, state job.S
 		if why := r.Feeder.Explain(s.wanted.Adapter); why != "" {
 			return why
 		}
+		if s.wanted.Database.Version == "" && !s.found.Listing && s.found.Reports.Wanted > 0 {
+			return errNoDatabase.Error() + ", and images wait for it"
+		}
 	}
 	return state.Message
 }
