@@ -91,7 +91,7 @@ build: $(BIN)/localcluster ## Build all programs into bin/
 demo-programs: $(BIN)/localcluster
 	@hack/needs.sh go
 	@hack/slow.sh "building the operator, its scanners and hooks, and the demo" \
-		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... && \
+		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/... && \
 		cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo"
 
 # Kubernetes' servers take minutes to compile on a machine that has not done it before;

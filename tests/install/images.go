@@ -19,12 +19,13 @@ type Image struct {
 	Binaries   map[string]string `json:"binaries,omitempty"`
 }
 
-// Images lists the images of the operator, the hooks, the reports API server, the programs of forwarding and the demo's scanners. Users are
-// those of the real images, as far as it matters to file permissions.
+// Images lists the images of the operator, the hooks, the reports API server, the programs of forwarding and of registries, and the
+// demo's scanners. Users are those of the real images, as far as it matters to file permissions.
 func (p Programs) Images() []Image {
 	return []Image{
 		p.own("operator", "operator"), p.own("lurker", "lurker"), p.own("parser", "parser"), p.own("hook", "hook"), p.own("reports-apiserver", "reports-apiserver"),
 		p.own("forwarder", "forwarder"), p.own("exporter", "exporter"), p.own("receiver", "receiver"),
+		p.own("registry-controller", "registry-controller"), p.own("registry-worker", "registry-worker"),
 		{Image: "docker.io/securecodebox/scanner-nmap:*"},
 		{Image: "docker.io/securecodebox/scanner-test-scan:*"},
 		{Image: "docker.io/zricethezav/gitleaks:*", User: "0:0", Binaries: map[string]string{"/usr/bin/gitleaks": p.Gitleaks}},

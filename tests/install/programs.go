@@ -14,7 +14,7 @@ import (
 // the charts themselves.
 type Programs struct {
 	// Bin is the folder of the project's binaries: localcluster, operator, lurker,
-	// parser, hook, scanyard, reports-apiserver, forwarder, exporter, receiver and those of auto-discovery.
+	// parser, hook, scanyard, reports-apiserver, forwarder, exporter, receiver, registry-controller, registry-worker and those of auto-discovery.
 	Bin string
 	// Charts is the folder of the charts.
 	Charts string
@@ -38,7 +38,10 @@ func (p *Programs) Check() error {
 		}
 		*dir = abs
 	}
-	for _, name := range []string{"localcluster", "operator", "lurker", "parser", "hook", "scanyard", "reports-apiserver", "forwarder", "exporter", "receiver"} {
+	for _, name := range []string{
+		"localcluster", "operator", "lurker", "parser", "hook", "scanyard", "reports-apiserver", "forwarder", "exporter", "receiver",
+		"registry-controller", "registry-worker",
+	} {
 		if !exists(p.Path(name)) {
 			missing("%s is not built: make build", p.Path(name))
 		}

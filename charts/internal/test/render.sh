@@ -141,6 +141,10 @@ render auto-discovery-cloud-aws-full auto-discovery-cloud-aws --set "$queue,full
 	--set 'awsAuthentication.userSecret=keys,affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone'
 
 # The reports API server: as it comes, with PostgreSQL and all that there is, with MariaDB and little.
+render registry registry
+render registry-full registry --set 'namespaces={team-a,team-b},nats.external.enabled=true,nats.external.urls={tls://nats.example.com:4222},nats.external.caSecret=nats-ca,nats.external.credentialsSecret=nats' \
+	--set 'worker.cache.persistent=true,worker.cache.storageClass=fast,worker.autoscaling.enabled=true,networkPolicy.enabled=true,controller.replicas=2,metrics.serviceMonitor.enabled=true' \
+	--set 'credentials.namespaces={team-a},database.mini.secretName=database,prometheusRule.enabled=true,webhook.enabled=false,rbac.userRoles=false'
 render reports reports
 render reports-full reports --set 'database.type=postgresql,database.existingSecret=db,database.key=uri,database.clusterID=east,database.tls.existingSecret=db-tls,database.tls.clientCertificate=true' \
 	--set 'groups.prext.enabled=true,takeOver=always,replicas=3,tls.certManager.enabled=true,tls.certManager.issuerRef.name=ca,tls.certManager.issuerRef.kind=ClusterIssuer' \
@@ -226,6 +230,9 @@ refuse 'all of them would write' auto-discovery-kubernetes --set replicas=2,conf
 refuse "additional properties 'scanConfig' not allowed" auto-discovery-kubernetes --set 'config.serviceAutoDiscovery.scanConfig[0].name=x'
 refuse '/config/containerAutoDiscovery/passiveReconcileInterval' auto-discovery-kubernetes --set config.containerAutoDiscovery.passiveReconcileInterval=1day
 
+refuse 'names no server' registry --set nats.external.enabled=true
+refuse 'not one of adapters' registry --set defaultAdapter=trivy
+refuse 'no database of its own accord' registry --set 'adapters={grype},defaultAdapter=grype'
 refuse 'one process only can use an SQLite file' reports --set replicas=2
 refuse 'nothing says where it is' reports --set database.type=postgresql
 refuse 'which needs none' reports --set database.existingSecret=db
