@@ -77,17 +77,29 @@ func (c *Client) HTTP() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: bounded(c.DialPlain), DialTLSContext: bounded(c.Dial),
-			MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
+			MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second, OnProxyConnectResponse: proxyAnswer,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// proxyAnswer is the error of a proxy that does not lead to the far end.
+func proxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+	class := sink.Transport
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		class = sink.Auth
+	}
+	return &sink.Error{Class: class, Reason: sink.ProxyFailed, Message: "the proxy does not lead to the far end: it answers " + answer.Status}
 }
 
 // Explain says why a request of HTTP had no answer, without the address, whose query may hold secrets.
 // The far end may refuse our certificate while we write to it: then the connection knows why.
 func (c *Client) Explain(err error) *sink.Error {
 	e := Classify(WithoutAddress(err))
-	if reason := c.Reason(); reason != nil && e.Class != sink.Auth {
+	if reason := c.Reason(); reason != nil && e.Class != sink.Auth && e.Reason != sink.ProxyFailed {
 		return reason
 	}
 	return e

@@ -105,6 +105,9 @@ func ourRefusal(err error) *sink.Error {
 
 // Classify tells what an error of a connection means. An error that is an *sink.Error stays as it is.
 func Classify(err error) *sink.Error {
+	if operation, ok := errors.AsType[*net.OpError](err); ok && operation.Op == "proxyconnect" {
+		return transport(sink.ProxyFailed, operation)
+	}
 	if known, ok := errors.AsType[*sink.Error](err); ok {
 		return known
 	}
