@@ -70,8 +70,12 @@ bench-reports: build test-tools ## Measure the reports server: a million results
 	@bin/bench reports $(BENCH_REPORTS_CLUSTER_ARGS)
 
 .PHONY: bench-forwarding
-bench-forwarding: build ## Measure forwarding: a million findings and thousands of Scans through the forwarder, and what the exporter takes and delivers
+bench-forwarding: build $(if $(BENCH_PEER),bench-peer) ## Measure forwarding: a million findings and thousands of Scans through the forwarder, and what the exporter takes and delivers; BENCH_PEER=otel compares it with the OpenTelemetry Collector
 	@hack/forwarding.sh bench
+
+.PHONY: bench-peer
+bench-peer: ## Build the OpenTelemetry Collector that forwarding is compared with: some minutes the first time
+	@cd hack/otelcol && CGO_ENABLED=0 GOWORK=off go build -ldflags='-s -w' -o $(BIN)/otelcol .
 
 .PHONY: fault-forwarding
 fault-forwarding: build tools ## Run the list of faults of forwarding at its full size, and those that need a cluster

@@ -106,29 +106,46 @@ func BenchmarkIntakeSocket(b *testing.B) {
 	}
 }
 
+// batches gives for each client a function that brings 100 records by gRPC, and returns when they are on disk.
+func (r *program) batches(b *testing.B) func(client int) func() error {
+	b.Helper()
+	return func(client int) func() error {
+		s, err := grpc.Open(sink.Config{Name: "exporter", URL: &url.URL{Scheme: "grpc", Host: r.grpc}, Insecure: true, Timeout: time.Minute})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+		stream := &forwardingv1.StreamId{Kind: forwardingv1.StreamKind_STREAM_KIND_DECISIONS, Name: "bench", Uid: strconv.Itoa(client)}
+		n := uint64(0)
+		return func() error {
+			batch := sink.Batch{Stream: stream}
+			for range 100 {
+				n++
+				batch.Records = append(batch.Records, sink.Record{EventID: decision.RandomID(), Sequence: n, Line: []byte(benchLine)})
+			}
+			_, err := s.Deliver(b.Context(), batch)
+			return err
+		}
+	}
+}
+
 // BenchmarkIntakeGRPC brings batches of 100 by some streams at a time, one batch of each in flight.
 func BenchmarkIntakeGRPC(b *testing.B) {
 	for _, clients := range []int{1, 4, 8} {
 		b.Run(strconv.Itoa(clients), func(b *testing.B) {
 			_, r := startBench(b, "--grpc-listen", "127.0.0.1:0", "--grpc-insecure")
-			batches := b.N/clients/100 + 1
+			batches, open := b.N/clients/100+1, r.batches(b)
 			b.ResetTimer()
 			var all sync.WaitGroup
 			for i := range clients {
 				all.Go(func() {
-					s, err := grpc.Open(sink.Config{Name: "exporter", URL: &url.URL{Scheme: "grpc", Host: r.grpc}, Insecure: true, Timeout: time.Minute})
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					defer s.Close()
-					stream := &forwardingv1.StreamId{Kind: forwardingv1.StreamKind_STREAM_KIND_DECISIONS, Name: "bench", Uid: strconv.Itoa(i)}
-					for n := range batches {
-						batch := sink.Batch{Stream: stream}
-						for k := range 100 {
-							batch.Records = append(batch.Records, sink.Record{EventID: decision.RandomID(), Sequence: uint64(n*100 + k + 1), Line: []byte(benchLine)})
-						}
-						if _, err := s.Deliver(b.Context(), batch); err != nil {
+					bring := open(i)
+					for range batches {
+						if err := bring(); err != nil {
 							b.Error(err)
 							return
 						}
