@@ -90,6 +90,15 @@ build: $(BIN)/localcluster ## Build all programs into bin/
 	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... ./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/...
 	@cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench
 
+# They link as much as all the rest, so neither build nor test asks for them.
+.PHONY: adapters
+adapters: build $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) ## Build, lint and test the adapters of scanner engines (ADAPTERS=trivy): the first time 10 CPU minutes, later one or two
+	@hack/adapters.sh $(ADAPTERS)
+
+.PHONY: licences
+licences: ## List the modules that the adapters link, each with its licence
+	@hack/adapters.sh licences $(ADAPTERS)
+
 # What the demo runs; the rest would cost a new machine a minute.
 .PHONY: demo-programs
 demo-programs: $(BIN)/localcluster

@@ -30,6 +30,10 @@ func validSPDX(content []byte) error {
 			Name             string `json:"name"`
 			DownloadLocation string `json:"downloadLocation"`
 		} `json:"packages"`
+		Files []struct {
+			SPDXID string `json:"SPDXID"`
+			Name   string `json:"fileName"`
+		} `json:"files"`
 		Relationships []struct {
 			From string `json:"spdxElementId"`
 			To   string `json:"relatedSpdxElement"`
@@ -57,6 +61,12 @@ func validSPDX(content []byte) error {
 			return fmt.Errorf("package %q needs an SPDXID of its own (SPDXRef-…), name and downloadLocation", p.SPDXID)
 		}
 		ids[p.SPDXID] = true
+	}
+	for _, f := range d.Files {
+		if !spdxIDPattern.MatchString(f.SPDXID) || ids[f.SPDXID] || f.Name == "" {
+			return fmt.Errorf("file %q needs an SPDXID of its own (SPDXRef-…) and fileName", f.SPDXID)
+		}
+		ids[f.SPDXID] = true
 	}
 	described := false
 	for _, r := range d.Relationships {
