@@ -34,11 +34,7 @@ func validSPDX(content []byte) error {
 			SPDXID string `json:"SPDXID"`
 			Name   string `json:"fileName"`
 		} `json:"files"`
-		Relationships []struct {
-			From string `json:"spdxElementId"`
-			To   string `json:"relatedSpdxElement"`
-			Type string `json:"relationshipType"`
-		} `json:"relationships"`
+		Relationships []relationship `json:"relationships"`
 	}
 	if err := json.Unmarshal(content, &d); err != nil {
 		return fmt.Errorf("the document is no JSON of this form: %w", err)
@@ -68,8 +64,20 @@ func validSPDX(content []byte) error {
 		}
 		ids[f.SPDXID] = true
 	}
+	return related(d.Relationships, ids)
+}
+
+// relationship joins two elements of a document.
+type relationship struct {
+	From string `json:"spdxElementId"`
+	To   string `json:"relatedSpdxElement"`
+	Type string `json:"relationshipType"`
+}
+
+// related wants both ends of each relationship in the document, and one that says what the document is about.
+func related(list []relationship, ids map[string]bool) error {
 	described := false
-	for _, r := range d.Relationships {
+	for _, r := range list {
 		if !ids[r.From] || !ids[r.To] {
 			return fmt.Errorf("relationship %s from %q to %q: an element is not there", r.Type, r.From, r.To)
 		}

@@ -124,11 +124,15 @@ func openDatabase(dir string) (*opened, error) {
 	if err != nil || json.Unmarshal(said, &o.metadata) != nil {
 		return nil, protocol.Errorf(protocol.DatabaseCorrupt, "the database has no metadata")
 	}
-	for _, a := range all.Advisories {
+	o.add(all.Advisories)
+	return o, nil
+}
+
+func (o *opened) add(advisories []Advisory) {
+	for _, a := range advisories {
 		key := protocol.Key(a.Ecosystem, a.Package)
 		o.byKey[key] = append(o.byKey[key], a)
 	}
-	return o, nil
 }
 
 func parseAdvisories(text []byte) (*Advisories, error) {
@@ -213,6 +217,10 @@ func indexOf(dir string) (protocol.Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	return o.index()
+}
+
+func (o *opened) index() (protocol.Index, error) {
 	texts := map[string][]string{}
 	for key, list := range o.byKey {
 		for _, a := range list {
