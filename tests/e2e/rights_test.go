@@ -112,6 +112,9 @@ var things = []thing{
 	{group: admissionGroup, name: "validatingadmissionpolicies", cluster: true},
 	{group: "coordination.k8s.io", name: "leases"},
 	{group: admissionGroup, name: "validatingwebhookconfigurations", cluster: true},
+	{group: "apiextensions.k8s.io", name: "customresourcedefinitions", cluster: true},
+	{group: "apiextensions.k8s.io", name: "customresourcedefinitions", subresource: "status", cluster: true},
+	{group: "storagemigration.k8s.io", name: "storageversionmigrations", cluster: true},
 }
 
 // The verbs that are asked about. Those of kinds is what most cells say in one word.
@@ -259,7 +262,10 @@ var _ = Describe("Rights", Label("rights"), func() {
 		operator := podAccount("any namespace", install.Namespace, "securecodebox-operator")
 		home, named := operator, operator
 		home.title, named.title = "its own namespace", "… the objects of its release"
-		named.names = map[string]string{"secrets": "scanyard-upload-tls", "leases": "e341d981.securecodebox.io", "validatingwebhookconfigurations": "scanyard-" + install.Namespace}
+		named.names = map[string]string{
+			"secrets": "scanyard-upload-tls", "leases": "e341d981.securecodebox.io", "validatingwebhookconfigurations": "scanyard-" + install.Namespace,
+			"customresourcedefinitions": "scansettings.settings.scanyard.io", "storageversionmigrations": "scanyard-scansettings",
+		}
 		wantDocumented("rights-operator", markdownTable(sideBySide(
 			measure(ctx, ns, []who{operator}), measure(ctx, install.Namespace, []who{home}), measure(ctx, install.Namespace, []who{named}))))
 

@@ -53,6 +53,8 @@ type Cluster struct {
 	binary, dir string
 }
 
+const controllerManager = "kube-controller-manager"
+
 // Storage is how the S3 server is reached: by plain HTTP, with the bucket in the path.
 type Storage struct {
 	// Endpoint is host:port.
@@ -128,7 +130,7 @@ func (c *Cluster) start(ctx context.Context, up ...string) error {
 	if _, err := c.run(ctx, append([]string{"up", "--detach"}, up...)...); err != nil {
 		return err
 	}
-	for _, component := range []string{"node", "kube-controller-manager"} {
+	for _, component := range []string{"node", controllerManager} {
 		if _, err := c.run(ctx, "stop", component); err != nil {
 			return err
 		}
@@ -251,6 +253,19 @@ func (c *Cluster) installCRDs(ctx context.Context, crds map[string]*apiextension
 		}
 	}
 	return nil
+}
+
+// RunControllers runs the controllers of Kubernetes until the test ends, for tests of what they do. Others have the objects to themselves.
+func (c *Cluster) RunControllers(t *testing.T) {
+	t.Helper()
+	if _, err := c.run(t.Context(), "start", controllerManager); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := c.run(context.WithoutCancel(t.Context()), "stop", controllerManager); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {

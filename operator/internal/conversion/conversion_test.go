@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,7 +21,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,7 +40,10 @@ import (
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
-var cluster *testcluster.Cluster
+var (
+	cluster *testcluster.Cluster
+	full    = flag.Bool("full", false, "run at the size of the contract: 1,000 and 10,000 objects")
+)
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -271,7 +277,10 @@ func TestConversionOldManifests(t *testing.T) {
 // the older one is told why it is not. Objects are many, so that lists are.
 func TestConversionOperatorDown(t *testing.T) {
 	o := start(t)
-	const objects = 200
+	objects := 200
+	if *full {
+		objects = 1000
+	}
 	var spaces []string
 	for range objects {
 		ns := namespace(t)
@@ -400,37 +409,121 @@ func store(ctx context.Context, t *testing.T, version string) {
 	must(t, cluster.Client.Patch(ctx, crd, client.MergeFrom(before)))
 }
 
-// TestMigrationInterrupted: a migration that is killed twice in the middle ends nevertheless, writes each object once, and
-// says only at its end that nothing of the older version is stored.
-func TestMigrationInterrupted(t *testing.T) {
+// olderObjects makes settings that are stored in the older version, and gives the resourceVersion of each by namespace. The newer
+// version is the stored one again when it returns.
+func olderObjects(t *testing.T, objects int) map[string]string {
+	t.Helper()
 	store(t.Context(), t, "v1alpha1")
 	t.Cleanup(func() { store(context.WithoutCancel(t.Context()), t, "v1alpha2") })
-	const objects = 60
-	versions := map[string]string{}
 	probe := namespace(t)
 	eventually(t, "the older version is stored", func() bool { // which shows as a write of nothing that writes
-		o := as(newKind, probe)
-		if client.IgnoreAlreadyExists(cluster.Client.Create(t.Context(), o)) != nil {
-			return false
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		must(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: conversion.CRDs()[0]}, crd))
-		return slices.Contains(crd.Status.StoredVersions, "v1alpha1")
+		must(t, client.IgnoreAlreadyExists(cluster.Client.Create(t.Context(), as(newKind, probe))))
+		return slices.Contains(storedVersions(t), "v1alpha1")
 	})
+	versions := map[string]string{}
 	for range objects {
 		o := as(newKind, namespace(t))
 		must(t, cluster.Client.Create(t.Context(), o))
 		versions[o.GetNamespace()] = o.GetResourceVersion()
 	}
 	store(t.Context(), t, "v1alpha2")
-	storedVersions := func() []string {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		must(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: conversion.CRDs()[0]}, crd))
-		return crd.Status.StoredVersions
+	return versions
+}
+
+func storedVersions(t *testing.T) []string {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	must(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: conversion.CRDs()[0]}, crd))
+	return crd.Status.StoredVersions
+}
+
+// allAnew asks that each object was written.
+func allAnew(t *testing.T, versions map[string]string) {
+	t.Helper()
+	if got := storedVersions(t); !slices.Equal(got, []string{"v1alpha2"}) {
+		t.Errorf("stored are %v", got)
 	}
+	for space, before := range versions {
+		o := as(newKind, space)
+		must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		if o.GetResourceVersion() == before {
+			t.Errorf("the object of %s is stored in the older version still", space)
+		}
+	}
+}
+
+// TestMigrationByTheCluster: a cluster that migrates by itself is asked, once; nothing of the request is left.
+func TestMigrationByTheCluster(t *testing.T) {
+	versions := olderObjects(t, 5)
+	recorder := events.NewFakeRecorder(10)
+	live, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme})
+	must(t, err)
+	idle := interceptor.NewClient(live, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		if _, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		}
+		return fmt.Errorf("the operator writes %s %s by itself", o.GetObjectKind().GroupVersionKind().Kind, o.GetName())
+	}})
+	// What an earlier change of versions has left is not taken for this one.
+	stale := &storagemigrationv1.StorageVersionMigration{
+		ObjectMeta: metav1.ObjectMeta{Name: "scanyard-scansettings"},
+		Spec:       storagemigrationv1.StorageVersionMigrationSpec{Resource: metav1.GroupResource{Group: oldKind.Group, Resource: "nothing"}},
+	}
+	must(t, cluster.Client.Create(t.Context(), stale))
+	meta.SetStatusCondition(&stale.Status.Conditions, metav1.Condition{
+		Type: string(storagemigrationv1.MigrationFailed), Status: metav1.ConditionTrue, Reason: "StorageVersionMigrationFailed", Message: "by the test",
+	})
+	must(t, cluster.Client.Status().Update(t.Context(), stale))
+	cluster.RunControllers(t)
+	must(t, conversion.NewMigration(idle, recorder, prometheus.NewRegistry()).Start(t.Context()))
+	allAnew(t, versions)
+	if len(recorder.Events) == 0 {
+		t.Error("no Event tells that the settings were stored anew")
+	}
+	list := &storagemigrationv1.StorageVersionMigrationList{}
+	if must(t, cluster.Client.List(t.Context(), list)); len(list.Items) > 0 {
+		t.Errorf("left are %+v", list.Items)
+	}
+}
+
+// TestMigrationWithoutTheCluster: where the cluster does not get on, the operator migrates.
+func TestMigrationWithoutTheCluster(t *testing.T) {
+	versions := olderObjects(t, 5)
+	live, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme})
+	must(t, err)
+	// A request that the cluster's controller never hears of.
+	deaf := interceptor.NewClient(live, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if _, ok := o.(*storagemigrationv1.StorageVersionMigration); ok {
+				return nil
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, ok := o.(*storagemigrationv1.StorageVersionMigration); ok {
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	m := conversion.NewMigration(deaf, events.NewFakeRecorder(10), prometheus.NewRegistry())
+	m.PerSecond, m.ClusterPatience = 1000, time.Millisecond
+	must(t, m.Start(t.Context()))
+	allAnew(t, versions)
+}
+
+// TestMigrationInterrupted: a migration that is killed twice in the middle ends nevertheless, writes each object once, and
+// says only at its end that nothing of the older version is stored.
+func TestMigrationInterrupted(t *testing.T) {
+	const some = 60
+	objects := int32(some)
+	if *full {
+		objects = 10_000
+	}
+	versions := olderObjects(t, int(objects))
 	var writes atomic.Int32
 	for _, lives := range []int32{objects / 3, objects / 3, 1 << 30} {
-		if got := storedVersions(); !slices.Contains(got, "v1alpha1") {
+		if got := storedVersions(t); !slices.Contains(got, "v1alpha1") {
 			t.Fatal("the older version is gone before the migration has ended:", got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -444,18 +537,9 @@ func TestMigrationInterrupted(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		}})
 		m := conversion.NewMigration(killed, events.NewFakeRecorder(10), prometheus.NewRegistry())
-		m.PerSecond = 1000
+		m.PerSecond, m.ClusterPatience = 10_000, 0
 		must(t, m.Start(ctx))
 		cancel()
 	}
-	if got := storedVersions(); !slices.Equal(got, []string{"v1alpha2"}) {
-		t.Errorf("stored are %v", got)
-	}
-	for space, before := range versions {
-		o := as(newKind, space)
-		must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
-		if o.GetResourceVersion() == before {
-			t.Errorf("the object of %s is stored in the older version still", space)
-		}
-	}
+	allAnew(t, versions)
 }

@@ -12,6 +12,7 @@
 //     it starts it waits for nothing.
 //   - The CRD files of the chart say nothing about conversion. The Keeper writes it, and writes it again when somebody
 //     else has changed it.
-//   - The Migration puts each object back unchanged, a few a second. What was interrupted begins anew and finds nothing
+//   - Where the cluster migrates by itself, the Migration asks the cluster, and waits for a while. Else
+//     the Migration puts each object back unchanged, a few a second. What was interrupted begins anew and finds nothing
 //     to do for the objects that are done. Only when all are, the old version goes from status.storedVersions.
 package conversion

@@ -39,13 +39,15 @@ type Migration struct {
 	Events events.EventRecorder
 	// PerSecond bounds the writes; 0 is 20.
 	PerSecond float32
+	// ClusterPatience is how long the cluster may take where it migrates by itself; 0: it is not asked.
+	ClusterPatience time.Duration
 
 	pending prometheus.Gauge
 }
 
 // NewMigration returns a Migration and registers its metric.
 func NewMigration(c client.Client, recorder events.EventRecorder, registry prometheus.Registerer) *Migration {
-	m := &Migration{Client: c, Events: recorder, PerSecond: perSecond, pending: prometheus.NewGauge(prometheus.GaugeOpts{
+	m := &Migration{Client: c, Events: recorder, PerSecond: perSecond, ClusterPatience: clusterPatience, pending: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "scanyard_settings_migration_pending", Help: "Kinds of settings whose stored objects may still be in an older version.",
 	})}
 	registry.MustRegister(m.pending)
@@ -88,7 +90,15 @@ func (m *Migration) migrate(ctx context.Context, name string) error {
 	if slices.Equal(crd.Status.StoredVersions, []string{newest}) {
 		return nil
 	}
-	if err := m.rewrite(ctx, crd); err != nil {
+	byCluster, err := m.byCluster(ctx, crd)
+	if err != nil {
+		return err
+	}
+	if !byCluster {
+		if err := m.rewrite(ctx, crd); err != nil {
+			return err
+		}
+	} else if done, err := m.reread(ctx, crd); done || err != nil {
 		return err
 	}
 	raw, err := json.Marshal(map[string]any{
@@ -100,8 +110,12 @@ func (m *Migration) migrate(ctx context.Context, name string) error {
 	if err := m.Client.Status().Patch(ctx, crd, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		return fmt.Errorf("write which versions of CRD %s are stored: %w", name, err)
 	}
-	m.Events.Eventf(crd, nil, corev1.EventTypeNormal, eventMigrated, "Migrate", "All objects are stored as %s.", newest)
+	m.tell(crd)
 	return nil
+}
+
+func (m *Migration) tell(crd *apiextensionsv1.CustomResourceDefinition) {
+	m.Events.Eventf(crd, nil, corev1.EventTypeNormal, eventMigrated, "Migrate", "All objects are stored as %s.", settingsv1alpha2.SchemeGroupVersion.Version)
 }
 
 // rewrite puts each object back unchanged: the API server writes those that are stored in another version. It is the

@@ -34,6 +34,7 @@ var controllers = []string{
 	names.PersistentVolumeBinderController,
 	names.PersistentVolumeClaimProtectionController,
 	names.PersistentVolumeProtectionController,
+	names.StorageVersionMigratorController,
 }
 
 // defaultJobSyncs is the default of kube-controller-manager for Jobs handled
