@@ -3,6 +3,7 @@
 package scan_test
 
 import (
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -117,6 +118,38 @@ func TestUndeliveredScansGoWhenTheHoldHasPassed(t *testing.T) {
 	w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeFalse())
 	w.Eventually(func() string { return w.events("s") }).Should(ContainSubstring("Scan s (UID " + string(s.UID) + ") was deleted before its results were with: " + sinkHub))
 	w.Expect(total(t, registry, "scanyard_forwarding_scans_lost_total")).To(Equal(1.0))
+}
+
+// TestNoCallWithoutSinks: where no sink takes the results of a namespace, its Scans make the kinds of calls to API server and storage that they
+// make where nobody has thought of forwarding, and no further one.
+func TestNoCallWithoutSinks(t *testing.T) {
+	kinds := func(t *testing.T, settings clusterSpec) []string {
+		t.Helper()
+		w := newWorld(t)
+		w.completeAll()
+		w.clusterSettings(settings)
+		w.create(w.scanType(), w.parseDefinition())
+		s := w.settle("s")
+		w.Expect(s.Finalizers).To(Equal([]string{executionv1.FinalizerStorage}))
+		w.Expect(w.said("s")()).To(BeEmpty())
+		w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+		w.Eventually(w.gone("s")).Should(BeTrue())
+		w.faults.mu.Lock()
+		defer w.faults.mu.Unlock()
+		return slices.Compact(slices.Sorted(slices.Values(w.faults.calls)))
+	}
+	var want []string
+	t.Run("no thought", func(t *testing.T) { // a test of its own: there is one setting for the cluster
+		if want = kinds(t, clusterSpec{}); len(want) < 4 {
+			t.Errorf("only these calls were seen: %v", want)
+		}
+	})
+	t.Run("no sink", func(t *testing.T) {
+		forwarding := &settingsv1alpha2.ClusterResultForwarding{Delivery: settingsv1alpha2.Delivery{HoldSeconds: new(int32(60))}}
+		if got := kinds(t, clusterSpec{ResultForwarding: forwarding}); !slices.Equal(got, want) {
+			t.Errorf("calls %v, want %v", got, want)
+		}
+	})
 }
 
 // TestWithoutSinksNothingIsHeld: neither a finalizer nor a word of forwarding is on the Scan.
