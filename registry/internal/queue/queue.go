@@ -63,9 +63,9 @@ type Options struct {
 	Replicas int
 	// Changed is told of each change of the connection.
 	Changed func(connected bool, err error)
-	// ackWait and maxDeliver are those of consumers; tests have less time.
-	ackWait    time.Duration
-	maxDeliver int
+	// AckWait is how long a message is a worker's without a word of it, MaxDeliver how often a message is delivered; 0: 60 s, and 10.
+	AckWait    time.Duration
+	MaxDeliver int
 }
 
 // Queue is a connection. Its methods may be used by several goroutines.
@@ -84,8 +84,8 @@ func (e *MismatchError) Error() string {
 
 // Connect connects, and goes on trying after the first time until Close.
 func Connect(o Options) (*Queue, error) {
-	if o.ackWait == 0 {
-		o.ackWait, o.maxDeliver = ackWait, maxDeliver
+	if o.AckWait == 0 {
+		o.AckWait, o.MaxDeliver = ackWait, maxDeliver
 	}
 	changed := o.Changed
 	if changed == nil {
@@ -200,7 +200,7 @@ func consumerOf(step Step, adapter string) string { return tokens[step] + "-" + 
 func (q *Queue) Window(ctx context.Context, step Step, adapter string, window int) error {
 	_, err := q.js.CreateOrUpdateConsumer(ctx, Stream, jetstream.ConsumerConfig{
 		Durable: consumerOf(step, adapter), FilterSubject: subjectOf(step, adapter), AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: q.options.ackWait, MaxDeliver: q.options.maxDeliver, MaxAckPending: max(window, 1),
+		AckWait: q.options.AckWait, MaxDeliver: q.options.MaxDeliver, MaxAckPending: max(window, 1),
 	})
 	if err != nil {
 		return fmt.Errorf("make the consumer of %s: %w", consumerOf(step, adapter), err)

@@ -82,7 +82,7 @@ func (w *world) ready(t *testing.T, change ...func(*Options)) (controller, worke
 }
 
 // hasty lets messages come again at once, and gives them up after two deliveries.
-func hasty(o *Options) { o.ackWait, o.maxDeliver = 200*time.Millisecond, 2 }
+func hasty(o *Options) { o.AckWait, o.MaxDeliver = 200*time.Millisecond, 2 }
 
 func image(name string) Message {
 	return Message{

@@ -177,6 +177,8 @@ func ofReports(err error, v *verdict) bool {
 		v.reason = reasonConflict
 	case reason != "":
 		v.reason = reason
+	case status.ErrStatus.Reason != "":
+		v.reason = string(status.ErrStatus.Reason)
 	}
 	return true
 }

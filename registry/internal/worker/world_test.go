@@ -60,6 +60,10 @@ func TestMain(m *testing.M) {
 			err = sandbox.Main(os.Args[2:], os.Environ())
 		case "adapter-mini":
 			err = mini.Run(context.Background(), os.Args[2:], mini.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now})
+		case "adapter-faulty":
+			err = faulty(os.Args[2:])
+		case "worker":
+			err = workAlone(os.Args[2])
 		default:
 			os.Exit(m.Run())
 		}
@@ -234,6 +238,7 @@ type nats struct {
 	roots      *x509.CertPool
 	controller *queue.Queue
 	ended      chan queue.Ended
+	ca         string
 }
 
 func startQueue(t *testing.T) *nats {
@@ -250,7 +255,7 @@ func startQueue(t *testing.T) *nats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &nats{roots: x509.NewCertPool(), ended: make(chan queue.Ended, 10_000)}
+	n := &nats{roots: x509.NewCertPool(), ended: make(chan queue.Ended, 10_000), ca: pemOf(authority.Cert)}
 	n.roots.AddCert(authority.Cert)
 	n.server, err = queue.StartServer(queue.ServerOptions{
 		Address: "127.0.0.1:0", TLS: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
@@ -279,11 +284,15 @@ func startQueue(t *testing.T) *nats {
 	return n
 }
 
-func (n *nats) connect(t *testing.T, user, password string) *queue.Queue {
+func (n *nats) connect(t *testing.T, user, password string, change ...func(*queue.Options)) *queue.Queue {
 	t.Helper()
-	q, err := queue.Connect(queue.Options{
+	o := queue.Options{
 		URLs: []string{n.server.URL()}, User: user, Password: password, Name: user, TLS: &tls.Config{RootCAs: n.roots, MinVersion: tls.VersionTLS12},
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	q, err := queue.Connect(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,11 +311,13 @@ type world struct {
 	client   *reportsclient.Client
 	object   *registryv1alpha1.Registry
 	drawn    int
+	// spawned is where workers that are processes of their own keep their files.
+	spawned string
 }
 
 func newWorld(t *testing.T, change ...func(*registryv1alpha1.Registry)) *world {
 	t.Helper()
-	w := &world{t: t, registry: registrytest.New(t), reports: startReports(t), nats: startQueue(t)}
+	w := &world{t: t, registry: registrytest.New(t), reports: startReports(t), nats: startQueue(t), spawned: t.TempDir()}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, registryv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
