@@ -41,10 +41,34 @@ type program struct {
 	grpc  string
 	audit string
 	ended chan error
-	log   *strings.Builder
+	log   *logged
 }
 
-type place struct{ dir, socket, url string }
+// logged is what a program has logged so far.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write takes what the program logs.
+func (s *logged) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *logged) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+type place struct {
+	dir, socket, url string
+	// wrap and attributes change how the program is started; nil: they do not.
+	wrap       func(args []string) []string
+	attributes *syscall.SysProcAttr
+}
 
 func newPlace(t *testing.T, url string) place {
 	t.Helper()
@@ -67,7 +91,12 @@ func (p place) start(t testing.TB, more ...string) *program {
 	if p.url != "" {
 		args = append(args, "--sink", "hub="+p.url+",insecure=true")
 	}
-	r := &program{cmd: command(args...), ended: make(chan error, 1), log: &strings.Builder{}}
+	cmd := command(args...)
+	if p.wrap != nil {
+		cmd.Args = p.wrap(cmd.Args)
+		cmd.Path, cmd.SysProcAttr = cmd.Args[0], p.attributes
+	}
+	r := &program{cmd: cmd, ended: make(chan error, 1), log: &logged{}}
 	r.cmd.Stderr = r.log
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
