@@ -192,6 +192,7 @@ func hostileCalls(t *testing.T) map[string][]string {
 		"reports delete":      {"reports delete polr " + hostile},
 		"reports query":       {"reports query " + hostile, "reports query --since " + hostile},
 		"reports lint":        {"reports lint", "reports lint " + hostile},
+		"reports export":      {"reports export --sarif " + hostile, "reports export " + hostile},
 		"reports migrate":     {"reports migrate --dry-run", "reports migrate --groups " + hostile},
 		"exceptions":          {"exceptions"},
 		"exceptions list":     {"exceptions list -o wide", "exceptions list -A", "exceptions list -o yaml"},

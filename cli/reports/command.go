@@ -38,6 +38,7 @@ Kinds: ` + strings.Join(words(), ", ") + `, or their long names.`,
 	}
 	cmd.AddCommand(
 		newGetCommand(s), newCreateCommand(s), newApplyCommand(s), newPatchCommand(s), newDeleteCommand(s), newQueryCommand(s), newLintCommand(s),
+		newExportCommand(s),
 		migrate.NewCommand(s, examples(s, migrateExamples)),
 	)
 	return cmd
