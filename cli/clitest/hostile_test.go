@@ -161,6 +161,16 @@ func hostileCalls(t *testing.T) map[string][]string {
 	if err := os.WriteFile(config, []byte(hostile), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	text, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vex := filepath.Join(t.TempDir(), "vex.json")
+	document := strings.ReplaceAll(`{"@context":"https://openvex.dev/ns","statements":[{"vulnerability":{"name":H},"products":[{"@id":H},{"@id":"pkg:npm/a"}],`+
+		`"status":"fixed","status_notes":H},{"vulnerability":{"name":"CVE-1"},"status":H}]}`, "H", string(text))
+	if err := os.WriteFile(vex, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	bundle := filepath.Join(t.TempDir(), "bundle")
 	return map[string][]string{
 		"scan":                {"scan " + hostile, "scan local --name fresh -- " + hostile, "scan local --timeout 1ms", "scan --from " + config, "scan local --name done"},
@@ -200,6 +210,8 @@ func hostileCalls(t *testing.T) map[string][]string {
 		"exceptions expire":   {"exceptions expire " + hostile},
 		"exceptions expiring": {"exceptions expiring", "exceptions expiring -A", "exceptions expiring --within " + hostile},
 		"exceptions explain":  {"exceptions explain done", "exceptions explain " + hostile, "exceptions explain done --fingerprint " + hostile},
+		"exceptions import":   {"exceptions import " + config, "exceptions import " + vex, "exceptions import " + hostile},
+		"exceptions export":   {"exceptions export", "exceptions export --format cyclonedx", "exceptions export --format " + hostile},
 		"version":             {"version"},
 		"options":             {"options"},
 		"help":                {"help", "help " + hostile},

@@ -4,16 +4,21 @@ package exceptions_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/cli/clitest"
+	"github.com/scanyard/scanyard/findings/exception/exceptiontest"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
@@ -160,4 +165,115 @@ func TestExceptionsOfTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	result(t, w.Run("exceptions", "expire", "--cluster-wide", e.Name), 0, "ended")
+}
+
+const document = `{"@context":"https://openvex.dev/ns/v0.2.0","@id":"https://vendor.example/vex-1","author":"Vendor","timestamp":"2026-01-01T00:00:00Z","version":1,"statements":[
+{"vulnerability":{"name":"CVE-2021-23337"},"products":[{"@id":"pkg:npm/lodash@4.17.20"}],"status":"not_affected","justification":"vulnerable_code_not_in_execute_path","impact_statement":"template() is not called"},
+{"vulnerability":{"name":"CVE-2024-1"},"products":[{"@id":"pkg:npm/a@1"}],"status":"fixed"},
+{"vulnerability":{"name":"CVE-2024-2"},"products":[{"@id":"pkg:npm/a@1"}],"status":"affected"}]}`
+
+// TestVEX imports a document, twice, exports what came of it in both formats, and imports that.
+func TestVEX(t *testing.T) {
+	w := clitest.New(t, cluster)
+	file := filepath.Join(t.TempDir(), "vendor.json")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(document)
+	said := file + ": statement 3: affected makes no exception"
+	result(t, w.Run("exceptions", "import", file, "--dry-run=server"), 0, "created (dry run)", said)
+	result(t, w.Run("exceptions", "list"), 0, "There are no exceptions")
+	made := w.Run("exceptions", "import", file, "--expires", "30d")
+	result(t, made, 0, "findingexception/vex-", " created", said)
+	if strings.Count(made.Out, " created") != 2 {
+		t.Errorf("made %s", made.Out)
+	}
+	result(t, w.Run("exceptions", "import", file), 0, strings.ReplaceAll(made.Out, " created", " unchanged"))
+	result(t, w.Run("exceptions", "expiring", "--within", "31d"), 0, "template() is not called", "VEX document says fixed.")
+	before := w.Run("exceptions", "list", "-o", "json").Out
+	specs := func(text string) (all []settingsv1alpha2.FindingExceptionSpec) {
+		t.Helper()
+		var list settingsv1alpha2.FindingExceptionList
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		for i := range list.Items {
+			all = append(all, list.Items[i].Spec)
+		}
+		return all
+	}
+	result(t, w.Run("exceptions", "create", "risk", "--name", "a", "--status", "Accepted", "--expires", "9d", "--reason", "long enough a reason"), 0, "created")
+	for _, format := range []string{"openvex", "cyclonedx"} {
+		exported := w.Run("exceptions", "export", "--format", format)
+		result(t, exported, 0, "risk: a VEX document cannot say it: its status is Accepted")
+		other := clitest.New(t, cluster)
+		write(exported.Out)
+		result(t, other.Run("exceptions", "import", file), 0, strings.Split(strings.TrimSpace(made.Out), "\n")...)
+		if diff := cmp.Diff(specs(before), specs(other.Run("exceptions", "list", "-o", "json").Out)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", format, diff)
+		}
+	}
+	write(strings.Replace(document, "template() is not called", "template() is called by tests only", 1))
+	result(t, w.Run("exceptions", "import", file), 0, " configured", " unchanged")
+	result(t, w.Run("exceptions", "list", "-o", "wide"), 0, "template() is called by tests only")
+
+	result(t, w.Run("exceptions", "import", file, "--dry-run=client"), 1, `--dry-run "client" must be none or server`)
+	result(t, w.Run("exceptions", "import", file, "--expires", "soon"), 1, `--expires: "soon" must be`)
+	result(t, w.Run("exceptions", "import", file+"x"), 1, "no such file")
+	result(t, w.Run("exceptions", "export", "--format", "csaf"), 1, `--format "csaf" must be one of openvex, cyclonedx`)
+	write(`{"a":1}`)
+	result(t, w.Run("exceptions", "import", file), 1, "neither OpenVEX nor CycloneDX")
+}
+
+// TestCasesOfExceptions runs the cases of the specification through the command findings.
+func TestCasesOfExceptions(t *testing.T) {
+	w := clitest.New(t, cluster)
+	for _, c := range exceptiontest.Cases(w.Namespace, w.Now()) {
+		t.Run(c.Name, func(t *testing.T) {
+			name := strings.ToLower(c.Name)
+			w.Scan(name, []byte("["+c.Finding+"]"), nil, func(s *executionv1.Scan) {
+				s.Status.Findings = executionv1.FindingStats{Count: new(int64(1)), FindingSeverities: executionv1.FindingSeverities{High: new(int64(1))}}
+			})
+			var made []client.Object
+			for _, e := range c.List {
+				var object client.Object
+				if e.Namespace == "" {
+					x := &settingsv1alpha2.ClusterFindingException{ObjectMeta: metav1.ObjectMeta{Name: e.Name}}
+					x.Spec.ExceptionSpec = e.Spec
+					if len(e.Scope.Namespaces) == 0 {
+						e.Scope.Namespaces = []string{w.Namespace}
+					}
+					x.Spec.Scope, object = &e.Scope, x
+				} else {
+					x := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}}
+					x.Spec.ExceptionSpec, object = e.Spec, x
+				}
+				if err := cluster.Client.Create(t.Context(), object); err != nil {
+					t.Fatal(err)
+				}
+				made = append(made, object)
+			}
+			code, member := 2, ""
+			if c.Suppressed {
+				code = 0
+			}
+			if kind, name, ok := strings.Cut(c.Want, "/"); ok {
+				member = fmt.Sprintf(`"exception":{"name":%q,"kind":%q`, name, kind)
+			}
+			got := w.Run("findings", name, "-o", "jsonl", "--fail-on", "high")
+			result(t, got, code, member)
+			if member == "" && strings.Contains(got.Out, `"exception"`) {
+				t.Errorf("marked: %s", got.Out)
+			}
+			result(t, w.Run("wait", name, "--fail-on", "high"), code)
+			for _, object := range made {
+				if err := cluster.Client.Delete(t.Context(), object); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
 }
