@@ -142,7 +142,7 @@ func TestDefect45NoTelemetry(t *testing.T) {
 func TestDefect57NamesAndGroupsOfRoles(t *testing.T) {
 	groups := []string{
 		"", "admissionregistration.k8s.io", "apiextensions.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "cascading.securecodebox.io", "coordination.k8s.io",
-		"events.k8s.io", "execution.securecodebox.io", "rbac.authorization.k8s.io", "settings.scanyard.io",
+		"events.k8s.io", "execution.securecodebox.io", "rbac.authorization.k8s.io", "settings.scanyard.io", "storagemigration.k8s.io",
 	}
 	// These names are the contract; rbac.userRoles.prefix changes them.
 	user := regexp.MustCompile(`^(?:\w+-)?(?:scan|scheduledscan|scantype|parsedefinition|scancompletionhook|cascadingrule|scansetting|findingexception)-(?:editor|viewer)-role$`)

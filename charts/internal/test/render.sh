@@ -78,10 +78,10 @@ render scanyard-scoped-tokens scanyard --set minio.enabled=false --set 'watchNam
 render scanyard-results scanyard --set "$password,resultsEndpoint.enabled=true,networkPolicy.enabled=true"
 render scanyard-results-only scanyard --set minio.enabled=false --set 'watchNamespaces={team-a},uploadEndpoint.enabled=false,uploadEndpoint.tokenReviews=true,resultsEndpoint.enabled=true,resultsEndpoint.url=https://scanyard.example.com:8443'
 
-render scanyard-decisions scanyard --show-only templates/deployment.yaml --set minio.enabled=false --set 'decisionExport.enabled=true,decisionExport.sinks={hub=grpcs://hub.example.com:9443\,ca=/etc/hub/ca.crt}' \
+render decisions scanyard --show-only templates/deployment.yaml --set minio.enabled=false --set 'decisionExport.enabled=true,decisionExport.sinks={hub=grpcs://hub.example.com:9443\,ca=/etc/hub/ca.crt}' \
 	--set 'extraVolumes[0].name=hub,extraVolumes[0].configMap.name=hub,decisionExport.mounts[0].name=hub,decisionExport.mounts[0].mountPath=/etc/hub' \
 	--set 'decisionExport.clusterID=0c9a7d3e-3f0e-4a54-9a55-8d1f3f5f7a10,decisionExport.extraArgs={--queue-max-bytes=256MiB}'
-render scanyard-decisions-claim scanyard --show-only templates/deployment.yaml --set "$password,decisionExport.enabled=true,decisionExport.sinks={hub=grpcs://hub.example.com:9443}" \
+render decisions-claim scanyard --show-only templates/deployment.yaml --set "$password,decisionExport.enabled=true,decisionExport.sinks={hub=grpcs://hub.example.com:9443}" \
 	--set decisionExport.volume.emptyDir=null,decisionExport.volume.persistentVolumeClaim.claimName=decisions
 
 # Cascading rules of every chart that has some. What ffuf's rule reads is in no namespace but its own.
