@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,5 +77,23 @@ func TestSettings(t *testing.T) {
 				t.Errorf("written again: %+v", again)
 			}
 		})
+	}
+}
+
+// TestSinkRemovedCounts: the Event of each sink that is gone has the number of Scans that waited for that one.
+func TestSinkRemovedCounts(t *testing.T) {
+	waiting := map[string]int{"hub": 3, "siem": 0}
+	s := Setting{Now: now, Created: now.Add(-time.Hour), PendingOf: func(name string) int { return waiting[name] }}
+	for _, name := range []string{"hub", "siem"} {
+		s.Status = append(s.Status, settingsv1alpha2.SinkStatus{Name: name, Provider: "grpc", Healthy: "True", Reason: reasonOK, Since: timeOf(now.Add(-time.Hour))})
+	}
+	var removed []string
+	for _, e := range DecideSetting(s).Events {
+		if e.Reason == EventSinkRemoved {
+			removed = append(removed, e.Message)
+		}
+	}
+	if want := []string{"sink hub: 3 Scans no longer wait for it", "sink siem: 0 Scans no longer wait for it"}; !slices.Equal(removed, want) {
+		t.Errorf("told %q, want %q", removed, want)
 	}
 }
