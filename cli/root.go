@@ -14,6 +14,7 @@ import (
 	"github.com/scanyard/scanyard/cli/doctor"
 	"github.com/scanyard/scanyard/cli/exceptions"
 	"github.com/scanyard/scanyard/cli/findings"
+	"github.com/scanyard/scanyard/cli/registry"
 	"github.com/scanyard/scanyard/cli/reports"
 	"github.com/scanyard/scanyard/cli/scans"
 	"github.com/scanyard/scanyard/cli/session"
@@ -62,7 +63,7 @@ Exit codes: 0 done, 1 errored, 2 findings reached the severity of --fail-on,
 		findings.NewFindingsCommand(s), findings.NewRawCommand(s), findings.NewDiffCommand(s),
 		cascades.NewTreeCommand(s), cascades.NewCascadeCommand(s), tenants.NewQueueCommand(s), reports.NewReportsCommand(s))
 	add(groupChange, scans.NewSuspendCommand(s), scans.NewResumeCommand(s), scans.NewCancelCommand(s), scans.NewRetryCommand(s), scans.NewDeleteCommand(s),
-		exceptions.NewExceptionsCommand(s))
+		exceptions.NewExceptionsCommand(s), registry.NewRegistryCommand(s))
 	add(groupAdmin, doctor.NewDoctorCommand(s), bundle.NewSupportBundleCommand(s), tenants.NewSettingsCommand(s), discover.NewDiscoverCommand(s),
 		newVersionCommand(s))
 	root.SetHelpCommandGroupID(groupAdmin)
