@@ -677,13 +677,41 @@ func (m *move) clean(ctx context.Context) error {
 		if err := m.dynamic.Resource(crds).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete CRD %s: %w", name, err)
 		}
-		err := wait.PollUntilContextCancel(ctx, lookAgain, true, func(ctx context.Context) (bool, error) {
-			_, err := m.dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
-			return apierrors.IsNotFound(err), nil
-		})
-		if err != nil {
+		if err := m.waitGone(ctx, name); err != nil {
 			return fmt.Errorf("wait until CRD %s is gone: %w", name, err)
 		}
 	}
 	return m.note(ctx, phaseDone)
+}
+
+// waitGone waits until a CRD is gone. Every ten seconds it says what the API server still waits for: the CRD stays as long as
+// one of its objects does.
+func (m *move) waitGone(ctx context.Context, name string) error {
+	next := m.options.session.Now().Add(printed)
+	return wait.PollUntilContextCancel(ctx, lookAgain, true, func(ctx context.Context) (bool, error) {
+		crd, err := m.dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if now := m.options.session.Now(); now.After(next) {
+			next = now.Add(printed)
+			m.progress.say("  CRD %s is not gone yet: %s", name, whyStill(crd, err))
+		}
+		return false, nil
+	})
+}
+
+// whyStill says why a CRD that was deleted is still there. An error of the request is one reason: the API server may be away for a time.
+func whyStill(crd *unstructured.Unstructured, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	if conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions"); err == nil {
+		for _, each := range conditions {
+			if condition, isMap := each.(map[string]any); isMap && condition["type"] == "Terminating" {
+				return fmt.Sprintf("%v: %v", condition["reason"], condition["message"])
+			}
+		}
+	}
+	return "its deletion has not begun"
 }
