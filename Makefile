@@ -11,7 +11,7 @@ BIN   := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 
 # Modules of go.work, and the one that is not in it: tests links Kubernetes' servers.
-MODULES := apis cli discovery findings forwarding hooks operator parsers podkit registry reports scanners settings tests/testcluster
+MODULES := apis cli console discovery findings forwarding hooks operator parsers podkit registry reports scanners settings tests/testcluster
 # Outside of the workspace: the tests, which link Kubernetes' servers, and the example, which is built as somebody else's program is.
 ALL     := $(MODULES) tests examples/gatekeeper
 
@@ -218,7 +218,7 @@ race: build ## Run the tests of what works concurrently with the race detector; 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (30s), and what else reads foreign text for 10s
 	@hack/fuzz.sh $${FUZZTIME:-30s} '^parsers/'
-	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|cli|discovery|findings|forwarding|hooks|operator|podkit|registry|reports|scanners|settings)/'
+	@hack/fuzz.sh $${FUZZTIME:-10s} '^(apis|cli|console|discovery|findings|forwarding|hooks|operator|podkit|registry|reports|scanners|settings)/'
 
 .PHONY: clean
 clean: ## Remove what was built

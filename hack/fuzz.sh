@@ -20,6 +20,6 @@ one() { # package target duration
 }
 export -f one
 
-grep -rE '^func Fuzz' --include='*_test.go' apis cli discovery findings forwarding hooks operator parsers podkit registry reports scanners settings | grep -E "$pattern" |
+grep -rE '^func Fuzz' --include='*_test.go' apis cli console discovery findings forwarding hooks operator parsers podkit registry reports scanners settings | grep -E "$pattern" |
   sed -E 's|^(.*)/[^/]+:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' | sort |
   xargs -P "$(nproc)" -L 1 bash -c 'one "$0" "$1" '"$duration"

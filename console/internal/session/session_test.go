@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+func key(b byte) []byte { return bytes.Repeat([]byte{b}, KeySize) }
+
+func newKeeper(t *testing.T, now *time.Time, keys ...[]byte) *Keeper {
+	t.Helper()
+	k, err := NewKeeper("console", keys, true, func() time.Time { return *now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// carried is a request with the cookies of an answer.
+func carried(w *httptest.ResponseRecorder) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	for _, c := range w.Result().Cookies() {
+		r.AddCookie(c)
+	}
+	return r
+}
+
+func TestSessionsAreSealed(t *testing.T) {
+	now := noon
+	old, both := newKeeper(t, &now, key(1)), newKeeper(t, &now, key(2), key(1))
+	w := httptest.NewRecorder()
+	if err := old.Write(w, New("kim", "secret-token", now)); err != nil {
+		t.Fatal(err)
+	}
+	cookie := w.Result().Cookies()[0]
+	if !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge != int(Lifetime/time.Second) {
+		t.Errorf("the cookie is %+v", cookie)
+	}
+	if strings.Contains(cookie.Value, "kim") || strings.Contains(cookie.Value, "secret-token") {
+		t.Error("the cookie can be read")
+	}
+	r := carried(w)
+	s, ok := both.Read(r)
+	if !ok || s.User != "kim" || s.Token != "secret-token" {
+		t.Fatalf("a session of the key before is %+v, %v", s, ok)
+	}
+	if _, ok := newKeeper(t, &now, key(2)).Read(r); ok {
+		t.Error("a session of a key that is gone opens")
+	}
+	if !s.Owns(s.CSRF) || s.Owns("") || s.Owns(s.CSRF+"x") {
+		t.Error("forms of others are taken for those of the session")
+	}
+	now = noon.Add(Lifetime)
+	if _, ok := both.Read(r); ok {
+		t.Error("a session lasts for ever")
+	}
+}
+
+func TestForgedCookiesAreNoSessions(t *testing.T) {
+	now := noon
+	k := newKeeper(t, &now, key(1))
+	for _, value := range []string{"", "x", "AAAA", strings.Repeat("A", 200), "!!"} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.AddCookie(&http.Cookie{Name: "console", Value: value})
+		if _, ok := k.Read(r); ok {
+			t.Errorf("%q is a session", value)
+		}
+	}
+	if _, ok := k.Read(httptest.NewRequest(http.MethodGet, "/", nil)); ok {
+		t.Error("no cookie is a session")
+	}
+}
+
+func TestSessionsFitIntoCookies(t *testing.T) {
+	now := noon
+	s := New("kim", strings.Repeat("x", maxCookie), now)
+	if err := newKeeper(t, &now, key(1)).Write(httptest.NewRecorder(), s); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestKeysHaveTheirSize(t *testing.T) {
+	for name, keys := range map[string][][]byte{"None": nil, "Short": {[]byte("short")}} {
+		if _, err := NewKeeper("console", keys, true, time.Now); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestACodeOpensOnce(t *testing.T) {
+	now := noon
+	c := NewCode(func() time.Time { return now })
+	text := c.Text()
+	if c.Redeem("") || c.Redeem(text+"x") {
+		t.Error("another text is the code")
+	}
+	if !c.Redeem(text) {
+		t.Error("the code is refused")
+	}
+	if c.Redeem(text) || c.Redeem("") {
+		t.Error("the code opens twice")
+	}
+	late := NewCode(func() time.Time { return now })
+	text, now = late.Text(), noon.Add(codeLifetime)
+	if late.Redeem(text) {
+		t.Error("the code opens after its time")
+	}
+}
+
+func TestGuard(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method, host, origin, site string
+		want                       int
+	}{
+		"Own":             {http.MethodGet, "127.0.0.1:8123", "", "", 200},
+		"OwnChange":       {http.MethodPost, "127.0.0.1:8123", "http://127.0.0.1:8123", "same-origin", 200},
+		"OldBrowser":      {http.MethodPost, "127.0.0.1:8123", "", "", 200},
+		"Rebound":         {http.MethodGet, "evil.example:8123", "", "", 421},
+		"OtherPort":       {http.MethodGet, "127.0.0.1:80", "", "", 421},
+		"ForeignOrigin":   {http.MethodPost, "127.0.0.1:8123", "https://evil.example", "", 403},
+		"NullOrigin":      {http.MethodPost, "127.0.0.1:8123", "null", "", 403},
+		"ForeignSite":     {http.MethodPost, "127.0.0.1:8123", "", "cross-site", 403},
+		"NeighbourOfPort": {http.MethodPost, "127.0.0.1:8123", "http://127.0.0.1:9000", "same-site", 403},
+		"ForeignLink":     {http.MethodGet, "127.0.0.1:8123", "", "cross-site", 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(tc.method, "/", nil)
+			r.Host = tc.host
+			if tc.origin != "" {
+				r.Header.Set("Origin", tc.origin)
+			}
+			if tc.site != "" {
+				r.Header.Set("Sec-Fetch-Site", tc.site)
+			}
+			w := httptest.NewRecorder()
+			(&Guard{Hosts: []string{"127.0.0.1:8123"}}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+			if w.Code != tc.want {
+				t.Errorf("got %d, want %d", w.Code, tc.want)
+			}
+		})
+	}
+}
