@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package charts
+
+import (
+	"bytes"
+	"html/template"
+	"strings"
+	"testing"
+	"time"
+)
+
+func draw(t *testing.T, name string, data any) string {
+	t.Helper()
+	parsed, err := template.ParseFS(Files, "charts.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := parsed.ExecuteTemplate(&out, name, data); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestTrend(t *testing.T) {
+	day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	trend := NewTrend("Open findings", []Day{{day, [5]int64{0, 1, 2}}, {day.AddDate(0, 0, 1), [5]int64{1, 3, 0, 4, 0}}})
+	out := draw(t, "trend", trend)
+	for _, want := range []string{"<title", "Open findings", "3 open on 2026-11-01, 8 on 2026-11-02.", "<td>2026-11-02</td>", `class="f4"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in %s", want, out)
+		}
+	}
+	if want := "M44 208L860 183"; !strings.HasPrefix(trend.Areas[0].Path, want) {
+		t.Errorf("critical is %s, want %s…", trend.Areas[0].Path, want)
+	}
+	for _, days := range [][]Day{nil, {{day, [5]int64{}}}} {
+		if got := NewTrend("", days); len(got.Rows) != len(days) {
+			t.Errorf("%d days have %d rows", len(days), len(got.Rows))
+		}
+	}
+}
+
+func TestScalesHoldTheirFigures(t *testing.T) {
+	for _, n := range []int64{1, 2, 3, 9, 10, 11, 55, 99, 101, 8001, 999_999} {
+		if got := nice(n); got < n || got > max(2, 3*n) || got%2 != 0 {
+			t.Errorf("the scale of %d ends at %d", n, got)
+		}
+	}
+}
+
+func TestMeter(t *testing.T) {
+	m := NewMeter(10, 5, 0, 5)
+	if len(m.Parts) != 2 || m.Parts[1].X != 50 || m.Parts[1].Class != "f2" {
+		t.Errorf("got %+v", m.Parts)
+	}
+	if len(NewMeter(0, 1).Parts) != 0 {
+		t.Error("a share of nothing is drawn")
+	}
+}
+
+func TestHostileTitlesAreText(t *testing.T) {
+	strip := Strip{Title: `</title><script>alert(1)</script>`}
+	strip.Add("fbad", `"><script>alert(1)</script>`)
+	if out := draw(t, "strip", strip); strings.Contains(out, "<script") {
+		t.Errorf("a title is script: %s", out)
+	}
+}
