@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
+	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	wgpolicyv1alpha2 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
+	"github.com/scanyard/scanyard/console/internal/session"
+	"github.com/scanyard/scanyard/podkit/transfer"
+)
+
+// Options are how a Cluster is reached.
+type Options struct {
+	// Config reaches the API server. With Own its credentials are the viewer's; without, it names the server only.
+	Config *rest.Config
+	Own    bool
+	// Namespace is where a viewer looks who may list no namespaces and has chosen none.
+	Namespace string
+	// StorageHosts are the hosts of object storage. Empty: those that the links of several Scans lead to.
+	StorageHosts []string
+	Now          func() time.Time
+}
+
+// Cluster makes Viewers.
+type Cluster struct {
+	options  Options
+	scheme   *runtime.Scheme
+	transfer *transfer.Client
+	own      *Viewer
+
+	mu      sync.Mutex
+	viewers map[[sha256.Size]byte]*Viewer
+	order   [][sha256.Size]byte // the oldest first
+}
+
+// maxViewers is how many viewers are remembered; the oldest is forgotten first.
+const maxViewers = 512
+
+// storagePatience is how long object storage may fail while somebody waits for a page.
+const storagePatience = 5 * time.Second
+
+// New makes a Cluster. It calls nobody yet.
+func New(o Options) (*Cluster, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{options: o, scheme: scheme, viewers: map[[sha256.Size]byte]*Viewer{}}
+	if c.transfer, err = transfer.New(transfer.WithPatience(storagePatience)); err != nil {
+		return nil, fmt.Errorf("prepare downloads: %w", err)
+	}
+	if o.Own {
+		if c.own, err = c.connect(o.Config); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// ErrSignIn says that nobody has signed in.
+var ErrSignIn = errors.New("sign in first")
+
+// As is the Viewer of a session.
+func (c *Cluster) As(s *session.Session) (*Viewer, error) {
+	if c.own != nil {
+		return c.own, nil
+	}
+	if s.Token == "" {
+		return nil, ErrSignIn
+	}
+	key := sha256.Sum256([]byte(s.Token))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.viewers[key]; v != nil {
+		return v, nil
+	}
+	config := rest.AnonymousClientConfig(c.options.Config)
+	config.BearerToken = s.Token
+	v, err := c.connect(config)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.order) == maxViewers {
+		delete(c.viewers, c.order[0])
+		c.order = c.order[1:]
+	}
+	c.viewers[key], c.order = v, append(c.order, key)
+	return v, nil
+}
+
+func (c *Cluster) connect(config *rest.Config) (*Viewer, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, -1 // the API server's own fairness decides
+	config.UserAgent = "scanyard-console"
+	objects, err := client.NewWithWatch(config, client.Options{Scheme: c.scheme, Mapper: mapperOf(c.scheme)})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	logs, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return NewViewer(ViewerOptions{
+		Objects: objects, Logs: logs, Transfer: c.transfer, Namespace: c.options.Namespace, StorageHosts: c.options.StorageHosts, Now: c.options.Now,
+	}), nil
+}
+
+// Scheme knows the kinds that the console reads.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(
+		corev1.AddToScheme(scheme), batchv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme),
+		executionv1.AddToScheme(scheme), cascadingv1.AddToScheme(scheme), settingsv1alpha2.AddToScheme(scheme),
+		reportsv1alpha1.AddToScheme(scheme), wgpolicyv1alpha2.AddToScheme(scheme), registryv1alpha1.AddToScheme(scheme),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("make scheme: %w", err)
+	}
+	return scheme, nil
+}
+
+// clusterKinds are the kinds without a namespace.
+var clusterKinds = []schema.GroupKind{
+	{Kind: "Namespace"},
+	{Group: authorizationv1.GroupName, Kind: "SelfSubjectAccessReview"},
+	{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"},
+	{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterFindingException"},
+	{Group: reportsv1alpha1.SchemeGroupVersion.Group, Kind: "ClusterFindingQuery"},
+	{Group: wgpolicyv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterPolicyReport"},
+}
+
+// mapperOf knows the resources of all kinds, so that no viewer's request asks the API server for them.
+func mapperOf(scheme *runtime.Scheme) meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(scheme.PrioritizedVersionsAllGroups())
+	for kind := range scheme.AllKnownTypes() {
+		mapper.Add(kind, meta.RESTScopeNamespace)
+	}
+	for _, kind := range clusterKinds {
+		for _, version := range scheme.VersionsForGroupKind(kind) {
+			mapper.Add(kind.WithVersion(version.Version), meta.RESTScopeRoot)
+		}
+	}
+	return mapper
+}
