@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/console/internal/cluster"
+	"github.com/scanyard/scanyard/console/internal/session"
+)
+
+// Request is a request of somebody who is known.
+type Request struct {
+	*http.Request
+
+	Session *session.Session
+	Viewer  *cluster.Viewer
+	Scope   cluster.Scope
+	Now     time.Time
+
+	bounds *bounds
+	writer http.ResponseWriter
+	keeper *session.Keeper
+}
+
+// request says who asks and where they look.
+func (a *App) request(w http.ResponseWriter, r *http.Request) (*Request, error) {
+	s, ok := a.Sessions.Read(r)
+	if !ok {
+		return nil, cluster.ErrSignIn
+	}
+	if !a.bounds.take(s.CSRF) {
+		return nil, &Problem{http.StatusTooManyRequests, "Too many requests.", "This session asks faster than anybody reads.", "Try again in a moment."}
+	}
+	v, err := a.As(s)
+	if err != nil {
+		return nil, err
+	}
+	q := &Request{Request: r, Session: s, Viewer: v, Now: a.Now(), bounds: a.bounds, writer: w, keeper: a.Sessions}
+	chosen := s.Namespaces
+	if named := r.URL.Query()["ns"]; len(named) > 0 {
+		if chosen, err = namespacesOf(named); err != nil {
+			return nil, err
+		}
+	}
+	if q.Scope, err = v.ScopeOf(r.Context(), chosen); err != nil {
+		return q, err
+	}
+	return q, nil
+}
+
+// maxChosen is how many namespaces somebody may choose by name.
+const maxChosen = 100
+
+func namespacesOf(texts []string) ([]string, error) {
+	var names []string
+	for _, text := range texts {
+		for name := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\t' }) {
+			if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
+				return nil, &Problem{http.StatusBadRequest, "That is no namespace.", fmt.Sprintf("%q: %s.", name, strings.Join(errs, "; ")), ""}
+			}
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > maxChosen {
+		text := fmt.Sprintf("%d namespaces can be chosen by name.", maxChosen)
+		return nil, &Problem{http.StatusBadRequest, "Too many namespaces.", text, "Choose none to see all that you may list."}
+	}
+	return names, nil
+}
+
+// With is the address of this page with one parameter changed; an empty value takes it away. Where the list was is forgotten.
+func (q *Request) With(name, value string) string {
+	values := q.URL.Query()
+	values.Del("after")
+	values.Del(name)
+	if value != "" {
+		values.Set(name, value)
+	}
+	if len(values) == 0 {
+		return q.URL.Path
+	}
+	return q.URL.Path + "?" + values.Encode()
+}
+
+// MayChange says whether the viewer may do something to Scans or ScheduledScans of a namespace.
+func (q *Request) MayChange(verb, resource, namespace string) (bool, error) {
+	return q.Viewer.May(q.Context(), cluster.Right{Verb: verb, Group: executionv1.SchemeGroupVersion.Group, Resource: resource, Namespace: namespace})
+}
+
+// Link is an address with parameters, given in pairs. Empty ones are left out.
+func Link(path string, pairs ...string) string {
+	values := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			values.Add(pairs[i], pairs[i+1])
+		}
+	}
+	if len(values) == 0 {
+		return path
+	}
+	return path + "?" + values.Encode()
+}
+
+func (a *App) chooseScope(q *Request) (string, error) {
+	names, err := namespacesOf(append(q.PostForm["namespace"], q.PostFormValue("namespaces")))
+	if err != nil {
+		return "", err
+	}
+	q.Session.Namespaces = names
+	back, err := url.Parse(own(q.PostFormValue("back")))
+	if err != nil {
+		return "/", q.keep()
+	}
+	values := back.Query()
+	values.Del("ns")
+	values.Del("after")
+	back.RawQuery = values.Encode()
+	return back.String(), q.keep()
+}
+
+func (a *App) chooseTheme(q *Request) (string, error) {
+	switch theme := session.Theme(q.PostFormValue("theme")); theme {
+	case session.Light, session.Dark, session.System:
+		q.Session.Theme = theme
+	default:
+		return "", &Problem{http.StatusBadRequest, "There is no such theme.", "", ""}
+	}
+	return q.PostFormValue("back"), q.keep()
+}
+
+func (q *Request) keep() error {
+	err := q.keeper.Write(q.writer, q.Session)
+	if errors.Is(err, session.ErrTooLarge) {
+		return &Problem{http.StatusBadRequest, "Too many namespaces.", err.Error() + ".", ""}
+	}
+	return err
+}
+
+func (a *App) signOut(q *Request) (string, error) {
+	a.Sessions.Clear(q.writer)
+	return "/login", nil
+}
+
+// loginData is what the page for signing in shows.
+type loginData struct {
+	Text  string
+	Token bool
+}
+
+func (a *App) showLogin(w http.ResponseWriter, r *http.Request) {
+	if code := r.URL.Query().Get("code"); code != "" && a.Code != nil && a.Code.Redeem(code) {
+		if err := a.Sessions.Write(w, session.New("", "", a.Now())); err != nil {
+			a.fail(w, r, nil, err)
+			return
+		}
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	a.askToSignIn(w, r, http.StatusOK, "")
+}
+
+func (a *App) askToSignIn(w http.ResponseWriter, r *http.Request, code int, text string) {
+	view := &View{Title: "Sign in", Template: a.login, Data: loginData{Text: text, Token: a.Check != nil}}
+	if err := a.render(w, nil, code, view); err != nil {
+		a.Failed(r, err)
+	}
+}
+
+func (a *App) signIn(w http.ResponseWriter, r *http.Request) {
+	if a.Check == nil {
+		a.askToSignIn(w, r, http.StatusForbidden, "This console takes no tokens.")
+		return
+	}
+	token := strings.TrimSpace(r.PostFormValue("token"))
+	ctx, cancel := context.WithTimeout(r.Context(), checkPatience)
+	defer cancel()
+	user, err := a.Check(ctx, token)
+	if err != nil {
+		a.askToSignIn(w, r, http.StatusForbidden, "The API server does not take this token.")
+		return
+	}
+	if err := a.Sessions.Write(w, session.New(user, token, a.Now())); err != nil {
+		a.askToSignIn(w, r, http.StatusBadRequest, "This token is too long for a session.")
+		return
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// checkPatience is how long signing in may take.
+const checkPatience = 10 * time.Second
