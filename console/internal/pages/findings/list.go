@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package findings
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/console/internal/cluster"
+	"github.com/scanyard/scanyard/console/internal/web"
+)
+
+// sourcePrefix begins the source of results that the hook persistence-reports has made of findings.
+const sourcePrefix = "scanyard/"
+
+const (
+	perPage     = 50
+	facetValues = 12
+)
+
+// filter is what a list is narrowed to.
+type filter struct {
+	Text       string
+	Severities []string
+	Category   string
+	Source     string
+	Target     string
+	Policy     string
+	Status     string
+	Age        string
+	Sort       string
+}
+
+// The values of status.
+const (
+	statusOpen     = ""
+	statusExcepted = "excepted"
+	statusAll      = "all"
+)
+
+// ages are how long ago a finding was seen first.
+var ages = []struct {
+	Value, Name string
+	Time        time.Duration
+}{
+	{"1d", "a day", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour}, {"30d", "30 days", 30 * 24 * time.Hour}, {"90d", "90 days", 90 * 24 * time.Hour},
+}
+
+func filterOf(q *web.Request) filter {
+	v := q.URL.Query()
+	f := filter{
+		Text: strings.TrimSpace(v.Get("q")), Category: v.Get("category"), Source: v.Get("source"), Target: v.Get("target"),
+		Policy: strings.TrimSpace(v.Get("policy")), Status: v.Get("status"), Age: v.Get("age"), Sort: v.Get("sort"),
+	}
+	for _, s := range v["severity"] {
+		if s != "" {
+			f.Severities = append(f.Severities, strings.ToLower(s))
+		}
+	}
+	return f
+}
+
+// has says whether the filter keeps a severity.
+func (f *filter) has(severity string) bool {
+	return slices.Contains(f.Severities, severity)
+}
+
+// since is the time from which findings were seen first, 0 for any.
+func (f *filter) since() time.Duration {
+	for _, a := range ages {
+		if a.Value == f.Age {
+			return a.Time
+		}
+	}
+	return 0
+}
+
+// quoted is a text as the grammar of questions has it.
+func quoted(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text) + "'"
+}
+
+// spec is the question for the reports API. The field without is left open, for its facet.
+func (f *filter) spec(without string) reportsv1alpha1.FindingQuerySpec {
+	spec := reportsv1alpha1.FindingQuerySpec{}
+	term := func(field, value string) {
+		if value != "" && field != without {
+			spec.Where = append(spec.Where, reportsv1alpha1.Term{Field: field, Op: "==", Value: value})
+		}
+	}
+	if len(f.Severities) > 0 && without != "severity" {
+		spec.Where = append(spec.Where, reportsv1alpha1.Term{Field: "severity", Op: "in", Values: f.Severities})
+	}
+	term("category", f.Category)
+	term("source", sourceOf(f.Source))
+	term("resource.name", f.Target)
+	term("policy", f.Policy)
+	switch f.Status {
+	case statusExcepted:
+		spec.IncludeSuppressed = true
+		term("suppressed", "true")
+	case statusAll:
+		spec.IncludeSuppressed = true
+	default:
+		spec.Where = append(spec.Where, reportsv1alpha1.Term{Field: "result", Op: "in", Values: []string{"fail", "warn", "error"}})
+	}
+	if d := f.since(); d > 0 {
+		spec.Since = &metav1.Duration{Duration: d}
+	}
+	if f.Text != "" {
+		text := quoted(f.Text)
+		spec.Filter = "rule.contains(" + text + ") || policy.contains(" + text + ") || resource.name.contains(" + text + ")"
+	}
+	switch f.Sort {
+	case "new":
+		spec.Sort = []reportsv1alpha1.SortKey{{Field: "firstSeen", Order: "desc"}}
+	case "cvss":
+		spec.Sort = []reportsv1alpha1.SortKey{{Field: "cvss", Order: "desc"}}
+	}
+	return spec
+}
+
+// row is a line of the list.
+type row struct {
+	Severity, Name, Category, Source, Target, Namespace, Policy string
+	FirstSeen                                                   time.Time
+	Score                                                       string
+	Excepted                                                    string
+	Link                                                        string
+}
+
+// sourceOf is the name that reports have for a scanner of ours; those of others have their own.
+func sourceOf(scanner string) string {
+	if scanner == "" || strings.Contains(scanner, "/") {
+		return scanner
+	}
+	return sourcePrefix + scanner
+}
+
+// value is a value of a facet.
+type value struct {
+	Value string
+	Count int64
+	On    bool
+}
+
+// facet narrows the list by the values of a field.
+type facet struct {
+	Name, Field string
+	Values      []value
+}
+
+// list is what the page shows.
+type list struct {
+	Filter filter
+	Rows   []row
+	Facets []facet
+	// Total says how many there are.
+	Total      string
+	Next, Base string
+	First      bool
+	// Filtered are the parts of the filter, each with the address without it.
+	Filtered []part
+	Ages     []ageChoice
+	// Severities are the choices of that facet.
+	Severities []value
+	Exports    []export
+	// Origin says where the findings come from.
+	Origin string
+}
+
+type part struct{ Text, Without string }
+
+type ageChoice struct {
+	Value, Name string
+	On          bool
+}
+
+type export struct{ Name, Link string }
+
+func (p *pages) list(q *web.Request) (*web.View, error) {
+	f := filterOf(q)
+	data := &list{Filter: f, Base: q.With("", ""), First: q.URL.Query().Get("after") == "", Filtered: parts(q, &f)}
+	for _, severity := range []string{"critical", "high", "medium", "low", "info"} {
+		data.Severities = append(data.Severities, value{Value: severity, On: f.has(severity)})
+	}
+	for _, a := range ages {
+		data.Ages = append(data.Ages, ageChoice{a.Value, a.Name, a.Value == f.Age})
+	}
+	for _, format := range []string{"csv", "json", "sarif"} {
+		values := q.URL.Query()
+		values.Del("after")
+		values.Set("format", format)
+		data.Exports = append(data.Exports, export{strings.ToUpper(format), "/findings/export?" + values.Encode()})
+	}
+	notes, err := p.fill(q, data)
+	if errors.Is(err, cluster.ErrAbsent) {
+		notes, err = p.fillFromScans(q, data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &web.View{Title: "Findings", Section: "Findings", Template: p.listTemplate, Data: data, Notes: notes}, nil
+}
+
+// fill takes the list from the reports API.
+func (p *pages) fill(q *web.Request, data *list) ([]string, error) {
+	ctx, f := q.Context(), &data.Filter
+	spec := f.spec("")
+	spec.Limit, spec.Continue = perPage, q.URL.Query().Get("after")
+	answer, err := q.Viewer.Ask(ctx, q.Scope, spec)
+	if err != nil {
+		return nil, err
+	}
+	for i := range answer.Rows {
+		data.Rows = append(data.Rows, rowOf(&answer.Rows[i]))
+	}
+	switch {
+	case answer.Total != nil:
+		data.Total = web.Count(*answer.Total, "finding")
+	case answer.TotalAtLeast != nil:
+		data.Total = "more than " + web.Count(*answer.TotalAtLeast, "finding")
+	default:
+		data.Total = web.Count(len(answer.Rows), "finding")
+	}
+	if answer.Continue != "" {
+		values := q.URL.Query()
+		values.Set("after", answer.Continue)
+		data.Next = "/findings?" + values.Encode()
+	}
+	var notes []string
+	for _, kind := range []struct{ name, field, group, on string }{
+		{"Category", "category", "category", f.Category}, {"Scanner", "source", "source", f.Source}, {"Resource", "target", "resource", f.Target},
+	} {
+		values, err := facetOf(ctx, q, f, kind.group)
+		if err != nil {
+			notes = append(notes, "The choice by "+strings.ToLower(kind.name)+" cannot be read: "+err.Error())
+			continue
+		}
+		for i := range values {
+			values[i].On = values[i].Value == kind.on
+		}
+		data.Facets = append(data.Facets, facet{kind.name, kind.field, values})
+	}
+	return notes, nil
+}
+
+func facetOf(ctx context.Context, q *web.Request, f *filter, group string) ([]value, error) {
+	field := group
+	if group == "resource" {
+		field = "resource.name"
+	}
+	spec := f.spec(field)
+	spec.GroupBy, spec.Limit, spec.Sort = []string{group}, facetValues, nil
+	answer, err := q.Viewer.Ask(ctx, q.Scope, spec)
+	if err != nil {
+		return nil, err
+	}
+	var out []value
+	for _, g := range answer.Groups {
+		if name := g.Key[group]; name != "" && len(out) < facetValues {
+			out = append(out, value{Value: strings.TrimPrefix(name, sourcePrefix), Count: g.Count})
+		}
+	}
+	return out, nil
+}
+
+func rowOf(r *reportsv1alpha1.FindingRow) row {
+	out := row{
+		Severity: r.Severity, Name: r.Rule, Category: r.Category, Source: strings.TrimPrefix(r.Source, sourcePrefix), Target: r.Target,
+		Namespace: r.Namespace, Policy: r.Policy,
+	}
+	if out.Name == "" {
+		out.Name = r.Policy
+	}
+	if out.Target == "" && r.Resource != nil {
+		out.Target = r.Resource.Name
+	}
+	if r.FirstSeen != nil {
+		out.FirstSeen = r.FirstSeen.Time
+	}
+	if r.CVSS != nil {
+		out.Score = strconv.FormatFloat(*r.CVSS, 'f', 1, 64)
+	}
+	if r.Suppressed {
+		out.Excepted = "excepted"
+	}
+	index := ""
+	if r.Index != nil {
+		index = strconv.Itoa(int(*r.Index))
+	}
+	if r.Image == "" {
+		out.Link = web.Link("/findings/reported", "ns", r.Namespace, "report", r.Report, "index", index)
+	}
+	return out
+}
+
+// parts are what the list is filtered by, with the addresses that take each away.
+func parts(q *web.Request, f *filter) []part {
+	var out []part
+	add := func(name, value, text string) {
+		if value != "" {
+			out = append(out, part{text, q.With(name, "")})
+		}
+	}
+	add("q", f.Text, "“"+f.Text+"”")
+	add("severity", strings.Join(f.Severities, ""), strings.Join(f.Severities, ", "))
+	add("category", f.Category, f.Category)
+	add("source", f.Source, f.Source)
+	add("target", f.Target, f.Target)
+	add("policy", f.Policy, f.Policy)
+	add("status", f.Status, f.Status)
+	for _, a := range ages {
+		if a.Value == f.Age {
+			add("age", f.Age, "first seen within "+a.Name)
+		}
+	}
+	return out
+}

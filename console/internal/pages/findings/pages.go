@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package findings
+
+import (
+	"embed"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/scanyard/scanyard/console/internal/web"
+)
+
+//go:embed list.html finding.html
+var files embed.FS
+
+type pages struct {
+	listTemplate, oneTemplate *template.Template
+}
+
+// Register adds the pages of findings.
+func Register(a *web.App) error {
+	p := &pages{}
+	var err error
+	if p.listTemplate, err = a.Template(files, "list.html"); err != nil {
+		return err
+	}
+	if p.oneTemplate, err = a.Template(files, "finding.html"); err != nil {
+		return err
+	}
+	a.Page("GET /findings", p.list)
+	a.Page("GET /findings/reported", p.reported)
+	a.Page("GET /findings/{key}", p.stored)
+	a.Stream("GET /findings/export", sendFile)
+	return nil
+}
+
+func sortNodes(nodes []node) {
+	slices.SortFunc(nodes, func(a, b node) int { return strings.Compare(a.Name, b.Name) })
+}
