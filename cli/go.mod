@@ -11,6 +11,7 @@ require (
 	github.com/openvex/go-vex v0.2.9
 	github.com/package-url/packageurl-go v0.1.7
 	github.com/scanyard/scanyard/apis v0.0.0
+	github.com/scanyard/scanyard/console v0.0.0
 	github.com/scanyard/scanyard/discovery v0.0.0
 	github.com/scanyard/scanyard/findings v0.0.0
 	github.com/scanyard/scanyard/settings v0.0.0
@@ -145,6 +146,8 @@ require (
 )
 
 replace github.com/scanyard/scanyard/apis => ../apis
+
+replace github.com/scanyard/scanyard/console => ../console
 
 replace github.com/scanyard/scanyard/discovery => ../discovery
 

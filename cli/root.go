@@ -10,6 +10,7 @@ import (
 	"github.com/scanyard/scanyard/cli/bundle"
 	"github.com/scanyard/scanyard/cli/cascades"
 	"github.com/scanyard/scanyard/cli/complete"
+	"github.com/scanyard/scanyard/cli/console"
 	"github.com/scanyard/scanyard/cli/discover"
 	"github.com/scanyard/scanyard/cli/doctor"
 	"github.com/scanyard/scanyard/cli/exceptions"
@@ -61,7 +62,8 @@ Exit codes: 0 done, 1 errored, 2 findings reached the severity of --fail-on,
 	add(groupRun, scans.NewScanCommand(s), scans.NewWaitCommand(s), scans.NewTriggerCommand(s))
 	add(groupRead, scans.NewGetCommand(s), scans.NewDescribeCommand(s), scans.NewLogsCommand(s),
 		findings.NewFindingsCommand(s), findings.NewRawCommand(s), findings.NewDiffCommand(s),
-		cascades.NewTreeCommand(s), cascades.NewCascadeCommand(s), tenants.NewQueueCommand(s), reports.NewReportsCommand(s))
+		cascades.NewTreeCommand(s), cascades.NewCascadeCommand(s), tenants.NewQueueCommand(s), reports.NewReportsCommand(s),
+		console.NewConsoleCommand(s))
 	add(groupChange, scans.NewSuspendCommand(s), scans.NewResumeCommand(s), scans.NewCancelCommand(s), scans.NewRetryCommand(s), scans.NewDeleteCommand(s),
 		exceptions.NewExceptionsCommand(s), registry.NewRegistryCommand(s))
 	add(groupAdmin, doctor.NewDoctorCommand(s), bundle.NewSupportBundleCommand(s), tenants.NewSettingsCommand(s), discover.NewDiscoverCommand(s),

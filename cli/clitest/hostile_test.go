@@ -194,6 +194,7 @@ func hostileCalls(t *testing.T) map[string][]string {
 		"doctor":              {"doctor"},
 		"support-bundle":      {"support-bundle -O " + bundle, "support-bundle -O " + bundle + " --scan " + hostile},
 		"settings":            {"settings", "settings -o yaml", "settings -o json"},
+		"console":             {"console --address 0.0.0.0:0", "console --address " + hostile},
 		"discover":            {"discover --dry-run --config " + config},
 		"reports get":         {"reports get polr", "reports get polr -A", "reports get polr -o wide", "reports get polr shop -o yaml", "reports get polr shop -o json", "reports get polr -o name", "reports get " + hostile, "reports get polr " + hostile},
 		"reports create":      {"reports create -f " + config, "reports create -f " + hostile},
