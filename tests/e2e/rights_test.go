@@ -85,6 +85,26 @@ var things = []thing{
 	{group: settingsGroup, name: "clusterfindingexceptions", cluster: true},
 	{group: settingsGroup, name: "clusterfindingexceptions", subresource: "status", cluster: true},
 	{group: "wgpolicyk8s.io", name: "policyreports"},
+	{group: "registry.scanyard.io", name: "registries"},
+	{group: "registry.scanyard.io", name: "registries", subresource: "status"},
+	{group: "registry.scanyard.io", name: "discoveryjobs"},
+	{group: "registry.scanyard.io", name: "discoveryjobs", subresource: "status"},
+	{group: "registry.scanyard.io", name: "scanjobs"},
+	{group: "registry.scanyard.io", name: "scanjobs", subresource: "status"},
+	{group: "reports.scanyard.io", name: "images"},
+	{group: "reports.scanyard.io", name: "images", subresource: "status"},
+	{group: "reports.scanyard.io", name: "images", subresource: "reuse"},
+	{group: "reports.scanyard.io", name: "repositories"},
+	{group: "reports.scanyard.io", name: "repositories", subresource: "status"},
+	{group: "reports.scanyard.io", name: "repositories", subresource: "tags"},
+	{group: "reports.scanyard.io", name: "sboms"},
+	{group: "reports.scanyard.io", name: "sboms", subresource: "document"},
+	{group: "reports.scanyard.io", name: "vulnerabilityreports"},
+	{group: "reports.scanyard.io", name: "vulnerabilityreports", subresource: "findings"},
+	{group: "reports.scanyard.io", name: "imagequeries"},
+	{group: "reports.scanyard.io", name: "vulnerabilitydatabases", cluster: true},
+	{group: "reports.scanyard.io", name: "vulnerabilitydatabases", subresource: "status", cluster: true},
+	{group: "reports.scanyard.io", name: "vulnerabilitydatabases", subresource: "changes", cluster: true},
 	{name: "pods"},
 	{name: "pods", subresource: "exec"},
 	{name: "pods", subresource: "log"},
@@ -365,6 +385,24 @@ var _ = Describe("Rights", Label("rights"), func() {
 			measure(ctx, ns, []who{home}), measure(ctx, ns, []who{named}))))
 	})
 
+	// Controller and workers read no Secret but by name, and write reports only. Only what they may do is of interest, so that
+	// there are none, and no role for people in the cluster that other specs share.
+	It("of registry scanning are what the documentation says", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		none := map[string]any{"replicas": 0}
+		release(ctx, install.Release{Chart: "registry", Name: "registry", Namespace: ns, Values: map[string]any{
+			"controller": none, "worker": none, "webhook": map[string]any{"enabled": false}, "rbac": map[string]any{"userRoles": false},
+		}})
+		elsewhere := namespace(ctx)
+		var tables [][][]string
+		for _, name := range []string{"controller", "worker"} {
+			a := podAccount(name+", any namespace", ns, "registry-"+name)
+			b := podAccount("… its own", ns, "registry-"+name)
+			tables = append(tables, measure(ctx, elsewhere, []who{a}), measure(ctx, ns, []who{b}))
+		}
+		wantDocumented("rights-registry", markdownTable(sideBySide(tables...)))
+	})
+
 	It("of no chart's account are left out", func() {
 		files, err := filepath.Glob("../../charts/internal/golden/*.yaml")
 		Expect(err).NotTo(HaveOccurred())
@@ -449,5 +487,5 @@ func sideBySide(tables ...[][]string) [][]string {
 
 // measuredCharts are those whose ServiceAccounts stand in a table.
 var measuredCharts = []string{
-	"scanyard", "cascading-scans", "trivy", "persistence-reports", "auto-discovery-kubernetes", "auto-discovery-cloud-aws", "reports", "forwarding",
+	"scanyard", "cascading-scans", "trivy", "persistence-reports", "auto-discovery-kubernetes", "auto-discovery-cloud-aws", "reports", "forwarding", "registry",
 }
