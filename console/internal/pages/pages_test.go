@@ -89,6 +89,9 @@ func TestFindingsOfScans(t *testing.T) {
 	}
 	has(t, w.Get("/findings/fp-Outdated-OpenSSL?ns=team-blue&scan=nmap-shop"),
 		"What Outdated OpenSSL is", "Update the package.", "Example CA", "b.example", "CVE-2024-3094", "--fingerprint fp-Outdated-OpenSSL --status")
+	if a := w.Get("/findings/fp-Outdated-OpenSSL"); a.Code != http.StatusNotFound || !strings.Contains(a.Body, "which Scan the finding is of") {
+		t.Errorf("a finding of no Scan answers %d:\n%s", a.Code, a.Body)
+	}
 	if a := w.Get("/findings/none?ns=team-blue&scan=nmap-shop"); a.Code != http.StatusNotFound {
 		t.Errorf("a finding that is not there answers %d", a.Code)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -90,6 +91,12 @@ func (p *pages) stored(q *web.Request) (*web.View, error) {
 }
 
 func (p *pages) ofScan(q *web.Request, namespace, name string, is func(*report.Entry) bool) (*web.View, error) {
+	if namespace == "" || name == "" {
+		return nil, &web.Problem{
+			Code: http.StatusNotFound, Title: "This address does not say which Scan the finding is of.", Text: "It must have the parameters ns and scan.",
+			Remedy: "Look for the finding in the list of findings.",
+		}
+	}
 	scan := &executionv1.Scan{}
 	if err := q.Viewer.Get(q.Context(), client.ObjectKey{Namespace: namespace, Name: name}, scan); err != nil {
 		return nil, fmt.Errorf("read Scan: %w", err)
