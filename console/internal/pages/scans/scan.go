@@ -5,6 +5,7 @@ package scans
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -262,56 +263,70 @@ func container(q *web.Request, scan *executionv1.Scan) (pod *corev1.Pod, name st
 	return pod, pod.Spec.Containers[0].Name, nil
 }
 
-func (p *pages) logLive(w http.ResponseWriter, q *web.Request) error {
+// openLog begins to read the log of a Job's newest pod.
+func (p *pages) openLog(q *web.Request, options corev1.PodLogOptions) (io.ReadCloser, error) {
 	scan, err := p.scan(q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pod, name, err := container(q, scan)
 	if err != nil {
+		return nil, err
+	}
+	options.Container = name
+	log, err := q.Viewer.Logs.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &options).Stream(q.Context())
+	if err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	return log, nil
+}
+
+func (p *pages) logLive(w http.ResponseWriter, q *web.Request) error {
+	log, err := p.openLog(q, corev1.PodLogOptions{Follow: true, TailLines: new(int64(logTail))})
+	if err != nil {
 		return err
 	}
-	tail := int64(logTail)
-	follow := &corev1.PodLogOptions{Container: name, Follow: true, TailLines: &tail}
-	body, err := q.Viewer.Logs.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, follow).Stream(q.Context())
-	if err != nil {
-		return fmt.Errorf("read log: %w", err)
-	}
-	defer func() { _ = body.Close() }() // only read from
+	defer func() { _ = log.Close() }() // only read from
 	live, done, err := q.Live(w)
 	if err != nil {
 		return err
 	}
 	defer done()
-	lines := bufio.NewScanner(body)
-	for lines.Scan() {
-		if live.Send("line", plain(lines.Text())) != nil {
-			return nil // the browser is gone
-		}
+	if eachLine(log, func(line string) error { return live.Send("line", line) }) != nil {
+		return nil // the browser is gone
 	}
 	return live.Send("end", "")
 }
 
 func (p *pages) logText(w http.ResponseWriter, q *web.Request) error {
-	scan, err := p.scan(q)
+	log, err := p.openLog(q, corev1.PodLogOptions{})
 	if err != nil {
 		return err
 	}
-	pod, name, err := container(q, scan)
-	if err != nil {
-		return err
-	}
-	body, err := q.Viewer.Logs.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: name}).Stream(q.Context())
-	if err != nil {
-		return fmt.Errorf("read log: %w", err)
-	}
-	defer func() { _ = body.Close() }() // only read from
+	defer func() { _ = log.Close() }() // only read from
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	lines := bufio.NewScanner(body)
+	_ = eachLine(log, func(line string) error { // fails only where the browser is gone
+		_, err := io.WriteString(w, line+"\n")
+		return err
+	})
+	return nil
+}
+
+// maxLine is the longest line of a log that is read, in bytes.
+const maxLine = 1 << 20
+
+// eachLine hands on the lines of a log without what controls a terminal. Where the log cannot be read to its end, the last
+// line says so. Its errors are those of each.
+func eachLine(log io.Reader, each func(line string) error) error {
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
-		if _, err := w.Write([]byte(plain(lines.Text()) + "\n")); err != nil {
-			return nil // the browser is gone
+		if err := each(plain(lines.Text())); err != nil {
+			return err
 		}
+	}
+	if err := lines.Err(); err != nil {
+		return each("The log cannot be read further: " + err.Error())
 	}
 	return nil
 }
