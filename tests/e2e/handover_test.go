@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"regexp"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -29,6 +31,12 @@ var _ = Describe("Handing over", Label("isolation"), func() {
 			Fail(fmt.Sprintf("the hook's counts are not told: %+v", got.Status.Findings))
 		}
 		Expect(got.Status.StoredFindings).NotTo(BeNil(), "it is not told which bytes the findings are")
+		// Of a hundred namespaces and types each is named; this suite has more.
+		counted := regexp.MustCompile(`(?m)^scanyard_findings\{namespace="(` + ns + `|other)",scan_type="(sh|other)",severity="high"\} [1-9]`)
+		eventually(ctx, "the findings to be counted", func(ctx context.Context) (bool, error) {
+			text, err := fetch(ctx, "http://"+w.op.Metrics+"/metrics")
+			return counted.Match(text), err
+		})
 		for name, job := range jobsOf(got) {
 			pod := job.Spec.Template.Spec
 			if name != "scanner" && (pod.ServiceAccountName != "" || pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken) {

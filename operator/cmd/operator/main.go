@@ -46,6 +46,7 @@ func run() int {
 		fmt.Println(buildVersion())
 		return 0
 	}
+	o.Version = buildVersion()
 	if errs := o.Validate(); len(errs) > 0 {
 		fmt.Fprintf(os.Stderr, "operator: these settings are wrong:\n%s\n", app.Describe(errs))
 		return 2

@@ -97,6 +97,7 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o 
 	if err != nil {
 		return err
 	}
+	metrics.Registry.MustRegister(expiry("webhooks", cert))
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert.TLS, nil }
 	}}})

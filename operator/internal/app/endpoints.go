@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
@@ -112,6 +113,7 @@ func addEndpoints(
 	if err != nil {
 		return err
 	}
+	metrics.Registry.MustRegister(expiry("endpoints", cert))
 	handlers := map[string]http.Handler{}
 	if e.UploadURL != "" {
 		u, err := url.Parse(e.UploadURL)

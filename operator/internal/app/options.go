@@ -22,6 +22,8 @@ import (
 
 // Options are all settings of the operator.
 type Options struct {
+	// Version is the version of the build, for people.
+	Version        string
 	MetricsAddress string
 	// MetricsAuthentication serves metrics by HTTPS, to clients that the API server allows to get the path /metrics.
 	MetricsAuthentication bool

@@ -90,7 +90,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	monitor := store.NewMonitor(storage, clock.RealClock{})
 	scanMetrics := scan.NewMetrics(metrics.Registry)
-	metrics.Registry.MustRegister(scan.NewStateCollector(mgr.GetCache(), scanMetrics))
+	metrics.Registry.MustRegister(buildInfo(o.Version), scan.NewStateCollector(mgr.GetCache(), scanMetrics), scan.NewFindingCollector(mgr.GetCache(), scanMetrics))
 	waiting, err := newQueue(mgr, config, settings, &o, metrics.Registry)
 	if err != nil {
 		return err

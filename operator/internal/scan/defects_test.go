@@ -358,6 +358,7 @@ func TestDefect32ScansAreCountedOnce(t *testing.T) {
 	w.touch("s")
 	for name, want := range map[string]float64{
 		"securecodebox_scans_started_count": 1, "securecodebox_scans_done_count": 1, "securecodebox_scans_errored_count": 1,
+		"scanyard_scan_failures_total": 1,
 	} {
 		w.Eventually(func() float64 { return total(t, registry, name) }).Should(Equal(want), name)
 		w.Consistently(func() float64 { return total(t, registry, name) }, "300ms").Should(Equal(want), name)

@@ -16,8 +16,8 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
-// maxTypes bounds the values of the label scan_type: any client that may write Scans chooses them,
-// and each costs memory here and in Prometheus. Further types are counted as "other".
+// maxTypes bounds the values of a label such as scan_type: any client that may write Scans chooses them,
+// and each costs memory here and in Prometheus. Further values are counted as "other".
 const maxTypes = 100
 
 // Metrics counts Scans. Labels never name a Scan.
@@ -27,9 +27,10 @@ type Metrics struct {
 	orphans                prometheus.Counter
 	undelivered            *prometheus.CounterVec
 	waits                  *prometheus.HistogramVec
+	failures               *prometheus.CounterVec
 
-	mu                sync.Mutex
-	types, namespaces map[string]bool
+	mu                                     sync.Mutex
+	types, namespaces, categories, reasons map[string]bool
 }
 
 // NewMetrics registers the metrics of Scans. The first three are metrics of secureCodeBox.
@@ -53,9 +54,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "scanyard_queue_wait_seconds", Help: "Time from the creation of a Scan until it started, where there are limits.",
 			Buckets: prometheus.ExponentialBuckets(1, 4, 9), // 1 s to 18 h
 		}, []string{"namespace"}),
-		types: map[string]bool{}, namespaces: map[string]bool{},
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "scanyard_scan_failures_total", Help: "Scans that ended Errored, by the reason of their condition Ready.",
+		}, []string{"scan_type", "reason"}),
+		types: map[string]bool{}, namespaces: map[string]bool{}, categories: map[string]bool{}, reasons: map[string]bool{},
 	}
-	r.MustRegister(m.started, m.done, m.errored, m.phases, m.orphans, m.undelivered, m.waits)
+	r.MustRegister(m.started, m.done, m.errored, m.phases, m.orphans, m.undelivered, m.waits, m.failures)
 	m.undelivered.WithLabelValues(reasonDeleted) // 0 from the start, so that an alert sees the first one
 	return m
 }
@@ -102,6 +106,9 @@ func (m *Metrics) changed(before *executionv1.Scan, after *executionv1.ScanStatu
 			m.done.WithLabelValues(kind).Inc()
 		} else {
 			m.errored.WithLabelValues(kind).Inc()
+			if c := life.FindCondition(after.Conditions, executionv1.ConditionReady); c != nil {
+				m.failures.WithLabelValues(kind, m.label(m.reasons, c.Reason)).Inc()
+			}
 		}
 	}
 	m.durations(kind, before, after)

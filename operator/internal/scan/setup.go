@@ -91,6 +91,7 @@ func stripScan(in any) (any, error) {
 	}
 	s.ManagedFields = nil
 	if !s.Settled() || life.NeedsMending(s) || life.Reopened(s) {
+		delete(s.Annotations, annotationFindings) // only this function writes it
 		return trimScan(s), nil
 	}
 	small := &executionv1.Scan{TypeMeta: s.TypeMeta, ObjectMeta: stripMeta(&s.ObjectMeta)}
@@ -103,11 +104,16 @@ func stripScan(in any) (any, error) {
 		State: s.Status.State, FinishedAt: s.Status.FinishedAt, RawResultFile: s.Status.RawResultFile,
 		Conditions: []metav1.Condition{{Type: ready.Type, Status: ready.Status, Reason: ready.Reason}},
 	}
-	if target := targetOf(s); s.Status.State == executionv1.ScanStateDone && target != "" {
-		if small.Annotations == nil {
-			small.Annotations = map[string]string{}
+	if s.Status.State == executionv1.ScanStateDone {
+		for key, value := range map[string]string{annotationTarget: targetOf(s), annotationFindings: countsOf(s)} {
+			if value == "" {
+				continue
+			}
+			if small.Annotations == nil {
+				small.Annotations = map[string]string{}
+			}
+			small.Annotations[key] = value
 		}
-		small.Annotations[annotationTarget] = target
 	}
 	if trimMeta(&small.ObjectMeta) {
 		markTrimmed(small)
