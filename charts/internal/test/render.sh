@@ -64,7 +64,7 @@ render scanyard scanyard --set "$password" --api-versions "$mutating"
 render scanyard-s3 scanyard --set minio.enabled=false,s3.enabled=true,s3.port=9000,s3.region=eu-central-1,s3.pathStyle=false \
 	--set customCACertificate.existingCertificate=ca --set-string 's3.urlTemplate=scans/{{ .Scan.UID }}/{{ .Filename }}'
 render scanyard-aws scanyard --api-versions "$mutating" --set scanPolicy.enabled=false,statusPolicy.enabled=false,minio.enabled=false,s3.authType=aws-iam,s3.endpoint=s3.amazonaws.com
-render scanyard-full scanyard --set "$password" --set replicas=2,networkPolicy.enabled=true,metrics.serviceMonitor.enabled=true,metrics.authentication=true \
+render scanyard-full scanyard --set "$password" --set replicas=2,alerts.enabled=true,dashboard.enabled=true,alerts.labels.release=prometheus,networkPolicy.enabled=true,metrics.serviceMonitor.enabled=true,metrics.authentication=true \
 	--set uploadEndpoint.enabled=false,rbac.userRoles.prefix=scanyard-,rbac.userRoles.aggregate=false,clusterDomain=corp.example \
 	--set 'podLabels.team=sec,podAnnotations.note=x,priorityClassName=high,tolerations[0].operator=Exists,extraArgs[0]=--zap-log-level=1,scanQuota.namespaces={team-a,team-b}' \
 	--api-versions "$mutating" --set 'serviceAccount.name=mine,statusPolicy.exempt={system:serviceaccount:old:operator,system:serviceaccount:velero:*}'
