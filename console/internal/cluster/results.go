@@ -126,7 +126,10 @@ func (v *Viewer) exceptionsFor(ctx context.Context, scan *executionv1.Scan) (*ex
 	if err != nil {
 		return nil, err
 	}
-	return exception.Compile(list, v.Now()).For(exception.Scan{
-		Namespace: scan.Namespace, Name: scan.Name, ScanType: scan.Spec.ScanType, Target: scan.Labels[executionv1.LabelTarget],
-	}), nil
+	return exception.Compile(list, v.Now()).For(ExceptionScan(scan)), nil
+}
+
+// ExceptionScan is a Scan as exceptions look at it.
+func ExceptionScan(scan *executionv1.Scan) exception.Scan {
+	return exception.Scan{Namespace: scan.Namespace, Name: scan.Name, ScanType: scan.Spec.ScanType, Target: scan.Labels[executionv1.LabelTarget]}
 }

@@ -48,7 +48,7 @@ func NewViewer(o ViewerOptions) *Viewer {
 	return &Viewer{WithWatch: o.Objects, ViewerOptions: o, rights: map[Right]verdict{}}
 }
 
-// Right is something that a viewer may do or not.
+// Right is something that a viewer may do or not. A subresource stands behind a slash of its resource.
 type Right struct {
 	Verb, Group, Resource, Namespace string
 }
@@ -87,8 +87,9 @@ func (v *Viewer) May(ctx context.Context, r Right) (bool, error) {
 	if ok && now.Before(known.ends) {
 		return known.allowed, nil
 	}
+	resource, subresource, _ := strings.Cut(r.Resource, "/")
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Namespace: r.Namespace},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Namespace: r.Namespace},
 	}}
 	if err := v.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("ask for the right to %s: %w", r, err)

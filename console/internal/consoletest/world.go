@@ -51,6 +51,8 @@ type World struct {
 	Rows []reportsv1alpha1.FindingRow
 	// Denied are rights that the viewer lacks: "verb resource" or "verb resource namespace".
 	Denied []string
+	// Refuse is what the API server has against an object that is made; nil refuses nothing.
+	Refuse func(client.Object) error
 	// Failures are errors that the console has reported.
 	Failures []string
 
@@ -76,7 +78,7 @@ func New(t testing.TB, objects ...client.Object) *World {
 		_, _ = rw.Write(content)
 	}))
 	t.Cleanup(w.storage.Close)
-	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&executionv1.Scan{}).
+	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&executionv1.Scan{}, &executionv1.ScheduledScan{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: w.create, List: w.list, Patch: w.patch, Delete: w.remove}).Build()
 	downloads, err := transfer.New(transfer.WithPatience(0))
 	if err != nil {
@@ -221,7 +223,7 @@ func (w *World) create(ctx context.Context, c client.WithWatch, o client.Object,
 	switch o := o.(type) {
 	case *authorizationv1.SelfSubjectAccessReview:
 		a := o.Spec.ResourceAttributes
-		o.Status.Allowed = !w.denied(a.Verb, a.Resource, a.Namespace)
+		o.Status.Allowed = !w.denied(a.Verb, strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/"), a.Namespace)
 		return nil
 	case *reportsv1alpha1.FindingQuery:
 		return w.answer(o, &o.Spec, &o.Status, func() (*query.Question, error) {
@@ -239,6 +241,11 @@ func (w *World) create(ctx context.Context, c client.WithWatch, o client.Object,
 	}
 	if w.denied("create", resourceOf(o), o.GetNamespace()) {
 		return forbidden("create", resourceOf(o), o.GetNamespace())
+	}
+	if w.Refuse != nil {
+		if err := w.Refuse(o); err != nil {
+			return err
+		}
 	}
 	if o.GetName() == "" {
 		o.SetName(o.GetGenerateName() + "made")

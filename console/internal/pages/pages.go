@@ -4,6 +4,7 @@
 package pages
 
 import (
+	"github.com/scanyard/scanyard/console/internal/pages/exceptions"
 	"github.com/scanyard/scanyard/console/internal/pages/findings"
 	"github.com/scanyard/scanyard/console/internal/pages/overview"
 	"github.com/scanyard/scanyard/console/internal/pages/scans"
@@ -16,7 +17,7 @@ func New(o web.Options) (*web.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, register := range []func(*web.App) error{overview.Register, findings.Register, scans.Register} {
+	for _, register := range []func(*web.App) error{overview.Register, findings.Register, scans.Register, exceptions.Register} {
 		if err := register(a); err != nil {
 			return nil, err
 		}

@@ -5,12 +5,15 @@ package pages_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/console/internal/consoletest"
 )
 
@@ -240,7 +243,10 @@ func TestHostileTextIsText(t *testing.T) {
 		good := consoletest.Scan("team-blue", "good", "nmap", 0, consoletest.Found(1, 0, 0, 0))
 		good.Spec.Parameters = []string{"-x", hostile}
 		good.Status.Findings.FindingCategories = map[string]int64{hostile: 1}
-		w := consoletest.New(t, consoletest.Namespace("team-blue"), bad, good).Enter()
+		excepted := consoletest.Exception("team-blue", "bad", time.Hour)
+		excepted.Spec.Reason, excepted.Spec.Ticket, excepted.Spec.Reviewer, excepted.Status.CreatedBy = hostile, hostile, hostile, hostile
+		excepted.Spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{Names: []string{hostile}, Expression: hostile}}
+		w := consoletest.New(t, consoletest.Namespace("team-blue"), bad, good, excepted).Enter()
 		f := consoletest.Finding("f", "HIGH")
 		for _, key := range []string{"name", "description", "mitigation", "location", "category"} {
 			f[key] = hostile
@@ -257,7 +263,10 @@ func TestHostileTextIsText(t *testing.T) {
 				}
 			}
 		}
-		for _, path := range []string{"/", "/scans", "/scans/team-blue/bad", "/scans/team-blue/good", "/findings", "/findings/fp-f?ns=team-blue&scan=good"} {
+		for _, path := range []string{
+			"/", "/scans", "/scans/team-blue/bad", "/scans/team-blue/good", "/findings", "/findings/fp-f?ns=team-blue&scan=good",
+			"/exceptions", "/exceptions/team-blue/bad", "/exceptions/new?finding=" + url.QueryEscape(hostile) + "&names=" + url.QueryEscape(hostile),
+		} {
 			check(path)
 		}
 		rows := consoletest.Rows(3)

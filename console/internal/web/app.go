@@ -146,6 +146,7 @@ var sections = []Section{
 	{Name: "Overview", Path: "/"},
 	{Name: "Findings", Path: "/findings"},
 	{Name: "Scans", Path: "/scans"},
+	{Name: "Exceptions", Path: "/exceptions"},
 }
 
 // frame is what the template of the frame gets.
@@ -199,7 +200,7 @@ func (a *App) Action(pattern string, change func(*Request) (string, error)) {
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		q, err := a.request(w, r)
 		if err == nil && !q.Session.Owns(r.PostFormValue("csrf")) {
-			err = &Problem{http.StatusForbidden, "This form is not of your session.", "Load the page anew and try again.", ""}
+			err = errForeignForm
 		}
 		next := ""
 		if err == nil {
@@ -212,6 +213,32 @@ func (a *App) Action(pattern string, change func(*Request) (string, error)) {
 		http.Redirect(w, r, own(next), http.StatusSeeOther)
 	})
 }
+
+// Form registers a change whose form is shown again where something in it is wrong: then it returns the page with the form.
+func (a *App) Form(pattern string, change func(*Request) (next string, again *View, err error)) {
+	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		q, err := a.request(w, r)
+		if err == nil && !q.Session.Owns(r.PostFormValue("csrf")) {
+			err = errForeignForm
+		}
+		next, again := "", (*View)(nil)
+		if err == nil {
+			next, again, err = change(q)
+		}
+		switch {
+		case err != nil:
+			a.fail(w, r, q, err)
+		case again != nil:
+			if err := a.render(w, q, http.StatusUnprocessableEntity, again); err != nil {
+				a.Failed(r, err)
+			}
+		default:
+			http.Redirect(w, r, own(next), http.StatusSeeOther)
+		}
+	})
+}
+
+var errForeignForm = &Problem{http.StatusForbidden, "This form is not of your session.", "Load the page anew and try again.", ""}
 
 // own is an address of the console; what leads elsewhere becomes the overview.
 func own(path string) string {
@@ -226,7 +253,7 @@ func (a *App) render(w http.ResponseWriter, q *Request, code int, v *View) error
 	if q != nil && q.Viewer != nil {
 		f.Bare = false
 		f.Theme, f.User, f.CSRF, f.SignedIn = q.Session.Theme, q.Session.User, q.Session.CSRF, a.Code == nil
-		f.Back, f.Query, f.Scope, f.Chosen = q.URL.RequestURI(), q.URL.Query().Get("q"), q.Scope.String(), q.Session.Namespaces
+		f.Back, f.Query, f.Scope, f.Chosen = q.page(), q.URL.Query().Get("q"), q.Scope.String(), q.Session.Namespaces
 		f.Sections = slices.Clone(sections)
 		for i := range f.Sections {
 			f.Sections[i].Here = f.Sections[i].Name == v.Section

@@ -63,6 +63,22 @@ func SeverityClass(severity string) string { return severityWords[SeverityRank(s
 // SeverityName is a severity for people.
 func SeverityName(severity string) string { return severityWords[SeverityRank(severity)].name }
 
+// Tally is how many findings have a severity.
+type Tally struct {
+	Severity string
+	N        int64
+}
+
+// Tallies are the severities that findings have, the worst first.
+func Tallies(counts [5]int64) (out []Tally) {
+	for i, n := range counts {
+		if n > 0 {
+			out = append(out, Tally{strings.ToLower(severityWords[i].name), n})
+		}
+	}
+	return out
+}
+
 // Ago says how long ago, or how far ahead, a time is.
 func Ago(t, now time.Time) string {
 	if t.IsZero() {

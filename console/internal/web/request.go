@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,9 +95,81 @@ func (q *Request) With(name, value string) string {
 	return q.URL.Path + "?" + values.Encode()
 }
 
+// page is the address of the page that is shown: a form that is shown again was loaded from where it is sent to.
+func (q *Request) page() string {
+	if q.Method == http.MethodPost {
+		return q.URL.Path
+	}
+	return q.URL.RequestURI()
+}
+
 // MayChange says whether the viewer may do something to Scans or ScheduledScans of a namespace.
 func (q *Request) MayChange(verb, resource, namespace string) (bool, error) {
-	return q.Viewer.May(q.Context(), cluster.Right{Verb: verb, Group: executionv1.SchemeGroupVersion.Group, Resource: resource, Namespace: namespace})
+	return q.May(verb, executionv1.SchemeGroupVersion.Group, resource, namespace)
+}
+
+// May says whether the viewer may do something in a namespace, or in the cluster.
+func (q *Request) May(verb, group, resource, namespace string) (bool, error) {
+	return q.Viewer.May(q.Context(), cluster.Right{Verb: verb, Group: group, Resource: resource, Namespace: namespace})
+}
+
+// Rights says of some verbs whether the viewer has them, and names those that the viewer lacks.
+func (q *Request) Rights(group, resource, namespace string, verbs ...string) (allowed map[string]bool, denied string, err error) {
+	allowed = map[string]bool{}
+	var lacking []string
+	for _, verb := range verbs {
+		if allowed[verb], err = q.May(verb, group, resource, namespace); err != nil {
+			return nil, "", err
+		}
+		if !allowed[verb] {
+			lacking = append(lacking, verb)
+		}
+	}
+	if len(lacking) > 0 {
+		denied = "You may not " + cluster.Right{Verb: strings.Join(lacking, ", "), Group: group, Resource: resource, Namespace: namespace}.String() + "."
+	}
+	return allowed, denied, nil
+}
+
+// Notes are what the rights that a viewer lacks keep from a page, and an error that the page can be shown with.
+func Notes(what string, denials []cluster.Denial, err error) (notes []string) {
+	for _, d := range denials {
+		notes = append(notes, d.String())
+	}
+	if err != nil && !errors.Is(err, cluster.ErrAbsent) && !errors.Is(err, context.Canceled) {
+		notes = append(notes, what+" cannot be read: "+err.Error())
+	}
+	return notes
+}
+
+// Part is a page of a list that is whole in memory.
+type Part struct {
+	From, To, Total int
+	// Next and First are addresses; empty where there is no such page.
+	Next, First string
+}
+
+// PerPage is how many rows a page of a list has.
+const PerPage = 50
+
+// PartOf is the part of a list of n that the request asks for.
+func (q *Request) PartOf(n int) (Part, error) {
+	from := 0
+	if after := q.URL.Query().Get("after"); after != "" {
+		var err error
+		if from, err = strconv.Atoi(after); err != nil || from < 0 {
+			return Part{}, &Problem{http.StatusBadRequest, "There is no such page of the list.", "", "Begin at its start."}
+		}
+	}
+	p := Part{From: min(from, n), Total: n}
+	p.To = min(p.From+PerPage, n)
+	if p.To < n {
+		p.Next = q.With("after", strconv.Itoa(p.To))
+	}
+	if p.From > 0 {
+		p.First = q.With("", "")
+	}
+	return p, nil
 }
 
 // Link is an address with parameters, given in pairs. Empty ones are left out.

@@ -20,6 +20,7 @@ import (
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	wgpolicyv1alpha2 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
 	"github.com/scanyard/scanyard/console/internal/web"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/policyreport"
 	"github.com/scanyard/scanyard/findings/report"
 )
@@ -75,14 +76,16 @@ type detail struct {
 	References                                                                     []finding
 	Attributes                                                                     []node
 	// Except is the command that excepts the finding; empty where the fingerprint is no plain word.
-	Except        string
+	Except string
+	// ExceptLink leads to the form for an exception, filled in.
+	ExceptLink    string
 	Raw, Markdown string
 	Exception     *mark
 	Elsewhere     []elsewhere
 	Policy        string
 }
 
-type mark struct{ Name, Status, Reason, Until string }
+type mark struct{ Name, Link, Status, Reason, Until string }
 
 // stored shows a finding of a Scan.
 func (p *pages) stored(q *web.Request) (*web.View, error) {
@@ -146,6 +149,10 @@ func detailOf(scan *executionv1.Scan, e *report.Entry) *detail {
 	}
 	if m := e.Exception; m != nil {
 		d.Exception = &mark{Name: m.Kind + " " + m.Name, Status: string(m.Status), Reason: m.Reason}
+		d.Exception.Link = "/exceptions/" + escape(scan.Namespace) + "/" + escape(m.Name)
+		if m.Kind == exception.ClusterKind {
+			d.Exception.Link = "/clusterexceptions/" + escape(m.Name)
+		}
 		if m.ExpiresAt != nil {
 			d.Exception.Until = m.ExpiresAt.UTC().Format(time.DateOnly)
 		}
@@ -217,9 +224,27 @@ func (p *pages) show(q *web.Request, d *detail) (*web.View, error) {
 		d.Except = fmt.Sprintf(`scanyard exceptions create -n %s --from %s --fingerprint %s --status Accepted --reason "…" --expires 90d`,
 			d.Namespace, d.Scan, d.Fingerprint)
 	}
+	d.ExceptLink = exceptLink(d)
 	d.Markdown = markdownOf(d)
 	return &web.View{Title: d.Name, Section: "Findings", Template: p.oneTemplate, Data: d, Notes: notes}, nil
 }
+
+// exceptLink leads to the form for an exception of a finding: by its fingerprint, else by what it is and where.
+func exceptLink(d *detail) string {
+	switch {
+	case d.Exception != nil:
+		return ""
+	case d.Fingerprint != "":
+		return web.Link("/exceptions/new", "namespace", d.Namespace, "fingerprints", d.Fingerprint, "finding", d.Name)
+	}
+	return web.Link(
+		"/exceptions/new", "namespace", d.Namespace, "names", literal(d.Name), "categories", literal(d.Category), "locations", literal(d.Location),
+		"finding", d.Name,
+	)
+}
+
+// literal is a text as a glob that means as much: one character of any kind for each that a glob gives a meaning.
+func literal(text string) string { return strings.ReplaceAll(text, "*", "?") }
 
 // markdownOf is the finding for a ticket. Foreign text stands in a block of code, where it has no meaning.
 func markdownOf(d *detail) string {

@@ -260,7 +260,7 @@ func (d *data) schedules(q *web.Request) []string {
 		ready := meta.FindStatusCondition(s.Status.Conditions, executionv1.ConditionReady)
 		if ready != nil && ready.Status == metav1.ConditionFalse {
 			d.Schedules = append(d.Schedules, line{
-				Name: s.Name, Link: web.Link("/scans", "ns", s.Namespace), Namespace: s.Namespace, Class: "bad",
+				Name: s.Name, Link: "/schedules/" + s.Namespace + "/" + s.Name, Namespace: s.Namespace, Class: "bad",
 				Says: ready.Message, When: ready.LastTransitionTime.Time,
 			})
 		}
@@ -279,7 +279,7 @@ func (d *data) exceptions(q *web.Request) []string {
 		x := exception.Of(e)
 		if left := e.Spec.ExpiresAt.Sub(q.Now); x.PhaseAt(q.Now) == exception.Holds && left < soon {
 			d.Exceptions = append(d.Exceptions, line{
-				Name: e.Name, Link: "/findings?status=excepted", Namespace: e.Namespace, Class: "wait",
+				Name: e.Name, Link: "/exceptions/" + e.Namespace + "/" + e.Name, Namespace: e.Namespace, Class: "wait",
 				State: string(e.Spec.Status), Says: e.Spec.Reason, When: e.Spec.ExpiresAt.Time,
 			})
 		}
