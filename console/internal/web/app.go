@@ -146,6 +146,7 @@ var sections = []Section{
 	{Name: "Overview", Path: "/"},
 	{Name: "Findings", Path: "/findings"},
 	{Name: "Scans", Path: "/scans"},
+	{Name: "Schedules", Path: "/schedules"},
 	{Name: "Exceptions", Path: "/exceptions"},
 }
 
