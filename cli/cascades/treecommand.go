@@ -20,6 +20,7 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 	"github.com/scanyard/scanyard/findings/yamltext"
 )
 
@@ -145,10 +146,10 @@ func printTree(s *session.Session, forest []*Node) error {
 			remark = "(" + remark + ")"
 		}
 		lines = append(lines, []string{
-			stem + termsafe.Line(n.Scan.Name), termsafe.Line(n.Scan.Spec.ScanType), view.State(n.Scan), findings,
+			stem + termsafe.Line(n.Scan.Name), termsafe.Line(n.Scan.Spec.ScanType), scanview.State(n.Scan), findings,
 			view.Short(max(0, s.Now().Sub(n.Scan.CreationTimestamp.Time))), termsafe.Line(ruleOf(n.Scan)), termsafe.Line(remark),
 		})
-		states = append(states, view.State(n.Scan))
+		states = append(states, scanview.State(n.Scan))
 		return nil
 	})
 	if err != nil {
@@ -220,7 +221,7 @@ func printObjects(out io.Writer, format string, forest []*Node) error {
 	err := Walk(forest, func(n *Node, _ string, _ bool) error {
 		o := object{
 			Name: n.Scan.Name, Namespace: n.Scan.Namespace, UID: string(n.Scan.UID), ScanType: n.Scan.Spec.ScanType,
-			State: view.State(n.Scan), Created: n.Scan.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"),
+			State: scanview.State(n.Scan), Created: n.Scan.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"),
 			Parent: n.Scan.Annotations[annotationParent], Rule: ruleOf(n.Scan), Remark: n.Remark, Findings: n.Scan.Status.Findings,
 		}
 		for _, child := range n.Children {

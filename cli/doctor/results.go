@@ -15,6 +15,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // Grade is the grade of a check.
@@ -256,18 +257,18 @@ func resultOfTypes(namespace string, local, cluster []string) Result {
 // resultsOfScan returns how far the test scan has come: pods and images, then the storage as pods reach
 // it.
 func resultsOfScan(s *executionv1.Scan, timedOut bool) []Result {
-	phases := view.Phases(s)
+	phases := scanview.Phases(s)
 	scanner, parser, hooks := phases[0], phases[1], phases[2]
-	step := func(check string, p view.Phase, good string) Result {
+	step := func(check string, p scanview.Phase, good string) Result {
 		switch p.Progress {
-		case view.Done:
+		case scanview.Done:
 			return Result{check, OK, good, ""}
-		case view.Skipped, view.Pending:
+		case scanview.Skipped, scanview.Pending:
 			return Result{check, Skip, "not reached", ""}
-		case view.Failed, view.Running, view.Waiting:
+		case scanview.Failed, scanview.Running, scanview.Waiting:
 		}
 		v := Result{check, Fail, termsafe.Line(p.Message), remedyOf(s)}
-		if timedOut && p.Progress == view.Running {
+		if timedOut && p.Progress == scanview.Running {
 			v.Says = "it has not ended in time: " + v.Says
 			v.Remedy = "give it more with --timeout; or keep it with --keep, and read its logs"
 		}
@@ -278,7 +279,7 @@ func resultsOfScan(s *executionv1.Scan, timedOut bool) []Result {
 		step("test scan: parser", parser, "it has read from object storage, and written findings there"),
 		step("test scan: hooks", hooks, hooks.Message),
 	}
-	if view.Ready(s).Reason == "" && !s.Settled() {
+	if scanview.Ready(s).Reason == "" && !s.Settled() {
 		out[0] = Result{
 			"test scan: scanner", Fail, "no operator has taken the scan up",
 			"is the operator running, and does it watch this namespace (chart value watchNamespaces)?",

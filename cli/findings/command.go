@@ -23,6 +23,7 @@ import (
 	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/report"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // findingsOptions are the flags of the command findings.
@@ -187,7 +188,7 @@ func facts(s *executionv1.Scan) report.Scan {
 }
 
 func reached(s *executionv1.Scan) *report.Reached {
-	c := view.Reached(s)
+	c := scanview.Reached(s)
 	if c.Status == "" {
 		return nil
 	}

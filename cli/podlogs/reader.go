@@ -22,7 +22,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
-	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // Reader reads the logs of one Scan.
@@ -163,7 +163,7 @@ func (r *Reader) PrintStored(body io.Reader) error {
 		lines = lines[int64(len(lines))-r.Tail:]
 	}
 	for _, line := range lines {
-		r.print(view.PhaseScanner, time.Time{}, strings.TrimRight(line, "\r"))
+		r.print(scanview.PhaseScanner, time.Time{}, strings.TrimRight(line, "\r"))
 	}
 	return nil
 }

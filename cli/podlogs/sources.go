@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // Selection says which logs are wanted. The zero value wants all.
@@ -25,7 +25,7 @@ type Selection struct {
 
 // ParsePhase checks the name of a phase.
 func ParsePhase(text string) (string, error) {
-	if text == "" || slices.Contains([]string{view.PhaseScanner, view.PhaseParser, view.PhaseHooks}, text) {
+	if text == "" || slices.Contains([]string{scanview.PhaseScanner, scanview.PhaseParser, scanview.PhaseHooks}, text) {
 		return text, nil
 	}
 	if name, ok := strings.CutPrefix(text, "hook/"); ok && name != "" {
@@ -38,9 +38,9 @@ func ParsePhase(text string) (string, error) {
 func jobPhase(j metav1.Object) string {
 	switch j.GetLabels()[executionv1.LabelJobType] {
 	case executionv1.JobTypeScanner:
-		return view.PhaseScanner
+		return scanview.PhaseScanner
 	case executionv1.JobTypeParser:
-		return view.PhaseParser
+		return scanview.PhaseParser
 	case executionv1.JobTypeReadOnlyHook, executionv1.JobTypeReadAndWriteHook:
 		if name := j.GetAnnotations()[executionv1.AnnotationHookName]; name != "" {
 			return "hook/" + name
@@ -52,7 +52,7 @@ func jobPhase(j metav1.Object) string {
 
 // wants says whether a phase is selected.
 func (s Selection) wants(phase string) bool {
-	return phase != "" && (s.Phase == "" || s.Phase == phase || s.Phase == view.PhaseHooks && strings.HasPrefix(phase, "hook/"))
+	return phase != "" && (s.Phase == "" || s.Phase == phase || s.Phase == scanview.PhaseHooks && strings.HasPrefix(phase, "hook/"))
 }
 
 // Serves says whether a Job serves a Scan: by its owner, or by the label of Jobs in

@@ -11,30 +11,31 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // mark is the sign of a phase on a terminal.
-var marks = map[view.Progress]struct {
+var marks = map[scanview.Progress]struct {
 	sign  string
 	paint session.Paint
 }{
-	view.Pending: {"·", session.Quiet},
-	view.Waiting: {"!", session.Warn},
-	view.Running: {"●", session.Note},
-	view.Done:    {"✓", session.Good},
-	view.Failed:  {"✗", session.Bad},
-	view.Skipped: {"-", session.Quiet},
+	scanview.Pending: {"·", session.Quiet},
+	scanview.Waiting: {"!", session.Warn},
+	scanview.Running: {"●", session.Note},
+	scanview.Done:    {"✓", session.Good},
+	scanview.Failed:  {"✗", session.Bad},
+	scanview.Skipped: {"-", session.Quiet},
 }
 
 // block is the drawing of a Scan: its state, then a line for each phase. Lines are cut to the width of
 // the terminal, since a wrapped line could not be redrawn.
 func block(s *executionv1.Scan, now time.Time, width int, paint func(session.Paint, string) string) []string {
-	state := view.State(s)
-	if d := view.Lifetime(s, now); d > 0 {
+	state := scanview.State(s)
+	if d := scanview.Lifetime(s, now); d > 0 {
 		state += "  " + view.Short(d)
 	}
 	lines := []string{cut(fmt.Sprintf("%s  %s", s.Name, state), width)}
-	for _, p := range view.Phases(s) {
+	for _, p := range scanview.Phases(s) {
 		m := marks[p.Progress]
 		took := ""
 		if d := p.Duration(now); d > 0 {
@@ -43,15 +44,15 @@ func block(s *executionv1.Scan, now time.Time, width int, paint func(session.Pai
 		rest := strings.TrimRight(fmt.Sprintf(" %-8s %5s  %s", p.Name, took, termsafe.Line(p.Message)), " ")
 		lines = append(lines, "  "+paint(m.paint, m.sign)+cut(rest, width-3))
 	}
-	if len(view.Ready(s).Reason) == 0 { // the status has nothing more
-		lines = append(lines, cut("  "+view.Says(s), width))
+	if len(scanview.Ready(s).Reason) == 0 { // the status has nothing more
+		lines = append(lines, cut("  "+scanview.Says(s), width))
 	}
 	return lines
 }
 
 // line is a change in one line, for pipelines.
 func line(s *executionv1.Scan) string {
-	return strings.TrimRight(fmt.Sprintf("%s  %-14s  %s", s.Name, view.State(s), termsafe.Line(view.Says(s))), " ")
+	return strings.TrimRight(fmt.Sprintf("%s  %-14s  %s", s.Name, scanview.State(s), termsafe.Line(scanview.Says(s))), " ")
 }
 
 // cut shortens text to a number of columns; 0 and less mean no bound.

@@ -18,7 +18,7 @@ import (
 	"github.com/scanyard/scanyard/cli/complete"
 	"github.com/scanyard/scanyard/cli/follow"
 	"github.com/scanyard/scanyard/cli/session"
-	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // each calls do for every argument, and continues after an error.
@@ -300,7 +300,7 @@ Without PHASE it is the one at which the scan ended Errored.`,
 		Args: cobra.RangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 1 {
-				return []string{view.PhaseScanner, view.PhaseParser, view.PhaseHooks}, cobra.ShellCompDirectiveNoFileComp
+				return []string{scanview.PhaseScanner, scanview.PhaseParser, scanview.PhaseHooks}, cobra.ShellCompDirectiveNoFileComp
 			}
 			return complete.First(complete.Scans(s))(cmd, args, toComplete)
 		},

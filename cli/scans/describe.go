@@ -23,6 +23,7 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // NewDescribeCommand makes the command describe.
@@ -102,9 +103,9 @@ func events(ctx context.Context, c client.Client, scan *executionv1.Scan, jobs [
 	return all, nil
 }
 
-var phasePaint = map[view.Progress]session.Paint{
-	view.Waiting: session.Warn, view.Running: session.Note, view.Done: session.Good, view.Failed: session.Bad,
-	view.Pending: session.Quiet, view.Skipped: session.Quiet,
+var phasePaint = map[scanview.Progress]session.Paint{
+	scanview.Waiting: session.Warn, scanview.Running: session.Note, scanview.Done: session.Good, scanview.Failed: session.Bad,
+	scanview.Pending: session.Quiet, scanview.Skipped: session.Quiet,
 }
 
 // printDescription prints a description in sections, empty ones left out.
@@ -202,14 +203,14 @@ func (p *printer) paintState(f view.Field) string {
 	return p.session.Paint(paint, f.Value)
 }
 
-func took(s *session.Session, p view.Phase) string {
+func took(s *session.Session, p scanview.Phase) string {
 	if p.Began.IsZero() {
 		return "-"
 	}
 	return view.Short(p.Duration(s.Now()))
 }
 
-func tries(p view.Phase) string {
+func tries(p scanview.Phase) string {
 	if p.Attempts > 1 {
 		return fmt.Sprintf(" (attempt %d)", p.Attempts)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/scanyard/scanyard/cli/podlogs"
 	"github.com/scanyard/scanyard/cli/results"
 	"github.com/scanyard/scanyard/cli/session"
-	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // logsOptions are the flags of logs.
@@ -77,7 +77,7 @@ where the lurker has kept it.`,
 
 func (l *logsOptions) completion(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 1 {
-		return []string{view.PhaseScanner, view.PhaseParser, view.PhaseHooks}, cobra.ShellCompDirectiveNoFileComp
+		return []string{scanview.PhaseScanner, scanview.PhaseParser, scanview.PhaseHooks}, cobra.ShellCompDirectiveNoFileComp
 	}
 	return complete.First(complete.Scans(l.session))(cmd, args, toComplete)
 }
@@ -115,7 +115,7 @@ func (l *logsOptions) run(ctx context.Context, name, phase string) error {
 // stored prints what is left of the scanner's log when its pods are gone.
 func (l *logsOptions) stored(ctx context.Context, c client.WithWatch, scan *executionv1.Scan, r *podlogs.Reader) error {
 	why := absent(scan)
-	if scan.Settled() && l.container == "" && (r.Select.Phase == "" || r.Select.Phase == view.PhaseScanner) {
+	if scan.Settled() && l.container == "" && (r.Select.Phase == "" || r.Select.Phase == scanview.PhaseScanner) {
 		reader, err := results.New(l.session, c, l.reading)
 		if err != nil {
 			return err

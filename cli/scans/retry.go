@@ -16,7 +16,7 @@ import (
 	"github.com/scanyard/scanyard/cli/podlogs"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
-	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // retryOptions are the flags of retry.
@@ -78,7 +78,7 @@ func accepted(scan *executionv1.Scan, token string) (bool, error) {
 // retryPhase returns the phase to run again: the requested one, or the one in which the Scan has failed.
 func retryPhase(scan *executionv1.Scan, asked string) (string, error) {
 	if !scan.Settled() {
-		return "", fmt.Errorf("scan %s has not ended: it is %s. Retry is for ended scans", scan.Name, view.State(scan))
+		return "", fmt.Errorf("scan %s has not ended: it is %s. Retry is for ended scans", scan.Name, scanview.State(scan))
 	}
 	if asked != "" {
 		phase, err := podlogs.ParsePhase(asked)
@@ -90,8 +90,8 @@ func retryPhase(scan *executionv1.Scan, asked string) (string, error) {
 		}
 		return phase, nil
 	}
-	for _, p := range view.Phases(scan) {
-		if p.Progress == view.Failed {
+	for _, p := range scanview.Phases(scan) {
+		if p.Progress == scanview.Failed {
 			return p.Name, nil
 		}
 	}

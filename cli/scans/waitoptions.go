@@ -24,6 +24,7 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // waitOptions are whether and how a command waits for the end of a Scan.
@@ -190,11 +191,11 @@ func hasUID(all []*executionv1.Scan, uid types.UID) bool {
 func (a *waitOptions) result(ctx context.Context, c client.WithWatch, scan *executionv1.Scan) error {
 	s := a.session
 	if scan.Status.State == executionv1.ScanStateErrored {
-		err := fmt.Errorf("scan %s is Errored: %s\nMore: %s", scan.Name, termsafe.Line(view.Says(scan)), s.Suggest("describe", scan.Name))
+		err := fmt.Errorf("scan %s is Errored: %s\nMore: %s", scan.Name, termsafe.Line(scanview.Says(scan)), s.Suggest("describe", scan.Name))
 		return session.Exit(session.CodeErrored, err)
 	}
 	took := ""
-	if d := view.Lifetime(scan, s.Now()); d > 0 {
+	if d := scanview.Lifetime(scan, s.Now()); d > 0 {
 		took = " after " + view.Short(d)
 	}
 	fmt.Fprintf(a.out(), "scan %s is Done%s: %s\n", scan.Name, took, view.Outcome(scan))
@@ -228,7 +229,7 @@ func (a *waitOptions) threshold(ctx context.Context, c client.WithWatch, scan *e
 			return fmt.Errorf("read which findings are excepted (--no-exceptions counts all): %w", err)
 		case held:
 			n = 0
-			for _, m := range open[:slices.Index(view.Severities, a.failOn)+1] {
+			for _, m := range open[:slices.Index(scanview.Severities, a.failOn)+1] {
 				n += m
 			}
 		}

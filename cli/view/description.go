@@ -18,6 +18,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/cli/termsafe"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // Facts are the input of a description.
@@ -44,7 +45,7 @@ type Event struct {
 // Description is what describe shows of a Scan.
 type Description struct {
 	Fields     []Field
-	Phases     []Phase
+	Phases     []scanview.Phase
 	Categories []Field
 	Conditions []metav1.Condition
 	Events     []Event
@@ -55,9 +56,31 @@ type Description struct {
 // Describe decides what is shown of a Scan.
 func Describe(f Facts) Description {
 	return Description{
-		Fields: fieldsOf(f), Phases: Detailed(f.Scan, f.Jobs), Categories: categories(f.Scan.Status.Findings),
+		Fields: fieldsOf(f), Phases: phasesOf(f), Categories: categories(f.Scan.Status.Findings),
 		Conditions: conditionsToShow(f.Scan), Events: eventsOf(f.Events, f.Now), Next: Next(f.Scan), Withheld: f.Withheld,
 	}
+}
+
+// phasesOf are the phases; of a hook, the message says how it runs.
+func phasesOf(f Facts) []scanview.Phase {
+	out := scanview.Detailed(f.Scan, f.Jobs)
+	for i, p := range out {
+		if p.Hook != nil {
+			out[i].Message = hookMessage(p.Hook)
+		}
+	}
+	return out
+}
+
+func hookMessage(h *executionv1.HookStatus) string {
+	text := fmt.Sprintf("%s, priority %d", h.Type, h.Priority)
+	if h.AfterFailure {
+		text += ", runs since the Scan is Errored"
+	}
+	if h.State == executionv1.HookStateFailed && h.FailurePolicy == executionv1.HookIgnore {
+		text += ", ignored as failurePolicy says"
+	}
+	return text
 }
 
 func fieldsOf(f Facts) []Field {
@@ -66,8 +89,8 @@ func fieldsOf(f Facts) []Field {
 	if s.Mode() == executionv1.ClusterWide {
 		kind = "ClusterScanType"
 	}
-	state := State(s)
-	if d := Lifetime(s, f.Now); d > 0 {
+	state := scanview.State(s)
+	if d := scanview.Lifetime(s, f.Now); d > 0 {
 		word := "for"
 		if s.Settled() {
 			word = "after"
@@ -84,7 +107,7 @@ func fieldsOf(f Facts) []Field {
 		{"Type", fmt.Sprintf("%s (%s)", s.Spec.ScanType, kind)},
 		{"Parameters", Quoted(s.Spec.Parameters)},
 		{"State", state},
-		{"Says", Says(s)},
+		{"Says", scanview.Says(s)},
 		{"Findings", found},
 		{"Reached", reachedField(s)},
 		{"Origin", origin(s)},
@@ -104,7 +127,7 @@ func fieldsOf(f Facts) []Field {
 }
 
 func reachedField(s *executionv1.Scan) string {
-	c := Reached(s)
+	c := scanview.Reached(s)
 	switch c.Status {
 	case metav1.ConditionTrue:
 		return withReason("yes", c.Message)
@@ -168,12 +191,12 @@ func categories(f executionv1.FindingStats) []Field {
 
 // conditionsToShow are Ready, and those that say more than Ready and the phases do.
 func conditionsToShow(s *executionv1.Scan) []metav1.Condition {
-	ready := Ready(s)
-	phase := map[string]bool{executionv1.ConditionAdmitted: true}
-	const field = executionv1.ConditionTargetReached // the fields show it
-	for _, pc := range phaseConditions {
-		phase[pc.condition] = true
+	ready := scanview.Ready(s)
+	phase := map[string]bool{
+		executionv1.ConditionScanned: true, executionv1.ConditionParsed: true, executionv1.ConditionHooksCompleted: true,
+		executionv1.ConditionAdmitted: true,
 	}
+	const field = executionv1.ConditionTargetReached // the fields show it
 	var out []metav1.Condition
 	for _, c := range s.Status.Conditions {
 		if c.Type == field {

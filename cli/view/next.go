@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // Advice is an action that a user can take about a Scan.
@@ -42,7 +43,7 @@ var remedies = map[string]string{
 // Next returns what a user may want to do, the most useful first.
 func Next(s *executionv1.Scan) []Advice {
 	var out []Advice
-	ready := Ready(s)
+	ready := scanview.Ready(s)
 	if text := remedies[ready.Reason]; text != "" {
 		out = append(out, Advice{Text: text})
 	}
@@ -50,9 +51,9 @@ func Next(s *executionv1.Scan) []Advice {
 	case s.DeletionTimestamp != nil:
 		return []Advice{{Text: "it is being deleted: its stored results are removed first"}}
 	case s.Status.State == executionv1.ScanStateDone:
-		if Unreached(s) != "" {
+		if scanview.Unreached(s) != "" {
 			out = append(out, Advice{Text: "check that the parameters name targets that exist, and that the scanner may reach them"},
-				Advice{"what the scanner has written", []string{"logs", s.Name, PhaseScanner}})
+				Advice{"what the scanner has written", []string{"logs", s.Name, scanview.PhaseScanner}})
 		}
 		if s.Status.Findings.Count != nil && *s.Status.Findings.Count > 0 {
 			out = append(out, Advice{"the findings", []string{"findings", s.Name}})
@@ -77,16 +78,16 @@ func afterError(s *executionv1.Scan, reason string) []Advice {
 	var out []Advice
 	switch reason {
 	case executionv1.ReasonScannerFailed, executionv1.ReasonDeadlineExceeded:
-		out = append(out, Advice{"what the scanner has written", []string{"logs", s.Name, PhaseScanner}})
+		out = append(out, Advice{"what the scanner has written", []string{"logs", s.Name, scanview.PhaseScanner}})
 	case executionv1.ReasonParserFailed:
-		out = append(out, Advice{"what the parser has written", []string{"logs", s.Name, PhaseParser}},
+		out = append(out, Advice{"what the parser has written", []string{"logs", s.Name, scanview.PhaseParser}},
 			Advice{"the raw result that it has read", []string{"raw", s.Name}})
 	case executionv1.ReasonHookFailed:
-		out = append(out, Advice{"what the hooks have written", []string{"logs", s.Name, PhaseHooks}},
+		out = append(out, Advice{"what the hooks have written", []string{"logs", s.Name, scanview.PhaseHooks}},
 			Advice{"the findings, which are stored", []string{"findings", s.Name}})
 	}
-	for _, p := range Phases(s) {
-		if p.Progress == Failed {
+	for _, p := range scanview.Phases(s) {
+		if p.Progress == scanview.Failed {
 			out = append(out, Advice{fmt.Sprintf("run it again from its %s on, when the reason is mended", p.Name), []string{"retry", s.Name}})
 			break
 		}

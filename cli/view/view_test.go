@@ -3,7 +3,6 @@
 package view
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,44 +22,6 @@ func at(seconds int) metav1.Time {
 
 func condition(kind string, status metav1.ConditionStatus, reason string, seconds int) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "says " + reason, LastTransitionTime: at(seconds)}
-}
-
-func TestPhases(t *testing.T) {
-	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
-	scanned, parsed, hooked := executionv1.ConditionScanned, executionv1.ConditionParsed, executionv1.ConditionHooksCompleted
-	for name, tc := range map[string]struct {
-		state      executionv1.ScanState
-		started    bool
-		conditions []metav1.Condition
-		want       string
-	}{
-		"New":            {want: "scanner pending, parser pending, hooks pending"},
-		"Scanning":       {executionv1.ScanStateScanning, true, []metav1.Condition{condition(scanned, unknown, "Running", 0)}, "scanner running 30s, parser pending, hooks pending"},
-		"Waiting":        {executionv1.ScanStateScanning, true, []metav1.Condition{condition(scanned, unknown, "ImagePullFailed", 0)}, "scanner waiting 30s, parser pending, hooks pending"},
-		"Parsing":        {executionv1.ScanStateParsing, true, []metav1.Condition{condition(scanned, yes, "Completed", 10), condition(parsed, unknown, "Running", 10)}, "scanner done 10s, parser running 20s, hooks pending"},
-		"Done":           {executionv1.ScanStateDone, true, []metav1.Condition{condition(scanned, yes, "Completed", 10), condition(parsed, yes, "Completed", 12), condition(hooked, yes, "Completed", 15)}, "scanner done 10s, parser done 2s, hooks done 3s"},
-		"ScannerFailed":  {executionv1.ScanStateErrored, true, []metav1.Condition{condition(scanned, no, "ScannerFailed", 4)}, "scanner failed 4s, parser skipped, hooks skipped"},
-		"OtherOperator":  {state: executionv1.ScanStateDone, want: "scanner done, parser done, hooks done"},
-		"OtherOperators": {state: executionv1.ScanStateErrored, want: "scanner skipped, parser skipped, hooks skipped"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &executionv1.Scan{Status: executionv1.ScanStatus{State: tc.state, Conditions: tc.conditions}}
-			if tc.started {
-				s.Status.StartedAt = new(at(0))
-			}
-			var got []string
-			for _, p := range Phases(s) {
-				text := fmt.Sprintf("%s %s", p.Name, p.Progress)
-				if d := p.Duration(noon.Add(30 * time.Second)); d > 0 {
-					text += " " + Short(d)
-				}
-				got = append(got, text)
-			}
-			if diff := cmp.Diff(tc.want, strings.Join(got, ", ")); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
 }
 
 func stats(count int64, high, low *int64) executionv1.FindingStats {

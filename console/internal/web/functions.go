@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 func (a *App) functions() template.FuncMap {
@@ -70,10 +73,10 @@ type Tally struct {
 }
 
 // Tallies are the severities that findings have, the worst first.
-func Tallies(counts [5]int64) (out []Tally) {
-	for i, n := range counts {
+func Tallies(f executionv1.FindingStats) (out []Tally) {
+	for i, n := range scanview.Counts(f) {
 		if n > 0 {
-			out = append(out, Tally{strings.ToLower(severityWords[i].name), n})
+			out = append(out, Tally{scanview.Severities[i], n})
 		}
 	}
 	return out

@@ -21,10 +21,10 @@ import (
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/console/internal/cluster"
-	"github.com/scanyard/scanyard/console/internal/scanview"
 	"github.com/scanyard/scanyard/console/internal/web"
 	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/report"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // proposedDays is how long an exception lasts that the form proposes.

@@ -12,9 +12,9 @@ import (
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/console/internal/cluster"
-	"github.com/scanyard/scanyard/console/internal/scanview"
 	"github.com/scanyard/scanyard/console/internal/web"
 	"github.com/scanyard/scanyard/findings/exception"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // use is a newest run in which the exception has matched findings.

@@ -13,9 +13,9 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/console/internal/cluster"
-	"github.com/scanyard/scanyard/console/internal/scanview"
 	"github.com/scanyard/scanyard/console/internal/web"
 	"github.com/scanyard/scanyard/findings/report"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 const (

@@ -22,9 +22,10 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/console/internal/charts"
 	"github.com/scanyard/scanyard/console/internal/cluster"
-	"github.com/scanyard/scanyard/console/internal/scanview"
+	"github.com/scanyard/scanyard/console/internal/scancolor"
 	"github.com/scanyard/scanyard/console/internal/web"
 	"github.com/scanyard/scanyard/findings/exception"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 //go:embed overview.html
@@ -207,10 +208,10 @@ func (d *data) count(latest []*executionv1.Scan) {
 	for _, s := range latest {
 		counts := scanview.Counts(s.Status.Findings)
 		for i, n := range counts {
-			d.Numbers[i].Open += n
+			d.Numbers[web.SeverityRank(scanview.Severities[i])].Open += n
 			d.Total += n
 		}
-		targets[scanview.Target(s)] += counts[0] + counts[1]
+		targets[scanview.Target(s)] += counts[0]
 		for name, n := range s.Status.Findings.FindingCategories {
 			categories[name] += n
 		}
@@ -234,7 +235,7 @@ func (d *data) count(latest []*executionv1.Scan) {
 func (d *data) work(scans []*executionv1.Scan, now time.Time) {
 	for _, s := range scans {
 		l := line{
-			Name: s.Name, Link: "/scans/" + s.Namespace + "/" + s.Name, Namespace: s.Namespace, Class: scanview.Class(s), State: scanview.State(s),
+			Name: s.Name, Link: "/scans/" + s.Namespace + "/" + s.Name, Namespace: s.Namespace, Class: scancolor.Of(s), State: scanview.State(s),
 			Says: scanview.Says(s), When: s.CreationTimestamp.Time,
 		}
 		switch {

@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
-	"github.com/scanyard/scanyard/console/internal/scanview"
+	"github.com/scanyard/scanyard/console/internal/scancolor"
 	"github.com/scanyard/scanyard/console/internal/web"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 const perPage = 50
@@ -23,44 +24,32 @@ const perPage = 50
 // line is a Scan in the list.
 type line struct {
 	Namespace, Name, Type, State, Class, Says, Place, Target string
-	Counts                                                   []count
+	Counts                                                   []web.Tally
 	Counted                                                  bool
 	Created                                                  time.Time
 	Took                                                     time.Duration
 }
 
-// count is how many findings have a severity.
-type count struct {
-	Severity string
-	N        int64
-}
-
-var severities = []string{"critical", "high", "medium", "low", "info"}
-
-func countsOf(f executionv1.FindingStats) (out []count) {
-	for i, n := range scanview.Counts(f) {
-		if n > 0 {
-			out = append(out, count{severities[i], n})
-		}
-	}
-	return out
-}
-
 func lineOf(s *executionv1.Scan, now time.Time) line {
 	_, counted := scanview.Total(s.Status.Findings)
 	return line{
-		Namespace: s.Namespace, Name: s.Name, Type: s.Spec.ScanType, State: scanview.State(s), Class: scanview.Class(s), Says: says(s),
-		Place: scanview.Place(s), Target: scanview.Target(s), Counts: countsOf(s.Status.Findings), Counted: counted,
+		Namespace: s.Namespace, Name: s.Name, Type: s.Spec.ScanType, State: scanview.State(s), Class: scancolor.Of(s), Says: says(s),
+		Place: scanview.Place(s), Target: scanview.Target(s), Counts: web.Tallies(s.Status.Findings), Counted: counted,
 		Created: s.CreationTimestamp.Time, Took: scanview.Lifetime(s, now),
 	}
 }
 
 // says is a sentence about a Scan that needs one.
 func says(s *executionv1.Scan) string {
-	if scanview.Class(s) == "good" || scanview.Class(s) == "run" {
+	if class := scancolor.Of(s); class == "good" || class == "run" {
 		return ""
 	}
-	return scanview.Says(s)
+	return sentence(s)
+}
+
+// sentence is the most important sentence about a Scan. What reached nothing has found nothing, whatever else is said of it.
+func sentence(s *executionv1.Scan) string {
+	return cmp.Or(scanview.Unreached(s), scanview.Says(s))
 }
 
 // list is what the page shows.

@@ -20,17 +20,20 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/console/internal/charts"
-	"github.com/scanyard/scanyard/console/internal/scanview"
+	"github.com/scanyard/scanyard/console/internal/scancolor"
 	"github.com/scanyard/scanyard/console/internal/web"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 // phase is a line of the timeline.
 type phase struct {
 	scanview.Phase
 
-	Meter charts.Meter
-	Took  time.Duration
-	Log   string
+	// Class is the class of colour.
+	Class, Word string
+	Meter       charts.Meter
+	Took        time.Duration
+	Log         string
 }
 
 // one is what the page of a Scan shows.
@@ -85,13 +88,13 @@ func jobs(q *web.Request, s *executionv1.Scan) ([]batchv1.Job, error) {
 
 func oneOf(s *executionv1.Scan, jobs []batchv1.Job, now time.Time) *one {
 	o := &one{
-		line: lineOf(s, now), Parameters: s.Spec.Parameters, Conditions: s.Status.Conditions, Settled: s.Settled(), Says: scanview.Says(s),
+		line: lineOf(s, now), Parameters: s.Spec.Parameters, Conditions: s.Status.Conditions, Settled: s.Settled(), Says: sentence(s),
 		Suspended: s.Spec.Suspend != nil && *s.Spec.Suspend, Base: "/scans/" + s.Namespace + "/" + s.Name,
 		Raw: s.Status.RawResultDownloadLink, Found: s.Status.FindingDownloadLink,
 	}
 	o.Total, o.Counted = scanview.Total(s.Status.Findings)
 	o.Live = o.Base + "/live"
-	phases := scanview.Phases(s, jobs)
+	phases := scanview.Detailed(s, jobs)
 	first, last := s.CreationTimestamp.Time, s.CreationTimestamp.Time
 	for _, ph := range phases {
 		if ph.Ended.After(last) {
@@ -106,7 +109,8 @@ func oneOf(s *executionv1.Scan, jobs []batchv1.Job, now time.Time) *one {
 		if ph.Job != "" {
 			log = web.Link(o.Base+"/log", "job", ph.Job)
 		}
-		o.Phases = append(o.Phases, phase{ph, charts.Span("f"+ph.Class, ph.Began, ph.Ended, first, last), ph.Duration(now), log})
+		class, word := scancolor.OfPhase(ph)
+		o.Phases = append(o.Phases, phase{ph, class, word, charts.Span("f"+class, ph.Began, ph.Ended, first, last), ph.Duration(now), log})
 	}
 	for name, n := range s.Status.Findings.FindingCategories {
 		o.Categories = append(o.Categories, category{name, "", n})

@@ -19,8 +19,9 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/console/internal/charts"
 	"github.com/scanyard/scanyard/console/internal/cluster"
-	"github.com/scanyard/scanyard/console/internal/scanview"
+	"github.com/scanyard/scanyard/console/internal/scancolor"
 	"github.com/scanyard/scanyard/console/internal/web"
+	"github.com/scanyard/scanyard/findings/scanview"
 )
 
 //go:embed list.html one.html
@@ -92,10 +93,10 @@ func lineOf(s *executionv1.ScheduledScan, runs []*executionv1.Scan) line {
 		l.Class, l.State = "off", "Suspended"
 	case ready != nil && ready.Status == metav1.ConditionFalse:
 		l.Class, l.State, l.Says = "bad", "Fails", ready.Message
-	case len(runs) > 0 && scanview.Class(runs[0]) == "bad":
+	case len(runs) > 0 && scancolor.Of(runs[0]) == "bad":
 		l.Class, l.State, l.Says = "bad", "Last run failed", scanview.Says(runs[0])
 	}
-	l.Counts = web.Tallies(scanview.Counts(s.Status.Findings))
+	l.Counts = web.Tallies(s.Status.Findings)
 	return l
 }
 
@@ -115,7 +116,7 @@ func whenOf(s *executionv1.ScheduledScan) string {
 func stripOf(name string, runs []*executionv1.Scan) charts.Strip {
 	strip := charts.Strip{Title: fmt.Sprintf("The last %d runs of %s", min(len(runs), stripRuns), name)}
 	for _, run := range slices.Backward(runs[:min(len(runs), stripRuns)]) {
-		strip.Add("f"+scanview.Class(run), run.Name+": "+scanview.State(run)+", "+run.CreationTimestamp.UTC().Format(time.RFC3339))
+		strip.Add("f"+scancolor.Of(run), run.Name+": "+scanview.State(run)+", "+run.CreationTimestamp.UTC().Format(time.RFC3339))
 	}
 	return strip
 }
@@ -229,8 +230,8 @@ func (p *pages) one(q *web.Request) (*web.View, error) {
 	o.Base = o.Link
 	for _, r := range runs[:min(len(runs), shownRuns)] {
 		one := run{
-			Link: "/scans/" + r.Namespace + "/" + r.Name, Name: r.Name, Class: scanview.Class(r), State: scanview.State(r), Created: r.CreationTimestamp.Time,
-			Took: scanview.Lifetime(r, q.Now), Counts: web.Tallies(scanview.Counts(r.Status.Findings)),
+			Link: "/scans/" + r.Namespace + "/" + r.Name, Name: r.Name, Class: scancolor.Of(r), State: scanview.State(r), Created: r.CreationTimestamp.Time,
+			Took: scanview.Lifetime(r, q.Now), Counts: web.Tallies(r.Status.Findings),
 		}
 		if one.Class == "bad" || one.Class == "wait" {
 			one.Says = scanview.Says(r)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package view
+package scanview
 
 import (
-	"fmt"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -43,6 +42,8 @@ type Phase struct {
 	Began, Ended time.Time
 	Reason       string
 	Message      string
+	// Hook is the hook's own status, if the phase is one hook.
+	Hook *executionv1.HookStatus
 }
 
 // Duration returns how long a phase has taken, or takes until now; 0 if unknown.
@@ -69,6 +70,8 @@ const (
 	PhaseScanner = "scanner"
 	PhaseParser  = "parser"
 	PhaseHooks   = "hooks"
+	// HookPrefix begins the name of a phase that is one hook: "hook/NAME". The annotation scanyard.io/rerun takes the same names.
+	HookPrefix = "hook/"
 )
 
 // Phases returns scanner, parser and hooks, from the conditions of a Scan.
@@ -120,31 +123,27 @@ func progressOf(c *metav1.Condition) Progress {
 func Detailed(s *executionv1.Scan, jobs []batchv1.Job) []Phase {
 	phases := Phases(s)
 	out := []Phase{withJobs(phases[0], jobs, executionv1.JobTypeScanner), withJobs(phases[1], jobs, executionv1.JobTypeParser)}
-	hooks := 0
 	for _, group := range s.Status.OrderedHookStatuses {
-		for _, h := range group {
-			hooks++
-			out = append(out, hookPhase(h, jobs))
+		for i := range group {
+			out = append(out, hookPhase(&group[i], jobs))
 		}
 	}
-	if hooks == 0 {
-		out = append(out, phases[2])
+	if len(out) == len(phases)-1 {
+		out = append(out, phases[2]) // no hook is known by name
 	}
 	return out
 }
 
 // withJobs adds the times and attempts of a phase's Jobs.
-func withJobs(p Phase, jobs []batchv1.Job, kinds ...string) Phase {
+func withJobs(p Phase, jobs []batchv1.Job, kind string) Phase {
 	var newest *batchv1.Job
 	for i := range jobs {
-		j := &jobs[i]
-		for _, kind := range kinds {
-			if j.Labels[executionv1.LabelJobType] == kind {
-				p.Attempts++
-				if newest == nil || newest.CreationTimestamp.Before(&j.CreationTimestamp) {
-					newest = j
-				}
-			}
+		if jobs[i].Labels[executionv1.LabelJobType] != kind {
+			continue
+		}
+		p.Attempts++
+		if newest == nil || newest.CreationTimestamp.Before(&jobs[i].CreationTimestamp) {
+			newest = &jobs[i]
 		}
 	}
 	return withJob(p, newest)
@@ -155,12 +154,12 @@ func withJob(p Phase, j *batchv1.Job) Phase {
 		return p
 	}
 	p.Job = j.Name
-	p.Began, p.Ended = j.CreationTimestamp.Time, JobEnd(j)
+	p.Began, p.Ended = j.CreationTimestamp.Time, jobEnd(j)
 	return p
 }
 
-// JobEnd returns when a Job has ended, either way; zero before its end.
-func JobEnd(j *batchv1.Job) time.Time {
+// jobEnd returns when a Job has ended, either way; zero before its end.
+func jobEnd(j *batchv1.Job) time.Time {
 	for _, c := range j.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
 			return c.LastTransitionTime.Time
@@ -174,14 +173,9 @@ var hookProgress = map[executionv1.HookState]Progress{
 	executionv1.HookStateCancelled: Skipped, executionv1.HookStateFailed: Failed,
 }
 
-func hookPhase(h executionv1.HookStatus, jobs []batchv1.Job) Phase {
-	p := Phase{Name: "hook/" + h.HookName, Progress: hookProgress[h.State], Job: h.JobName, Attempts: max(1, h.Attempt)}
-	p.Message = fmt.Sprintf("%s, priority %d", h.Type, h.Priority)
-	if h.AfterFailure {
-		p.Message += ", runs since the Scan is Errored"
-	}
-	if h.State == executionv1.HookStateFailed && h.FailurePolicy == executionv1.HookIgnore {
-		p.Message += ", ignored as failurePolicy says"
+func hookPhase(h *executionv1.HookStatus, jobs []batchv1.Job) Phase {
+	p := Phase{
+		Name: HookPrefix + h.HookName, Progress: hookProgress[h.State], Job: h.JobName, Attempts: max(1, h.Attempt), Message: h.Message, Hook: h,
 	}
 	for i := range jobs {
 		if jobs[i].Name == h.JobName {
