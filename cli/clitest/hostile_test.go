@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	wgpolicyv1alpha2 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
 	"github.com/scanyard/scanyard/cli"
@@ -144,6 +146,7 @@ func hostileWorld(t *testing.T) *World {
 	unlike := excepted.DeepCopy()
 	unlike.Name, unlike.ResourceVersion, unlike.Spec.Match.AnyOf[0].Expression = "unlike", "", "finding."+hostile
 	create(unlike)
+	hostileImages(t, w, create)
 	setting := &settingsv1alpha2.ScanSetting{ObjectMeta: object(settingsv1alpha2.Name)}
 	create(setting)
 	setting.Status.Conditions = []metav1.Condition{{Type: settingsv1alpha2.ConditionReady, Status: metav1.ConditionFalse, Reason: "Refused", Message: hostile, LastTransitionTime: metav1.Now()}}
@@ -151,6 +154,48 @@ func hostileWorld(t *testing.T) *World {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// hostileImages makes a Registry, a job, and images of it, that speak as registries and images may.
+func hostileImages(t *testing.T, w *World, create func(client.Object)) {
+	t.Helper()
+	if err := cluster.InstallRegistryCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	registry := &registryv1alpha1.Registry{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "prod"}}
+	registry.Spec.URL, registry.Spec.Repositories = "https://registry.example.com", []string{hostile}
+	create(registry)
+	registry.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Invalid", Message: hostile, LastTransitionTime: metav1.Now()}}
+	registry.Status.Warnings = []registryv1alpha1.Warning{{Code: hostile, Count: 1, Examples: []string{hostile}}}
+	if err := w.Client.Status().Update(t.Context(), registry); err != nil {
+		t.Fatal(err)
+	}
+	job := &registryv1alpha1.DiscoveryJob{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "told"}}
+	job.Spec.Registry = "prod"
+	create(job)
+	job.Status.State = hostile
+	job.Status.Conditions = []metav1.Condition{{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Queued", Message: hostile, LastTransitionTime: metav1.Now()}}
+	if err := w.Client.Status().Update(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	reports := w.ServeReports()
+	layer := "sha256:" + strings.Repeat("c", 64)
+	score := 9.8
+	for _, name := range []string{"img-1", "img-2"} {
+		image := &reportsv1.Image{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		image.Spec = reportsv1.ImageSpec{
+			Registry: reportsv1.RegistryRef{Name: "prod", UID: "uid-1", Host: "registry.example.com"}, Repository: "shop/" + name, Tag: "1" + hostile, Platform: hostile,
+			Digest: "sha256:" + strings.Repeat("a", 64), Layers: []reportsv1.ImageLayer{{Digest: layer, DiffID: layer, Command: hostile}}, Flags: []string{hostile},
+		}
+		image.Status = reportsv1.ImageStatus{Presence: reportsv1.ImagePresent, State: reportsv1.ImageFailed, Reason: hostile, Message: hostile}
+		reports.Image(w.Namespace, image)
+	}
+	sum := reports.SBOM(w.Namespace, "img-1", "pkg:npm/"+hostile+"@1")
+	reports.Findings(w.Namespace, "img-1", sum, metav1.Now(), reportsv1.VulnerabilityFinding{
+		VulnerabilityID: "CVE-2024-1", Severity: "HIGH", Score: &score, Title: hostile, Description: hostile, Target: hostile, FixedVersions: []string{hostile},
+		Package: reportsv1.VulnerablePackage{Name: hostile, Version: hostile, Type: "npm", PURL: "pkg:npm/x@1"}, Layer: &reportsv1.FindingLayer{Digest: layer, DiffID: layer},
+	})
+	reports.Repository(w.Namespace, "img", "shop/img", reportsv1.Tag{Tag: "told" + hostile, Reason: hostile, Platforms: []string{hostile}})
 }
 
 // hostileCalls are calls of every command, by its path. Those that print data byte for byte to pipes are marked so: a
@@ -173,56 +218,72 @@ func hostileCalls(t *testing.T) map[string][]string {
 	}
 	bundle := filepath.Join(t.TempDir(), "bundle")
 	return map[string][]string{
-		"scan":                {"scan " + hostile, "scan local --name fresh -- " + hostile, "scan local --timeout 1ms", "scan --from " + config, "scan local --name done"},
-		"wait":                {"wait done --fail-on high", "wait errored", "wait queued --timeout 10ms", "wait " + hostile},
-		"trigger":             {"trigger nightly --wait --timeout 10ms", "trigger " + hostile},
-		"get":                 {"get", "get -o wide", "get done --show-labels", "get schedules -o wide", "get types -o wide", "get hooks", "get done -o json", "get done -o yaml", "get -o name", "get " + hostile, "get done -o jsonpath={.spec.parameters}"},
-		"describe":            {"describe done errored refused queued held", "describe " + hostile},
-		"logs":                {"logs done", "logs " + hostile},
-		"findings":            {"findings done", "findings done -o wide", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o csv", "findings done -o markdown", "findings done -o sarif", "findings done -o junit", "findings done -o html", "findings done --show-excepted", "findings done --no-exceptions", "findings " + hostile},
-		"raw":                 {"raw done", "raw queued --patience 1ms"},
-		"diff":                {"diff done before", "diff done before --all -o wide", "diff done before --all -o json", "diff " + hostile + " done"},
-		"tree":                {"tree", "tree done", "tree -o json", "tree -o yaml", "tree " + hostile},
-		"cascade":             {"cascade"},
-		"cascade explain":     {"cascade explain --scan done", "cascade explain --scan done -o json", "cascade explain --scan " + hostile},
-		"queue":               {"queue", "queue -o wide", "queue -A"},
-		"suspend":             {"suspend held", "suspend " + hostile},
-		"resume":              {"resume held", "resume " + hostile},
-		"cancel":              {"cancel cancelled", "cancel done", "cancel " + hostile},
-		"retry":               {"retry refused scanner --timeout 1ms", "retry done hook/x", "retry " + hostile},
-		"delete":              {"delete doomed --wait=false", "delete " + hostile},
-		"doctor":              {"doctor"},
-		"support-bundle":      {"support-bundle -O " + bundle, "support-bundle -O " + bundle + " --scan " + hostile},
-		"settings":            {"settings", "settings -o yaml", "settings -o json"},
-		"console":             {"console --address 0.0.0.0:0", "console --address " + hostile},
-		"discover":            {"discover --dry-run --config " + config},
-		"reports get":         {"reports get polr", "reports get polr -A", "reports get polr -o wide", "reports get polr shop -o yaml", "reports get polr shop -o json", "reports get polr -o name", "reports get " + hostile, "reports get polr " + hostile},
-		"reports create":      {"reports create -f " + config, "reports create -f " + hostile},
-		"reports apply":       {"reports apply -f " + config, "reports apply -f " + hostile},
-		"reports patch":       {"reports patch polr shop -p " + hostile, "reports patch polr " + hostile + " -p {}"},
-		"reports delete":      {"reports delete polr " + hostile},
-		"reports query":       {"reports query " + hostile, "reports query --since " + hostile},
-		"reports lint":        {"reports lint", "reports lint " + hostile},
-		"reports export":      {"reports export --sarif " + hostile, "reports export " + hostile},
-		"reports migrate":     {"reports migrate --dry-run", "reports migrate --groups " + hostile},
-		"exceptions":          {"exceptions"},
-		"exceptions list":     {"exceptions list -o wide", "exceptions list -A", "exceptions list -o yaml"},
-		"exceptions create":   {"exceptions create --status " + hostile, "exceptions create --status Mitigated --reason long-enough-a-reason --name " + hostile, "exceptions create --from done --fingerprint " + hostile + " --status Mitigated --reason x"},
-		"exceptions expire":   {"exceptions expire " + hostile},
-		"exceptions expiring": {"exceptions expiring", "exceptions expiring -A", "exceptions expiring --within " + hostile},
-		"exceptions explain":  {"exceptions explain done", "exceptions explain " + hostile, "exceptions explain done --fingerprint " + hostile},
-		"exceptions import":   {"exceptions import " + config, "exceptions import " + vex, "exceptions import " + hostile},
-		"exceptions export":   {"exceptions export", "exceptions export --format cyclonedx", "exceptions export --format " + hostile},
-		"registry":            {"registry"},
-		"registry list":       {"registry list", "registry list -A -o yaml"},
-		"registry discover":   {"registry discover " + hostile},
-		"registry scan":       {"registry scan " + hostile},
-		"registry suspend":    {"registry suspend " + hostile},
-		"registry resume":     {"registry resume " + hostile},
-		"version":             {"version"},
-		"options":             {"options"},
-		"help":                {"help", "help " + hostile},
-		"completion bash":     {"completion bash"}, "completion zsh": {"completion zsh"},
+		"scan":                 {"scan " + hostile, "scan local --name fresh -- " + hostile, "scan local --timeout 1ms", "scan --from " + config, "scan local --name done"},
+		"wait":                 {"wait done --fail-on high", "wait errored", "wait queued --timeout 10ms", "wait " + hostile},
+		"trigger":              {"trigger nightly --wait --timeout 10ms", "trigger " + hostile},
+		"get":                  {"get", "get -o wide", "get done --show-labels", "get schedules -o wide", "get types -o wide", "get hooks", "get done -o json", "get done -o yaml", "get -o name", "get " + hostile, "get done -o jsonpath={.spec.parameters}"},
+		"describe":             {"describe done errored refused queued held", "describe " + hostile},
+		"logs":                 {"logs done", "logs " + hostile},
+		"findings":             {"findings done", "findings done -o wide", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o csv", "findings done -o markdown", "findings done -o sarif", "findings done -o junit", "findings done -o html", "findings done --show-excepted", "findings done --no-exceptions", "findings " + hostile},
+		"raw":                  {"raw done", "raw queued --patience 1ms"},
+		"diff":                 {"diff done before", "diff done before --all -o wide", "diff done before --all -o json", "diff " + hostile + " done"},
+		"tree":                 {"tree", "tree done", "tree -o json", "tree -o yaml", "tree " + hostile},
+		"cascade":              {"cascade"},
+		"cascade explain":      {"cascade explain --scan done", "cascade explain --scan done -o json", "cascade explain --scan " + hostile},
+		"queue":                {"queue", "queue -o wide", "queue -A"},
+		"suspend":              {"suspend held", "suspend " + hostile},
+		"resume":               {"resume held", "resume " + hostile},
+		"cancel":               {"cancel cancelled", "cancel done", "cancel " + hostile},
+		"retry":                {"retry refused scanner --timeout 1ms", "retry done hook/x", "retry " + hostile},
+		"delete":               {"delete doomed --wait=false", "delete " + hostile},
+		"doctor":               {"doctor"},
+		"support-bundle":       {"support-bundle -O " + bundle, "support-bundle -O " + bundle + " --scan " + hostile},
+		"settings":             {"settings", "settings -o yaml", "settings -o json"},
+		"console":              {"console --address 0.0.0.0:0", "console --address " + hostile},
+		"discover":             {"discover --dry-run --config " + config},
+		"reports get":          {"reports get polr", "reports get polr -A", "reports get polr -o wide", "reports get polr shop -o yaml", "reports get polr shop -o json", "reports get polr -o name", "reports get " + hostile, "reports get polr " + hostile},
+		"reports create":       {"reports create -f " + config, "reports create -f " + hostile},
+		"reports apply":        {"reports apply -f " + config, "reports apply -f " + hostile},
+		"reports patch":        {"reports patch polr shop -p " + hostile, "reports patch polr " + hostile + " -p {}"},
+		"reports delete":       {"reports delete polr " + hostile},
+		"reports query":        {"reports query " + hostile, "reports query --since " + hostile},
+		"reports lint":         {"reports lint", "reports lint " + hostile},
+		"reports export":       {"reports export --sarif " + hostile, "reports export " + hostile},
+		"reports migrate":      {"reports migrate --dry-run", "reports migrate --groups " + hostile},
+		"exceptions":           {"exceptions"},
+		"exceptions list":      {"exceptions list -o wide", "exceptions list -A", "exceptions list -o yaml"},
+		"exceptions create":    {"exceptions create --status " + hostile, "exceptions create --status Mitigated --reason long-enough-a-reason --name " + hostile, "exceptions create --from done --fingerprint " + hostile + " --status Mitigated --reason x"},
+		"exceptions expire":    {"exceptions expire " + hostile},
+		"exceptions expiring":  {"exceptions expiring", "exceptions expiring -A", "exceptions expiring --within " + hostile},
+		"exceptions explain":   {"exceptions explain done", "exceptions explain " + hostile, "exceptions explain done --fingerprint " + hostile},
+		"exceptions import":    {"exceptions import " + config, "exceptions import " + vex, "exceptions import " + hostile},
+		"exceptions export":    {"exceptions export", "exceptions export --format cyclonedx", "exceptions export --format " + hostile},
+		"registry":             {"registry"},
+		"registry list":        {"registry list", "registry list -A -o yaml"},
+		"registry describe":    {"registry describe prod", "registry describe " + hostile},
+		"registry add":         {"registry add https://x.example --dry-run --repo " + hostile + " -o yaml", "registry add " + hostile, "registry add https://x.example --name " + hostile},
+		"registry grant":       {"registry grant prod", "registry grant " + hostile},
+		"registry discover":    {"registry discover " + hostile, "registry discover prod --timeout 100ms", "registry discover prod --fail-on " + hostile},
+		"registry scan":        {"registry scan " + hostile, "registry scan a:" + hostile, "registry scan prod --image " + hostile, "registry scan prod --timeout 10ms"},
+		"registry preview":     {"registry preview prod --timeout 10ms", "registry preview prod --why told" + hostile, "registry preview prod -f " + config, "registry preview " + hostile},
+		"registry images":      {"registry images", "registry images prod -A -o wide", "registry images -o json", "registry images --severity " + hostile, "registry images " + hostile},
+		"registry image":       {"registry image img-1", "registry image img-2", "registry image shop/img-1:1" + hostile, "registry image " + hostile},
+		"registry sbom":        {"registry sbom img-1", "registry sbom img-1 -o spdx", "registry sbom img-2", "registry sbom img-1 -o " + hostile},
+		"registry sbom import": {"registry sbom import " + config + " --image x.example/a@sha256:" + strings.Repeat("a", 64), "registry sbom import " + config + " --image " + hostile, "registry sbom import " + hostile + " --image x.example/a@sha256:" + strings.Repeat("a", 64)},
+		"registry vulns":       {"registry vulns img-1", "registry vulns img-1 -o wide", "registry vulns img-1 -o json", "registry vulns img-1 -o sarif", "registry vulns img-1 -o csv", "registry vulns img-1 -o html", "registry vulns img-2", "registry vulns img-1 --fail-on high"},
+		"registry diff":        {"registry diff img-1 img-2", "registry diff img-1 img-1 --all", "registry diff img-1 --since 1d", "registry diff " + hostile + " img-1"},
+		"registry who-has":     {"registry who-has CVE-2024-1", "registry who-has CVE-2024-1 -A -o wide", "registry who-has CVE-2024-1 -o csv", "registry who-has " + hostile, "registry who-has " + hostile + "@<1"},
+		"registry retry":       {"registry retry prod --timeout 10ms", "registry retry " + hostile},
+		"registry cancel":      {"registry cancel " + hostile, "registry cancel " + hostile + "/x"},
+		"registry suspend":     {"registry suspend " + hostile},
+		"registry resume":      {"registry resume " + hostile},
+		"registry purge":       {"registry purge", "registry purge " + hostile},
+		"registry doctor":      {"registry doctor"},
+		"registry db":          {"registry db", "registry db -o yaml"},
+		"version":              {"version"},
+		"options":              {"options"},
+		"help":                 {"help", "help " + hostile},
+		"completion bash":      {"completion bash"}, "completion zsh": {"completion zsh"},
 		"completion fish": {"completion fish"}, "completion powershell": {"completion powershell"},
 	}
 }
@@ -256,7 +317,7 @@ func TestHostileTextMeansNothingToATerminal(t *testing.T) {
 			t.Errorf("the command %q has no call in this test", path)
 		}
 	}
-	data := []string{"raw done", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o sarif", "findings done -o junit", "findings done -o html", "get done -o json", "get done -o yaml", "get done -o jsonpath={.spec.parameters}", "diff done before --all -o json", "tree -o json", "tree -o yaml", "cascade explain --scan done -o json", "settings -o yaml", "settings -o json", "exceptions list -o yaml", "reports get polr shop -o yaml", "reports get polr shop -o json"}
+	data := []string{"raw done", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o sarif", "findings done -o junit", "findings done -o html", "get done -o json", "get done -o yaml", "get done -o jsonpath={.spec.parameters}", "diff done before --all -o json", "tree -o json", "tree -o yaml", "cascade explain --scan done -o json", "settings -o yaml", "settings -o json", "exceptions list -o yaml", "reports get polr shop -o yaml", "reports get polr shop -o json", "registry images -o json", "registry sbom img-1 -o spdx", "registry vulns img-1 -o json", "registry vulns img-1 -o sarif", "registry vulns img-1 -o html"}
 	for _, terminal := range []bool{true, false} {
 		w.Color, w.Live = terminal, terminal
 		printed := 0

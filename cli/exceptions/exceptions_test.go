@@ -24,12 +24,7 @@ import (
 
 var cluster *testcluster.Cluster
 
-func TestMain(m *testing.M) {
-	if clitest.IsCommand() {
-		os.Exit(clitest.Command())
-	}
-	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
-}
+func TestMain(m *testing.M) { clitest.Main(m, &cluster) }
 
 const findings = `[
 	{"id":"1","fingerprint":"fp-1","name":"Open Port: 22","category":"Open Port","severity":"HIGH","location":"tcp://10.0.0.1:22"},
@@ -43,65 +38,51 @@ func counted(s *executionv1.Scan) {
 	}
 }
 
-// result checks the exit code and what was printed.
-func result(t *testing.T, got clitest.Result, code int, texts ...string) {
-	t.Helper()
-	all := got.Out + got.Err
-	for _, text := range texts {
-		if !strings.Contains(all, text) {
-			t.Errorf("does not say %q:\n%s", text, all)
-		}
-	}
-	if got.Code != code {
-		t.Errorf("exit code %d, want %d:\n%s", got.Code, code, all)
-	}
-}
-
 // TestLifeOfAnException makes one as a team does, sees what becomes of the finding, and ends it.
 func TestLifeOfAnException(t *testing.T) {
 	w := clitest.New(t, cluster)
 	w.Scan("ports", []byte(findings), nil, counted)
 	const bad = "2 findings of that severity or worse"
-	result(t, w.Run("findings", "ports", "--fail-on", "high"), 2, bad)
-	result(t, w.Run("exceptions", "list"), 0, "There are no exceptions in namespace "+w.Namespace)
+	clitest.Ends(t, w.Run("findings", "ports", "--fail-on", "high"), 2, bad)
+	clitest.Ends(t, w.Run("exceptions", "list"), 0, "There are no exceptions in namespace "+w.Namespace)
 	create := []string{"exceptions", "create", "--from", "ports", "--status", "accepted", "--reason", "The jump host needs it", "--expires", "30d", "--fingerprint"}
-	result(t, w.Run(append(create, "fp-9")...), 1, "--fingerprint fp-9: no finding of Scan ports has it")
-	result(t, w.Run(append(create, "fp-1", "--dry-run")...), 0, "created (dry run)")
-	result(t, w.Run("exceptions", "list"), 0, "There are no exceptions")
+	clitest.Ends(t, w.Run(append(create, "fp-9")...), 1, "--fingerprint fp-9: no finding of Scan ports has it")
+	clitest.Ends(t, w.Run(append(create, "fp-1", "--dry-run")...), 0, "created (dry run)")
+	clitest.Ends(t, w.Run("exceptions", "list"), 0, "There are no exceptions")
 	made := w.Run(append(create, "fp-1")...)
-	result(t, made, 0, "findingexception/accepted-", " created")
+	clitest.Ends(t, made, 0, "findingexception/accepted-", " created")
 	name := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(made.Out), "findingexception/"), " created")
-	result(t, w.Run(append(create, "fp-1")...), 1, "already exists")
-	result(t, w.Run("exceptions", "list", "-o", "wide"), 0, name, "Accepted", "The jump host needs it")
+	clitest.Ends(t, w.Run(append(create, "fp-1")...), 1, "already exists")
+	clitest.Ends(t, w.Run("exceptions", "list", "-o", "wide"), 0, name, "Accepted", "The jump host needs it")
 
-	result(t, w.Run("findings", "ports", "--fail-on", "high"), 2, "1 finding of that severity or worse", "1 finding is excepted, --show-excepted lists it")
+	clitest.Ends(t, w.Run("findings", "ports", "--fail-on", "high"), 2, "1 finding of that severity or worse", "1 finding is excepted, --show-excepted lists it")
 	if got := w.Run("findings", "ports"); strings.Contains(got.Out, "Open Port: 22") {
 		t.Errorf("the excepted finding is listed:\n%s", got.Out)
 	}
 	shown := w.Run("findings", "ports", "--show-excepted", "--limit", "0")
-	result(t, shown, 0, "EXCEPTION", "Accepted: The jump host needs it", "1 high, 1 low, 1 excepted")
+	clitest.Ends(t, shown, 0, "EXCEPTION", "Accepted: The jump host needs it", "1 high, 1 low, 1 excepted")
 	if lines := strings.Split(strings.TrimSpace(shown.Out), "\n"); !strings.Contains(lines[len(lines)-1], "Open Port: 22") {
 		t.Errorf("the excepted finding is not the last one:\n%s", shown.Out)
 	}
-	result(t, w.Run("findings", "ports", "--no-exceptions", "--fail-on", "high"), 2, bad)
-	result(t, w.Run("findings", "ports", "-o", "jsonl"), 0, `"exception":{"name":"`+name+`","kind":"FindingException","status":"Accepted","reason":"The jump host needs it","expiresAt":`)
-	result(t, w.Run("findings", "ports", "-o", "sarif"), 0, `"suppressions":[{"kind":"external","status":"accepted"`)
+	clitest.Ends(t, w.Run("findings", "ports", "--no-exceptions", "--fail-on", "high"), 2, bad)
+	clitest.Ends(t, w.Run("findings", "ports", "-o", "jsonl"), 0, `"exception":{"name":"`+name+`","kind":"FindingException","status":"Accepted","reason":"The jump host needs it","expiresAt":`)
+	clitest.Ends(t, w.Run("findings", "ports", "-o", "sarif"), 0, `"suppressions":[{"kind":"external","status":"accepted"`)
 	w.Scan("before", []byte(`[]`), nil)
-	result(t, w.Run("diff", "before", "ports", "--fail-on", "high"), 2, "1 new finding of that severity", "2 new, 0 known, 0 fixed, 1 excepted")
+	clitest.Ends(t, w.Run("diff", "before", "ports", "--fail-on", "high"), 2, "1 new finding of that severity", "2 new, 0 known, 0 fixed, 1 excepted")
 
-	result(t, w.Run("wait", "ports", "--fail-on", "high"), 2, "has 1 finding of severity HIGH or above (--fail-on); 1 finding excepted")
-	result(t, w.Run("wait", "ports", "--fail-on", "high", "--no-exceptions"), 2, "has 2 findings of severity HIGH or above (--fail-on)")
+	clitest.Ends(t, w.Run("wait", "ports", "--fail-on", "high"), 2, "has 1 finding of severity HIGH or above (--fail-on); 1 finding excepted")
+	clitest.Ends(t, w.Run("wait", "ports", "--fail-on", "high", "--no-exceptions"), 2, "has 2 findings of severity HIGH or above (--fail-on)")
 
-	result(t, w.Run("exceptions", "explain", "ports"), 0, "Accepted by FindingException "+name, "1 of 3 findings are excepted by 1 exceptions")
-	result(t, w.Run("exceptions", "explain", "ports", "--fingerprint", "fp-2"), 0, "no exception holds", "matches none: spec.match.anyOf[0].fingerprints")
-	result(t, w.Run("exceptions", "expiring"), 0, "No exception in namespace "+w.Namespace+" ends within 14d")
-	result(t, w.Run("exceptions", "expiring", "--within", "31d"), 0, name, "The jump host needs it")
+	clitest.Ends(t, w.Run("exceptions", "explain", "ports"), 0, "Accepted by FindingException "+name, "1 of 3 findings are excepted by 1 exceptions")
+	clitest.Ends(t, w.Run("exceptions", "explain", "ports", "--fingerprint", "fp-2"), 0, "no exception holds", "matches none: spec.match.anyOf[0].fingerprints")
+	clitest.Ends(t, w.Run("exceptions", "expiring"), 0, "No exception in namespace "+w.Namespace+" ends within 14d")
+	clitest.Ends(t, w.Run("exceptions", "expiring", "--within", "31d"), 0, name, "The jump host needs it")
 
-	result(t, w.Run("exceptions", "expire", name), 0, "findingexception/"+name+" ended")
-	result(t, w.Run("exceptions", "expire", name), 1, "has ended at")
-	result(t, w.Run("exceptions", "expire", "acepted"), 1, `there is no FindingException "acepted"`)
-	result(t, w.Run("findings", "ports", "--fail-on", "high"), 2, bad)
-	result(t, w.Run("exceptions", "explain", "ports"), 0, name+" matches none: spec.expiresAt", "0 of 3 findings")
+	clitest.Ends(t, w.Run("exceptions", "expire", name), 0, "findingexception/"+name+" ended")
+	clitest.Ends(t, w.Run("exceptions", "expire", name), 1, "has ended at")
+	clitest.Ends(t, w.Run("exceptions", "expire", "acepted"), 1, `there is no FindingException "acepted"`)
+	clitest.Ends(t, w.Run("findings", "ports", "--fail-on", "high"), 2, bad)
+	clitest.Ends(t, w.Run("exceptions", "explain", "ports"), 0, name+" matches none: spec.expiresAt", "0 of 3 findings")
 }
 
 func TestCreateRefuses(t *testing.T) {
@@ -122,10 +103,10 @@ func TestCreateRefuses(t *testing.T) {
 		`ticket must be a URL that begins with https:// or http://`: {"--status", "Mitigated", "--name", "a", "--ticket", "javascript:alert(1)"},
 		`a finding has no field "nam"`:                              {"--status", "Mitigated", "--expression", "finding.nam == 'a'"},
 	} {
-		result(t, w.Run(append(base, args...)...), 1, text)
+		clitest.Ends(t, w.Run(append(base, args...)...), 1, text)
 	}
-	result(t, w.Run("exceptions", "create", "--status", "Mitigated", "--name", "a"), 1, "--reason must say why")
-	result(t, w.Run("exceptions", "expiring", "--within", "soon"), 1, `--within "soon" must be a time such as 7d or 12h`)
+	clitest.Ends(t, w.Run("exceptions", "create", "--status", "Mitigated", "--name", "a"), 1, "--reason must say why")
+	clitest.Ends(t, w.Run("exceptions", "expiring", "--within", "soon"), 1, `--within "soon" must be a time such as 7d or 12h`)
 }
 
 // TestExceptionsOfTheCluster have a scope; what is stored and does not compile is told and changes nothing.
@@ -146,25 +127,25 @@ func TestExceptionsOfTheCluster(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	result(t, w.Run("findings", "ports"), 0, "2 high, 1 low")
-	result(t, w.Run("exceptions", "explain", "ports"), 0, e.Name+" matches none: spec.scope.namespaceSelector")
+	clitest.Ends(t, w.Run("findings", "ports"), 0, "2 high, 1 low")
+	clitest.Ends(t, w.Run("exceptions", "explain", "ports"), 0, e.Name+" matches none: spec.scope.namespaceSelector")
 	e.Spec.Scope = &settingsv1alpha2.ClusterExceptionScope{Namespaces: []string{w.Namespace}}
 	if err := cluster.Client.Update(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	result(t, w.Run("findings", "ports", "--fail-on", "medium"), 0, "2 findings are excepted")
-	result(t, w.Run("wait", "ports", "--fail-on", "medium"), 0, "2 findings excepted; see scanyard findings ports --show-excepted")
-	result(t, w.Run("exceptions", "list", "--cluster-wide"), 0, e.Name, "FalsePositive")
+	clitest.Ends(t, w.Run("findings", "ports", "--fail-on", "medium"), 0, "2 findings are excepted")
+	clitest.Ends(t, w.Run("wait", "ports", "--fail-on", "medium"), 0, "2 findings excepted; see scanyard findings ports --show-excepted")
+	clitest.Ends(t, w.Run("exceptions", "list", "--cluster-wide"), 0, e.Name, "FalsePositive")
 	broken := e.DeepCopy()
 	broken.Spec.Match.AnyOf[0] = settingsv1alpha2.ExceptionEntry{Expression: "finding.nam == 'a'"}
 	if err := cluster.Client.Update(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
-	result(t, w.Run("findings", "ports"), 0, "exception "+e.Name+" matches nothing: spec.match.anyOf[0].expression", "2 high, 1 low")
+	clitest.Ends(t, w.Run("findings", "ports"), 0, "exception "+e.Name+" matches nothing: spec.match.anyOf[0].expression", "2 high, 1 low")
 	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(e), e); err != nil {
 		t.Fatal(err)
 	}
-	result(t, w.Run("exceptions", "expire", "--cluster-wide", e.Name), 0, "ended")
+	clitest.Ends(t, w.Run("exceptions", "expire", "--cluster-wide", e.Name), 0, "ended")
 }
 
 const document = `{"@context":"https://openvex.dev/ns/v0.2.0","@id":"https://vendor.example/vex-1","author":"Vendor","timestamp":"2026-01-01T00:00:00Z","version":1,"statements":[
@@ -184,15 +165,15 @@ func TestVEX(t *testing.T) {
 	}
 	write(document)
 	said := file + ": statement 3: affected makes no exception"
-	result(t, w.Run("exceptions", "import", file, "--dry-run=server"), 0, "created (dry run)", said)
-	result(t, w.Run("exceptions", "list"), 0, "There are no exceptions")
+	clitest.Ends(t, w.Run("exceptions", "import", file, "--dry-run=server"), 0, "created (dry run)", said)
+	clitest.Ends(t, w.Run("exceptions", "list"), 0, "There are no exceptions")
 	made := w.Run("exceptions", "import", file, "--expires", "30d")
-	result(t, made, 0, "findingexception/vex-", " created", said)
+	clitest.Ends(t, made, 0, "findingexception/vex-", " created", said)
 	if strings.Count(made.Out, " created") != 2 {
 		t.Errorf("made %s", made.Out)
 	}
-	result(t, w.Run("exceptions", "import", file), 0, strings.ReplaceAll(made.Out, " created", " unchanged"))
-	result(t, w.Run("exceptions", "expiring", "--within", "31d"), 0, "template() is not called", "VEX document says fixed.")
+	clitest.Ends(t, w.Run("exceptions", "import", file), 0, strings.ReplaceAll(made.Out, " created", " unchanged"))
+	clitest.Ends(t, w.Run("exceptions", "expiring", "--within", "31d"), 0, "template() is not called", "VEX document says fixed.")
 	before := w.Run("exceptions", "list", "-o", "json").Out
 	specs := func(text string) (all []settingsv1alpha2.FindingExceptionSpec) {
 		t.Helper()
@@ -205,27 +186,27 @@ func TestVEX(t *testing.T) {
 		}
 		return all
 	}
-	result(t, w.Run("exceptions", "create", "risk", "--name", "a", "--status", "Accepted", "--expires", "9d", "--reason", "long enough a reason"), 0, "created")
+	clitest.Ends(t, w.Run("exceptions", "create", "risk", "--name", "a", "--status", "Accepted", "--expires", "9d", "--reason", "long enough a reason"), 0, "created")
 	for _, format := range []string{"openvex", "cyclonedx"} {
 		exported := w.Run("exceptions", "export", "--format", format)
-		result(t, exported, 0, "risk: a VEX document cannot say it: its status is Accepted")
+		clitest.Ends(t, exported, 0, "risk: a VEX document cannot say it: its status is Accepted")
 		other := clitest.New(t, cluster)
 		write(exported.Out)
-		result(t, other.Run("exceptions", "import", file), 0, strings.Split(strings.TrimSpace(made.Out), "\n")...)
+		clitest.Ends(t, other.Run("exceptions", "import", file), 0, strings.Split(strings.TrimSpace(made.Out), "\n")...)
 		if diff := cmp.Diff(specs(before), specs(other.Run("exceptions", "list", "-o", "json").Out)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", format, diff)
 		}
 	}
 	write(strings.Replace(document, "template() is not called", "template() is called by tests only", 1))
-	result(t, w.Run("exceptions", "import", file), 0, " configured", " unchanged")
-	result(t, w.Run("exceptions", "list", "-o", "wide"), 0, "template() is called by tests only")
+	clitest.Ends(t, w.Run("exceptions", "import", file), 0, " configured", " unchanged")
+	clitest.Ends(t, w.Run("exceptions", "list", "-o", "wide"), 0, "template() is called by tests only")
 
-	result(t, w.Run("exceptions", "import", file, "--dry-run=client"), 1, `--dry-run "client" must be none or server`)
-	result(t, w.Run("exceptions", "import", file, "--expires", "soon"), 1, `--expires: "soon" must be`)
-	result(t, w.Run("exceptions", "import", file+"x"), 1, "no such file")
-	result(t, w.Run("exceptions", "export", "--format", "csaf"), 1, `--format "csaf" must be one of openvex, cyclonedx`)
+	clitest.Ends(t, w.Run("exceptions", "import", file, "--dry-run=client"), 1, `--dry-run "client" must be none or server`)
+	clitest.Ends(t, w.Run("exceptions", "import", file, "--expires", "soon"), 1, `--expires: "soon" must be`)
+	clitest.Ends(t, w.Run("exceptions", "import", file+"x"), 1, "no such file")
+	clitest.Ends(t, w.Run("exceptions", "export", "--format", "csaf"), 1, `--format "csaf" must be one of openvex, cyclonedx`)
 	write(`{"a":1}`)
-	result(t, w.Run("exceptions", "import", file), 1, "neither OpenVEX nor CycloneDX")
+	clitest.Ends(t, w.Run("exceptions", "import", file), 1, "neither OpenVEX nor CycloneDX")
 }
 
 // TestCasesOfExceptions runs the cases of the specification through the command findings.
@@ -264,11 +245,11 @@ func TestCasesOfExceptions(t *testing.T) {
 				member = fmt.Sprintf(`"exception":{"name":%q,"kind":%q`, name, kind)
 			}
 			got := w.Run("findings", name, "-o", "jsonl", "--fail-on", "high")
-			result(t, got, code, member)
+			clitest.Ends(t, got, code, member)
 			if member == "" && strings.Contains(got.Out, `"exception"`) {
 				t.Errorf("marked: %s", got.Out)
 			}
-			result(t, w.Run("wait", name, "--fail-on", "high"), code)
+			clitest.Ends(t, w.Run("wait", name, "--fail-on", "high"), code)
 			for _, object := range made {
 				if err := cluster.Client.Delete(t.Context(), object); err != nil {
 					t.Fatal(err)

@@ -21,12 +21,7 @@ var (
 	cluster *testcluster.Cluster
 )
 
-func TestMain(m *testing.M) {
-	if clitest.IsCommand() {
-		os.Exit(clitest.Command())
-	}
-	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
-}
+func TestMain(m *testing.M) { clitest.Main(m, &cluster) }
 
 // testdata reads a file of findings as parsers write them.
 func testdata(t testing.TB, name string) []byte {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
@@ -19,6 +20,7 @@ import (
 const (
 	formatTable = "table"
 	formatWide  = "wide"
+	formatName  = "name"
 )
 
 // Flags are -o and the flags that belong to it.
@@ -38,7 +40,7 @@ func New(s *session.Session, done string, tables bool) *Flags {
 }
 
 func (f *Flags) formats() []string {
-	formats := []string{"json", "yaml", "name", "jsonpath=EXPRESSION", "go-template=TEMPLATE"}
+	formats := []string{"json", "yaml", formatName, "jsonpath=EXPRESSION", "go-template=TEMPLATE"}
 	if f.tables {
 		formats = append([]string{formatTable, formatWide}, formats...)
 	}
@@ -92,6 +94,9 @@ func (f *Flags) Print(s *session.Session, o runtime.Object) error {
 	mode := termsafe.Replace
 	if f.format == "json" {
 		mode = termsafe.Escape
+	}
+	if f.format == formatName && meta.IsListType(o) { // a list has no name, its items have
+		return meta.EachListItem(o, func(item runtime.Object) error { return p.PrintObj(item, s.Data(mode)) })
 	}
 	return p.PrintObj(o, s.Data(mode))
 }

@@ -30,23 +30,43 @@ func NewRegistryCommand(s *session.Session) *cobra.Command {
 		Short:   "Have container registries looked at",
 		Long: `Have container registries looked at: which images they have, what is in the images, and what is
 wrong with that. Registries start jobs by their schedules; these commands start some by hand.`,
-		Example: `  # The Registries of the namespace, with their images and vulnerabilities
-  {{program}} registry list
+		Example: `  # Have a registry looked at, and see what comes of it
+  {{program}} registry add https://registry.example.com --name prod --repo 'shop/*' --platform linux/amd64 --newest 5
+  {{program}} registry discover prod --wait
 
-  # Look for new images now
-  {{program}} registry discover prod`,
+  # Who has it
+  {{program}} registry who-has CVE-2024-3094`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newListCommand(s), newDiscoverCommand(s), newScanCommand(s), newSuspendCommand(s, true), newSuspendCommand(s, false))
+	cmd.AddCommand(newListCommand(s), newDescribeCommand(s), newAddCommand(s), newGrantCommand(s), newDiscoverCommand(s), newScanCommand(s),
+		newPreviewCommand(s), newImagesCommand(s), newImageCommand(s), newSBOMCommand(s), newVulnsCommand(s), newDiffCommand(s), newWhoHasCommand(s),
+		newRetryCommand(s), newCancelCommand(s), newSuspendCommand(s, true), newSuspendCommand(s, false), newPurgeCommand(s), newDoctorCommand(s),
+		newDatabasesCommand(s))
 	return cmd
+}
+
+// errNoReports is what users of a cluster without the reports API are told.
+var errNoReports = errors.New("this cluster does not serve the reports API, which keeps images: install the chart reports (docs/reports.md)")
+
+// isNotServed tells whether an error means that the API server has no such kind.
+func isNotServed(err error) bool {
+	status := apierrors.APIStatus(nil)
+	noGroup := apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
+	return noGroup || meta.IsNoMatchError(err)
 }
 
 // explain tells of a cluster without Registries.
 func explain(s *session.Session, err error) error {
-	status := apierrors.APIStatus(nil)
-	noGroup := apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
-	if noGroup || meta.IsNoMatchError(err) {
+	if isNotServed(err) {
 		return errNotInstalled
+	}
+	return s.Explain(err)
+}
+
+// explainReports tells of a cluster without the reports API.
+func explainReports(s *session.Session, err error) error {
+	if isNotServed(err) {
+		return errNoReports
 	}
 	return s.Explain(err)
 }
@@ -108,7 +128,7 @@ func list(ctx context.Context, s *session.Session, out *output.Flags, all bool) 
 }
 
 // find reads a Registry.
-func find(ctx context.Context, s *session.Session, name string) (client.Client, *registryv1alpha1.Registry, error) {
+func find(ctx context.Context, s *session.Session, name string) (client.WithWatch, *registryv1alpha1.Registry, error) {
 	c, namespace, err := s.Connect()
 	if err != nil {
 		return nil, nil, err
@@ -123,65 +143,7 @@ func find(ctx context.Context, s *session.Session, name string) (client.Client, 
 	return c, r, nil
 }
 
-func newDiscoverCommand(s *session.Session) *cobra.Command {
-	spec := registryv1alpha1.DiscoveryJobSpec{}
-	cmd := &cobra.Command{
-		Use:   "discover NAME",
-		Short: "Look for new images of a Registry now",
-		Long: `Make a DiscoveryJob: the repositories of the Registry are listed, and new images get their SBOM and
-their report. With --dry-run nothing is written but what would be taken, in the job's status.`,
-		Example: `  {{program}} registry discover prod
-  {{program}} registry discover prod --dry-run`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: names(s),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			spec.Registry = args[0]
-			job := &registryv1alpha1.DiscoveryJob{Spec: spec}
-			return start(cmd.Context(), s, args[0], job, "discoveryjob")
-		},
-	}
-	cmd.Flags().BoolVar(&spec.Force, "force", false, "read known images again, and make their SBOMs anew")
-	cmd.Flags().BoolVar(&spec.DryRun, "dry-run", false, "list and filter only; the job's status.preview tells what would be taken")
-	return cmd
-}
-
-func newScanCommand(s *session.Session) *cobra.Command {
-	full := false
-	cmd := &cobra.Command{
-		Use:   "scan NAME",
-		Short: "Match the SBOMs of a Registry with the newest vulnerability data now",
-		Long:  `Make a ScanJob: images whose packages newer data touches are matched again, or with --full all of them.`,
-		Example: `  {{program}} registry scan prod
-  {{program}} registry scan prod --full`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: names(s),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			job := &registryv1alpha1.ScanJob{}
-			job.Spec.Registry = args[0]
-			if full {
-				job.Spec.Mode = registryv1alpha1.ModeFull
-			}
-			return start(cmd.Context(), s, args[0], job, "scanjob")
-		},
-	}
-	cmd.Flags().BoolVar(&full, "full", false, "look at every SBOM, whatever has changed")
-	return cmd
-}
-
 func names(s *session.Session) complete.Func { return complete.Of(s, &registryv1alpha1.RegistryList{}) }
-
-// start makes a job for a Registry that is there.
-func start(ctx context.Context, s *session.Session, name string, job client.Object, kind string) error {
-	c, registry, err := find(ctx, s, name)
-	if err != nil {
-		return err
-	}
-	job.SetNamespace(registry.Namespace)
-	job.SetGenerateName(name + "-")
-	if err := c.Create(ctx, job); err != nil {
-		return s.Explain(fmt.Errorf("create %s: %w", kind, err))
-	}
-	fmt.Fprintf(s.Out, "%s/%s created\n", kind, job.GetName())
-	return nil
-}
 
 func newSuspendCommand(s *session.Session, suspend bool) *cobra.Command {
 	use, short, long := "resume NAME", "Let the jobs of a Registry go on", "Let the jobs of a Registry go on, and its schedules start some."

@@ -23,6 +23,7 @@ import (
 	cascadingv1 "github.com/scanyard/scanyard/apis/cascading/v1"
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/cli/termsafe"
 )
@@ -70,7 +71,8 @@ type Options struct {
 func New(o Options) (*Session, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme),
-		executionv1.AddToScheme(scheme), cascadingv1.AddToScheme(scheme), settingsv1alpha2.AddToScheme(scheme), registryv1alpha1.AddToScheme(scheme))
+		executionv1.AddToScheme(scheme), cascadingv1.AddToScheme(scheme), settingsv1alpha2.AddToScheme(scheme), registryv1alpha1.AddToScheme(scheme),
+		reportsv1.AddToScheme(scheme))
 	if err != nil {
 		return nil, fmt.Errorf("make scheme: %w", err)
 	}
