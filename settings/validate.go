@@ -72,6 +72,7 @@ func Review(cluster *settingsv1alpha2.ClusterScanSettingSpec, s *settingsv1alpha
 		p.invalid = append(p.invalid, checkStorage(own, path)...)
 		p.bounds = append(p.bounds, storageProblems(ptr.Deref(c.Storage, settingsv1alpha2.ClusterStorage{}), *own, path)...)
 	}
+	p.bounds = append(p.bounds, exceptionBounds(c.Exceptions, s.Spec.Exceptions, root.Child("exceptions"))...)
 	p.reviewForwarding(c.ResultForwarding, s.Spec.ResultForwarding, root.Child("resultForwarding"))
 	p.patches(s.Spec.JobPatches, root.Child("jobPatches"), rules{tenant: true, allowed: allowed(c.Allowed, s.Spec.Allowed)})
 	return p

@@ -24,7 +24,16 @@ type kept[F any] struct {
 
 // +kubebuilder:object:generate=false
 type keptSpec[F any] struct {
-	ResultForwarding *F `json:"resultForwarding,omitempty"`
+	ResultForwarding *F               `json:"resultForwarding,omitempty"`
+	Exceptions       *ExceptionLimits `json:"exceptions,omitempty"`
+}
+
+// orNil is nil where nothing is kept.
+func (s keptSpec[F]) orNil() *keptSpec[F] {
+	if s.ResultForwarding == nil && s.Exceptions == nil {
+		return nil
+	}
+	return &s
 }
 
 // +kubebuilder:object:generate=false
@@ -34,16 +43,10 @@ type keptStatus[F any] struct {
 }
 
 // keep puts what v1alpha1 cannot say into the annotation, or removes that where there is nothing.
-func keep[F any](meta *metav1.ObjectMeta, spec, inForce *F, sinks []SinkStatus) {
-	var k kept[F]
-	if spec != nil {
-		k.Spec = &keptSpec[F]{spec}
-	}
-	if inForce != nil || len(sinks) > 0 {
-		k.Status = &keptStatus[F]{Sinks: sinks}
-	}
-	if inForce != nil {
-		k.Status.InForce = &keptSpec[F]{inForce}
+func keep[F any](meta *metav1.ObjectMeta, spec, inForce keptSpec[F], sinks []SinkStatus) {
+	k := kept[F]{Spec: spec.orNil()}
+	if before := inForce.orNil(); before != nil || len(sinks) > 0 {
+		k.Status = &keptStatus[F]{InForce: before, Sinks: sinks}
 	}
 	delete(meta.Annotations, AnnotationKept)
 	var text bytes.Buffer
@@ -60,10 +63,10 @@ func keep[F any](meta *metav1.ObjectMeta, spec, inForce *F, sinks []SinkStatus) 
 
 // takeBack removes the annotation and returns what it says. One that is not of our making says nothing: conversion never
 // fails, since the API server could then not read the object at all.
-func takeBack[F any](meta *metav1.ObjectMeta) (spec, inForce *F, sinks []SinkStatus) {
+func takeBack[F any](meta *metav1.ObjectMeta) (spec keptSpec[F], inForce *keptSpec[F], sinks []SinkStatus) {
 	text, ok := meta.Annotations[AnnotationKept]
 	if !ok {
-		return nil, nil, nil
+		return spec, nil, nil
 	}
 	delete(meta.Annotations, AnnotationKept)
 	if len(meta.Annotations) == 0 {
@@ -71,51 +74,60 @@ func takeBack[F any](meta *metav1.ObjectMeta) (spec, inForce *F, sinks []SinkSta
 	}
 	var k kept[F]
 	if json.Unmarshal([]byte(text), &k) != nil {
-		return nil, nil, nil
+		return spec, nil, nil
 	}
 	if k.Spec != nil {
-		spec = k.Spec.ResultForwarding
+		spec = *k.Spec
 	}
 	if k.Status != nil {
-		sinks = k.Status.Sinks
-		if k.Status.InForce != nil {
-			inForce = k.Status.InForce.ResultForwarding
-		}
+		inForce, sinks = k.Status.InForce, k.Status.Sinks
 	}
 	return spec, inForce, sinks
 }
 
-// KeepsForwarding says whether the annotation of an object that was read as v1alpha1 holds a spec.resultForwarding.
-func KeepsForwarding(annotation string) bool {
+// KeptFields are the fields of spec that the annotation of an object holds which was read as v1alpha1.
+func KeptFields(annotation string) (fields []string) {
 	var k kept[json.RawMessage]
-	return json.Unmarshal([]byte(annotation), &k) == nil && k.Spec != nil && k.Spec.ResultForwarding != nil
+	if json.Unmarshal([]byte(annotation), &k) != nil || k.Spec == nil {
+		return nil
+	}
+	if k.Spec.ResultForwarding != nil {
+		fields = append(fields, "resultForwarding")
+	}
+	if k.Spec.Exceptions != nil {
+		fields = append(fields, "exceptions")
+	}
+	return fields
 }
 
 // FromV1alpha1 returns a ScanSetting of v1alpha1 as one of this version. It shares no memory with its argument.
 func FromV1alpha1(in *v1alpha1.ScanSetting) *ScanSetting {
 	in = in.DeepCopy()
-	forwarding, inForce, sinks := takeBack[ResultForwarding](&in.ObjectMeta)
+	spec, inForce, sinks := takeBack[ResultForwarding](&in.ObjectMeta)
 	out := &ScanSetting{
 		ObjectMeta: in.ObjectMeta,
-		Spec:       specUp(&in.Spec, forwarding),
+		Spec:       specUp(&in.Spec, spec),
 		Status: ScanSettingStatus{
 			Conditions: in.Status.Conditions, ObservedGeneration: in.Status.ObservedGeneration,
 			InForceGeneration: in.Status.InForceGeneration, Sinks: sinks,
 		},
 	}
-	if in.Status.InForce != nil {
-		out.Status.InForce = new(specUp(in.Status.InForce, inForce))
-	} else if inForce != nil {
-		out.Status.InForce = &ScanSettingSpec{ResultForwarding: inForce}
+	switch {
+	case in.Status.InForce != nil && inForce != nil:
+		out.Status.InForce = new(specUp(in.Status.InForce, *inForce))
+	case in.Status.InForce != nil:
+		out.Status.InForce = new(specUp(in.Status.InForce, keptSpec[ResultForwarding]{}))
+	case inForce != nil:
+		out.Status.InForce = &ScanSettingSpec{ResultForwarding: inForce.ResultForwarding, Exceptions: inForce.Exceptions}
 	}
 	out.SetGroupVersionKind(SchemeGroupVersion.WithKind("ScanSetting"))
 	return out
 }
 
-func specUp(in *v1alpha1.ScanSettingSpec, forwarding *ResultForwarding) ScanSettingSpec {
+func specUp(in *v1alpha1.ScanSettingSpec, kept keptSpec[ResultForwarding]) ScanSettingSpec {
 	return ScanSettingSpec{
 		Limits: in.Limits, Queue: in.Queue, TTL: in.TTL, Deadlines: in.Deadlines, Phases: in.Phases, Jobs: in.Jobs,
-		Storage: in.Storage, Allowed: in.Allowed, JobPatches: in.JobPatches, ResultForwarding: forwarding,
+		Storage: in.Storage, Allowed: in.Allowed, JobPatches: in.JobPatches, ResultForwarding: kept.ResultForwarding, Exceptions: kept.Exceptions,
 	}
 }
 
@@ -129,11 +141,11 @@ func ToV1alpha1(in *ScanSetting) *v1alpha1.ScanSetting {
 			Conditions: in.Status.Conditions, ObservedGeneration: in.Status.ObservedGeneration, InForceGeneration: in.Status.InForceGeneration,
 		},
 	}
-	var inForce *ResultForwarding
+	var inForce keptSpec[ResultForwarding]
 	if s := in.Status.InForce; s != nil {
-		out.Status.InForce, inForce = new(specDown(s)), s.ResultForwarding
+		out.Status.InForce, inForce = new(specDown(s)), keptSpec[ResultForwarding]{s.ResultForwarding, s.Exceptions}
 	}
-	keep(&out.ObjectMeta, in.Spec.ResultForwarding, inForce, in.Status.Sinks)
+	keep(&out.ObjectMeta, keptSpec[ResultForwarding]{in.Spec.ResultForwarding, in.Spec.Exceptions}, inForce, in.Status.Sinks)
 	out.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("ScanSetting"))
 	return out
 }
@@ -148,28 +160,32 @@ func specDown(in *ScanSettingSpec) v1alpha1.ScanSettingSpec {
 // ClusterFromV1alpha1 is [FromV1alpha1] for a ClusterScanSetting.
 func ClusterFromV1alpha1(in *v1alpha1.ClusterScanSetting) *ClusterScanSetting {
 	in = in.DeepCopy()
-	forwarding, inForce, sinks := takeBack[ClusterResultForwarding](&in.ObjectMeta)
+	spec, inForce, sinks := takeBack[ClusterResultForwarding](&in.ObjectMeta)
 	out := &ClusterScanSetting{
 		ObjectMeta: in.ObjectMeta,
-		Spec:       clusterSpecUp(&in.Spec, forwarding),
+		Spec:       clusterSpecUp(&in.Spec, spec),
 		Status: ClusterScanSettingStatus{
 			Conditions: in.Status.Conditions, ObservedGeneration: in.Status.ObservedGeneration,
 			InForceGeneration: in.Status.InForceGeneration, Sinks: sinks,
 		},
 	}
-	if in.Status.InForce != nil {
-		out.Status.InForce = new(clusterSpecUp(in.Status.InForce, inForce))
-	} else if inForce != nil {
-		out.Status.InForce = &ClusterScanSettingSpec{ResultForwarding: inForce}
+	switch {
+	case in.Status.InForce != nil && inForce != nil:
+		out.Status.InForce = new(clusterSpecUp(in.Status.InForce, *inForce))
+	case in.Status.InForce != nil:
+		out.Status.InForce = new(clusterSpecUp(in.Status.InForce, keptSpec[ClusterResultForwarding]{}))
+	case inForce != nil:
+		out.Status.InForce = &ClusterScanSettingSpec{ResultForwarding: inForce.ResultForwarding, Exceptions: inForce.Exceptions}
 	}
 	out.SetGroupVersionKind(SchemeGroupVersion.WithKind("ClusterScanSetting"))
 	return out
 }
 
-func clusterSpecUp(in *v1alpha1.ClusterScanSettingSpec, forwarding *ClusterResultForwarding) ClusterScanSettingSpec {
+func clusterSpecUp(in *v1alpha1.ClusterScanSettingSpec, kept keptSpec[ClusterResultForwarding]) ClusterScanSettingSpec {
 	return ClusterScanSettingSpec{
 		Limits: in.Limits, Weights: in.Weights, Queue: in.Queue, TTL: in.TTL, Deadlines: in.Deadlines, Schedules: in.Schedules,
-		Phases: in.Phases, Jobs: in.Jobs, Storage: in.Storage, Allowed: in.Allowed, JobPatches: in.JobPatches, ResultForwarding: forwarding,
+		Phases: in.Phases, Jobs: in.Jobs, Storage: in.Storage, Allowed: in.Allowed, JobPatches: in.JobPatches,
+		ResultForwarding: kept.ResultForwarding, Exceptions: kept.Exceptions,
 	}
 }
 
@@ -183,11 +199,11 @@ func ClusterToV1alpha1(in *ClusterScanSetting) *v1alpha1.ClusterScanSetting {
 			Conditions: in.Status.Conditions, ObservedGeneration: in.Status.ObservedGeneration, InForceGeneration: in.Status.InForceGeneration,
 		},
 	}
-	var inForce *ClusterResultForwarding
+	var inForce keptSpec[ClusterResultForwarding]
 	if s := in.Status.InForce; s != nil {
-		out.Status.InForce, inForce = new(clusterSpecDown(s)), s.ResultForwarding
+		out.Status.InForce, inForce = new(clusterSpecDown(s)), keptSpec[ClusterResultForwarding]{s.ResultForwarding, s.Exceptions}
 	}
-	keep(&out.ObjectMeta, in.Spec.ResultForwarding, inForce, in.Status.Sinks)
+	keep(&out.ObjectMeta, keptSpec[ClusterResultForwarding]{in.Spec.ResultForwarding, in.Spec.Exceptions}, inForce, in.Status.Sinks)
 	out.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("ClusterScanSetting"))
 	return out
 }

@@ -53,6 +53,10 @@ type ScanSettingSpec struct {
 	// those of the cluster. Needs resultForwarding.allowNamespaces of the ClusterScanSetting.
 	// +optional
 	ResultForwarding *ResultForwarding `json:"resultForwarding,omitempty"`
+
+	// exceptions bound the FindingExceptions of this namespace, within what the cluster's say.
+	// +optional
+	Exceptions *ExceptionLimits `json:"exceptions,omitempty"`
 }
 
 // ClusterScanSettingSpec bounds all namespaces, and says what they inherit.
@@ -111,6 +115,11 @@ type ClusterScanSettingSpec struct {
 	// may have of their own.
 	// +optional
 	ResultForwarding *ClusterResultForwarding `json:"resultForwarding,omitempty"`
+
+	// exceptions bound the FindingExceptions of all namespaces. maxDuration, requireSecondPerson and
+	// allowedStatuses hold for ClusterFindingExceptions as well.
+	// +optional
+	Exceptions *ExceptionLimits `json:"exceptions,omitempty"`
 }
 
 // ScanSettingStatus says whether the settings of a namespace are in force.

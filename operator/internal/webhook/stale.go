@@ -3,8 +3,10 @@
 package webhook
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -28,13 +30,17 @@ func staleCopy(req admission.Request) (field.ErrorList, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the object: %w", err)
 	}
-	if sent == stored || sent == "" && !settingsv1alpha2.KeepsForwarding(stored) {
+	fields := settingsv1alpha2.KeptFields(stored)
+	if sent == stored || sent == "" && len(fields) == 0 {
 		return nil, nil
+	}
+	if len(fields) == 0 {
+		fields = settingsv1alpha2.KeptFields(sent)
 	}
 	return field.ErrorList{{
 		Type: field.ErrorTypeInvalid, Field: field.NewPath("metadata", "annotations").Key(settingsv1alpha2.AnnotationKept).String(), BadValue: field.OmitValueType{},
-		Detail: fmt.Sprintf("this %s has resultForwarding, which v1alpha1 cannot say: write it as v1alpha2, or keep the annotation %s as it was",
-			req.Kind.Kind, settingsv1alpha2.AnnotationKept),
+		Detail: fmt.Sprintf("this %s has %s, which v1alpha1 cannot say: write it as v1alpha2, or keep the annotation %s as it was",
+			req.Kind.Kind, cmp.Or(strings.Join(fields, " and "), "resultForwarding"), settingsv1alpha2.AnnotationKept),
 	}}, nil
 }
 
