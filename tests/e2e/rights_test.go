@@ -132,6 +132,7 @@ var things = []thing{
 	{group: admissionGroup, name: "validatingadmissionpolicies", cluster: true},
 	{group: "coordination.k8s.io", name: "leases"},
 	{group: admissionGroup, name: "validatingwebhookconfigurations", cluster: true},
+	{group: admissionGroup, name: "mutatingwebhookconfigurations", cluster: true},
 	{group: "apiextensions.k8s.io", name: "customresourcedefinitions", cluster: true},
 	{group: "apiextensions.k8s.io", name: "customresourcedefinitions", subresource: "status", cluster: true},
 	{group: "storagemigration.k8s.io", name: "storageversionmigrations", cluster: true},
@@ -284,6 +285,7 @@ var _ = Describe("Rights", Label("rights"), func() {
 		home.title, named.title = "its own namespace", "… the objects of its release"
 		named.names = map[string]string{
 			"secrets": "scanyard-upload-tls", "leases": "e341d981.securecodebox.io", "validatingwebhookconfigurations": "scanyard-" + install.Namespace,
+			"mutatingwebhookconfigurations": "scanyard-" + install.Namespace,
 			"customresourcedefinitions": "scansettings.settings.scanyard.io", "storageversionmigrations": "scanyard-scansettings",
 		}
 		wantDocumented("rights-operator", markdownTable(sideBySide(

@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/certificate"
 	"github.com/scanyard/scanyard/operator/internal/conversion"
 	"github.com/scanyard/scanyard/operator/internal/decisions"
+	"github.com/scanyard/scanyard/operator/internal/exception/stamp"
 	"github.com/scanyard/scanyard/operator/internal/webhook"
 )
 
@@ -34,7 +36,7 @@ type WebhookOptions struct {
 	Address string
 	// Service is the name of the Service in the operator's namespace; empty switches admission off.
 	Service string
-	// Configuration is the name of the ValidatingWebhookConfiguration.
+	// Configuration is the name of the ValidatingWebhookConfiguration and of the MutatingWebhookConfiguration.
 	Configuration string
 }
 
@@ -43,7 +45,7 @@ func (o *WebhookOptions) bindFlags(fs *flag.FlagSet) {
 	fs.StringVar(&o.Service, "webhook-service", "", "`name` of the Service in front of it, in the namespace of the operator; empty switches it off")
 	fs.StringVar(
 		&o.Configuration, "webhook-configuration", "",
-		"`name` of the ValidatingWebhookConfiguration; the operator writes the authority of its certificate into it",
+		"`name` of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration; the operator writes the authority of its certificate into them",
 	)
 }
 
@@ -75,19 +77,20 @@ func (o *WebhookOptions) hostPort() (string, int, error) {
 	return host, port, err
 }
 
-// addAdmission serves the API server's webhook requests on every replica, unless it is switched off.
-func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o *Options, told *decisions.Log) error {
+// addAdmission serves the API server's webhook requests on every replica, unless it is switched off. It returns what knows
+// the stamps that it makes, nil where it is switched off.
+func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o *Options, told *decisions.Log) (*stamp.Sealer, error) {
 	w := &o.Webhook
 	if w.Service == "" {
-		return nil
+		return nil, nil
 	}
 	host, port, err := w.hostPort()
 	if err != nil {
-		return fmt.Errorf("--webhook-bind-address: %w", err)
+		return nil, fmt.Errorf("--webhook-bind-address: %w", err)
 	}
 	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cert, err := certificate.Ensure(ctx, direct, certificate.Request{
 		Secret: client.ObjectKey{Namespace: o.Namespace, Name: w.Service + "-tls"},
@@ -95,24 +98,31 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o 
 		Purpose: "webhooks for the API server",
 	}, clock.RealClock{}.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	metrics.Registry.MustRegister(expiry("webhooks", cert))
+	secret, err := x509.MarshalPKCS8PrivateKey(cert.TLS.PrivateKey)
+	if err != nil {
+		return nil, fmt.Errorf("make the key of stamps: %w", err)
+	}
+	sealer := stamp.NewSealer(secret)
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert.TLS, nil }
 	}}})
-	server.Register(webhook.Path, webhook.NewHandler(webhook.Checks(mgr.GetClient(), clock.RealClock{}), func(req *admission.Request, answer *metav1.Status) {
+	checks := webhook.Checks(mgr.GetClient(), clock.RealClock{}, sealer)
+	server.Register(webhook.Path, webhook.NewHandler(checks, func(req *admission.Request, answer *metav1.Status) {
 		told.AdmissionRefused(w.Configuration, req, answer)
 	}))
+	server.Register(webhook.StampPath, webhook.NewStamper(sealer, clock.RealClock{}))
 	convert, err := conversion.NewHandler()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	server.Register(conversion.Path, convert)
 	if err := errors.Join(mgr.Add(server), addConversion(ctx, mgr, config, o, []byte(cert.CA))); err != nil {
-		return err
+		return nil, err
 	}
-	return (&webhook.Authority{Client: mgr.GetClient(), Name: w.Configuration, CA: []byte(cert.CA)}).SetupWithManager(mgr)
+	return sealer, (&webhook.Authority{Client: mgr.GetClient(), Name: w.Configuration, CA: []byte(cert.CA)}).SetupWithManager(mgr)
 }
 
 // conversionService is the name of the Service in front of the conversion. It is one of its own, since it has the

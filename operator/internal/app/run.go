@@ -85,7 +85,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err := addEndpoints(ctx, mgr, config, storage, compared, &o, told); err != nil {
 		return err
 	}
-	if err := addAdmission(ctx, mgr, config, &o, told); err != nil {
+	sealer, err := addAdmission(ctx, mgr, config, &o, told)
+	if err != nil {
 		return err
 	}
 	monitor := store.NewMonitor(storage, clock.RealClock{})
@@ -108,7 +109,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Places: storage,
 		}).SetupWithManager(ctx, mgr, o.WatchNamespaces),
 		exception.NewReconciler(exception.Options{
-			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{},
+			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Sealer: sealer,
 		}).SetupWithManager(mgr),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("object-storage", monitor.Healthz),

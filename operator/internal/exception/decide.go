@@ -48,14 +48,14 @@ func Decide(o Observation) Decision {
 	active.Reason, active.Message = string(phase), ""
 	switch problem := exception.Check(o.Exception); {
 	case phase == exception.Expired:
-		active.Message = fmt.Sprintf("The exception ended at %s: its findings are open again.", stamp(spec.ExpiresAt))
+		active.Message = fmt.Sprintf("The exception ended at %s: its findings are open again.", utc(spec.ExpiresAt))
 	case problem != nil:
 		active.Reason, active.Message = settingsv1alpha2.ReasonInvalid, "The exception matches nothing: "+problem.String()+"."
 	case phase == exception.NotYet:
-		active.Message = fmt.Sprintf("The exception begins at %s.", stamp(spec.NotBefore))
+		active.Message = fmt.Sprintf("The exception begins at %s.", utc(spec.NotBefore))
 		d.After = spec.NotBefore.Sub(o.Now)
 	case spec.ExpiresAt != nil:
-		active.Status, active.Message = metav1.ConditionTrue, fmt.Sprintf("The exception holds until %s.", stamp(spec.ExpiresAt))
+		active.Status, active.Message = metav1.ConditionTrue, fmt.Sprintf("The exception holds until %s.", utc(spec.ExpiresAt))
 	default:
 		active.Status, active.Message = metav1.ConditionTrue, "The exception holds without an end."
 	}
@@ -84,7 +84,7 @@ func (d *Decision) ending(o *Observation, phase exception.Phase) {
 		d.look(end.Sub(o.Now) - soon)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, settingsv1alpha2.ReasonExpiresSoon
-		c.Message = fmt.Sprintf("The exception ends at %s. Its findings are open again from then on: mend them, or set spec.expiresAt to a later time.", stamp(end))
+		c.Message = fmt.Sprintf("The exception ends at %s. Its findings are open again from then on: mend them, or set spec.expiresAt to a later time.", utc(end))
 		if !meta.IsStatusConditionTrue(o.Conditions, c.Type) {
 			d.Events = append(d.Events, Event{corev1.EventTypeNormal, c.Reason, c.Message})
 		}
@@ -107,4 +107,4 @@ func (d *Decision) set(c metav1.Condition, now time.Time) {
 	meta.SetStatusCondition(&d.Conditions, c)
 }
 
-func stamp(t *metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+func utc(t *metav1.Time) string { return t.UTC().Format(time.RFC3339) }

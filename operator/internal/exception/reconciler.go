@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +19,7 @@ import (
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/findings/exception"
+	"github.com/scanyard/scanyard/operator/internal/exception/stamp"
 )
 
 // Options are what a Reconciler is made of.
@@ -25,6 +27,8 @@ type Options struct {
 	Client client.Client
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
+	// Sealer knows who made an exception; nil where no admission stamps it.
+	Sealer *stamp.Sealer
 }
 
 // Reconciler writes the status of exceptions.
@@ -58,8 +62,12 @@ func (r *Reconciler) ReconcileNamespace(ctx context.Context, request reconcile.R
 	if err := r.o.Client.Get(ctx, request.NamespacedName, e); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	stamped, err := stamp.Of(e)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	changed := e.DeepCopy()
-	return r.act(ctx, e, changed, exception.Of(e), &e.Status, &changed.Status)
+	return r.act(ctx, e, changed, exception.Of(e), stamped, &changed.Status)
 }
 
 // ReconcileCluster looks at a ClusterFindingException.
@@ -68,17 +76,29 @@ func (r *Reconciler) ReconcileCluster(ctx context.Context, request reconcile.Req
 	if err := r.o.Client.Get(ctx, request.NamespacedName, e); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	stamped, err := stamp.OfCluster(e)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	changed := e.DeepCopy()
-	return r.act(ctx, e, changed, exception.OfCluster(e), &e.Status, &changed.Status)
+	return r.act(ctx, e, changed, exception.OfCluster(e), stamped, &changed.Status)
 }
 
-// act writes what is decided. Status of is that of object, and to that of its copy.
+// act writes what is decided. Stamped is of object, and status to that of its copy.
 func (r *Reconciler) act(
-	ctx context.Context, object, changed client.Object, e exception.Exception, of, to *settingsv1alpha2.FindingExceptionStatus,
+	ctx context.Context, object, changed client.Object, e exception.Exception, stamped *stamp.Stamped, to *settingsv1alpha2.FindingExceptionStatus,
 ) (reconcile.Result, error) {
+	of := stamped.Status
 	decision := Decide(Observation{Exception: e, Generation: object.GetGeneration(), Conditions: of.Conditions, Now: r.o.Clock.Now()})
 	result := reconcile.Result{RequeueAfter: decision.After}
 	to.Conditions, to.ObservedGeneration = decision.Conditions, object.GetGeneration()
+	if r.o.Sealer != nil {
+		made := r.o.Sealer.Last(stamped)
+		to.CreatedBy, to.ChangedBy, to.ChangedAt = made.CreatedBy, made.ChangedBy, nil
+		if !made.ChangedAt.IsZero() {
+			to.ChangedAt = &metav1.Time{Time: made.ChangedAt}
+		}
+	}
 	if equality.Semantic.DeepEqual(of, to) {
 		return result, nil
 	}

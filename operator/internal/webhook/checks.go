@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,15 +20,16 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/findings/cascade/plan"
 	"github.com/scanyard/scanyard/findings/exception"
+	"github.com/scanyard/scanyard/operator/internal/exception/stamp"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
 	"github.com/scanyard/scanyard/settings"
 )
 
 // Checks returns the checks of all kinds. The reader has the objects that settings are compared with: the settings of the
-// cluster, and the installed ScanTypes and hooks.
-func Checks(reader client.Reader, now clock.PassiveClock) map[schema.GroupKind]Check {
-	own, exceptions := settingsChecks{reader}, exceptionChecks{now}
+// cluster, the installed ScanTypes and hooks, and the exceptions that there are. The sealer knows who made an exception.
+func Checks(reader client.Reader, now clock.PassiveClock, sealer *stamp.Sealer) map[schema.GroupKind]Check {
+	own, exceptions := settingsChecks{reader}, exceptionChecks{reader, now, sealer}
 	return map[schema.GroupKind]Check{
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "CascadingRule"}:           checkRule,
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "ClusterCascadingRule"}:    checkRule,
@@ -42,42 +42,9 @@ func Checks(reader client.Reader, now clock.PassiveClock) map[schema.GroupKind]C
 	}
 }
 
-// exceptionChecks return what would keep an exception from matching.
-type exceptionChecks struct{ clock clock.PassiveClock }
-
-func (c exceptionChecks) checkNamespace(_ context.Context, raw []byte, created bool) (field.ErrorList, error) {
-	var e settingsv1alpha2.FindingException
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return nil, fmt.Errorf("read the FindingException: %w", err)
-	}
-	return c.check(exception.Of(&e), created), nil
-}
-
-func (c exceptionChecks) checkCluster(_ context.Context, raw []byte, created bool) (field.ErrorList, error) {
-	var e settingsv1alpha2.ClusterFindingException
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return nil, fmt.Errorf("read the ClusterFindingException: %w", err)
-	}
-	return c.check(exception.OfCluster(&e), created), nil
-}
-
-// check refuses a new exception that has ended: whoever ends one that is there sets its end to now.
-func (c exceptionChecks) check(e exception.Exception, created bool) (errs field.ErrorList) {
-	invalid := func(path, detail string) *field.Error {
-		return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: detail}
-	}
-	if problem := exception.Check(e); problem != nil {
-		errs = append(errs, invalid(problem.Field, problem.Err.Error()))
-	}
-	if now := c.clock.Now(); created && e.PhaseAt(now) == exception.Expired {
-		errs = append(errs, invalid("spec.expiresAt", fmt.Sprintf("must be later than now, which is %s here", now.UTC().Format(time.RFC3339))))
-	}
-	return errs
-}
-
 // checkRule returns what the hook cascading-scans would refuse.
-func checkRule(_ context.Context, raw []byte, _ bool) (field.ErrorList, error) {
-	value, err := finding.DecodeValue(raw, 0)
+func checkRule(_ context.Context, asked *Asked) (field.ErrorList, error) {
+	value, err := finding.DecodeValue(asked.Object, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the rule: %w", err)
 	}
@@ -93,9 +60,9 @@ func checkRule(_ context.Context, raw []byte, _ bool) (field.ErrorList, error) {
 }
 
 // checkScheduledScan returns why a ScheduledScan could never run.
-func checkScheduledScan(_ context.Context, raw []byte, _ bool) (field.ErrorList, error) {
+func checkScheduledScan(_ context.Context, asked *Asked) (field.ErrorList, error) {
 	var s executionv1.ScheduledScan
-	if err := json.Unmarshal(raw, &s); err != nil {
+	if err := json.Unmarshal(asked.Object, &s); err != nil {
 		return nil, fmt.Errorf("read the ScheduledScan: %w", err)
 	}
 	return problems(schedule.Check(&s.Spec)), nil
@@ -114,8 +81,8 @@ func problems(sentences ...string) (errs field.ErrorList) {
 // settingsChecks return what the controller of the settings would refuse.
 type settingsChecks struct{ reader client.Reader }
 
-func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte, _ bool) (field.ErrorList, error) {
-	s, err := readScanSetting(raw)
+func (c settingsChecks) checkNamespace(ctx context.Context, asked *Asked) (field.ErrorList, error) {
+	s, err := readScanSetting(asked.Object)
 	if err != nil {
 		return nil, fmt.Errorf("read the ScanSetting: %w", err)
 	}
@@ -130,8 +97,8 @@ func (c settingsChecks) checkNamespace(ctx context.Context, raw []byte, _ bool) 
 	return append(settings.ValidateScanSetting(cluster, s), unmatched...), err
 }
 
-func (c settingsChecks) checkCluster(ctx context.Context, raw []byte, _ bool) (field.ErrorList, error) {
-	s, err := readClusterScanSetting(raw)
+func (c settingsChecks) checkCluster(ctx context.Context, asked *Asked) (field.ErrorList, error) {
+	s, err := readClusterScanSetting(asked.Object)
 	if err != nil {
 		return nil, fmt.Errorf("read the ClusterScanSetting: %w", err)
 	}

@@ -10,5 +10,7 @@
 //     being written.
 //   - While the operator is away nothing is refused (failurePolicy Ignore): mistakes are then reported where they were
 //     reported before there was a webhook, in conditions and by hooks that fail.
-//   - The authority of the operator's certificate is written into the ValidatingWebhookConfiguration whenever it changes.
+//   - Exceptions are stamped with who made and who changed them, by an annotation that only the operator can make. One that is
+//     stored while the operator is away has no stamp that holds.
+//   - The authority of the operator's certificate is written into both webhook configurations whenever it changes.
 package webhook

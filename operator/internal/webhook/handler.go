@@ -20,9 +20,20 @@ import (
 // Path is the path that the API server calls.
 const Path = "/validate"
 
-// Check returns what is wrong with an object, which it gets as JSON; created says that the object is new. An error means
-// that the check itself failed, such as for JSON that is not of this kind.
-type Check func(ctx context.Context, raw []byte, created bool) (field.ErrorList, error)
+// Check returns what is wrong with an object. An error means that the check itself failed, such as for JSON that is not of
+// this kind.
+type Check func(ctx context.Context, asked *Asked) (field.ErrorList, error)
+
+// Asked is what a Check is asked about.
+type Asked struct {
+	// Object is the object as JSON, and Before the object as it was; Before is empty where the object is new.
+	Object, Before []byte
+	// User is who writes it.
+	User string
+}
+
+// created says that the object is new.
+func (a *Asked) created() bool { return len(a.Before) == 0 }
 
 // handler validates by kind, and tells what was refused.
 type handler struct {
@@ -70,7 +81,11 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 			return admission.Allowed("")
 		}
 	}
-	errs, err := check(ctx, req.Object.Raw, req.Operation == admissionv1.Create)
+	asked := &Asked{Object: req.Object.Raw, User: req.UserInfo.Username}
+	if req.Operation == admissionv1.Update {
+		asked.Before = req.OldObject.Raw
+	}
+	errs, err := check(ctx, asked)
 	switch {
 	case err != nil:
 		return admission.Errored(http.StatusBadRequest, err)

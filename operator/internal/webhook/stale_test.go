@@ -26,9 +26,10 @@ func TestConversionStaleAnnotation(t *testing.T) {
 	const (
 		one    = `{"spec":{"resultForwarding":{"provider":"grpc","grpc":{"endpoint":"h:1"}}}}`
 		other  = `{"spec":{"resultForwarding":{"provider":"grpc","grpc":{"endpoint":"evil:1"}}}}`
+		limits = `{"spec":{"exceptions":{"maxDuration":"90d"}}}`
 		status = `{"status":{"sinks":[{"name":"default"}]}}`
 	)
-	handler := webhook.NewHandler(webhook.Checks(cluster.Client, clock.RealClock{}), nil)
+	handler := webhook.NewHandler(webhook.Checks(cluster.Client, clock.RealClock{}, sealer), nil)
 	for name, tc := range map[string]struct {
 		stored, sent string
 		version      string
@@ -41,6 +42,7 @@ func TestConversionStaleAnnotation(t *testing.T) {
 		"None":          {"", "", "v1alpha1", false},
 		"OnlyStatus":    {status, "", "v1alpha1", false},
 		"StaleStatus":   {status, one, "v1alpha1", true},
+		"LimitsLost":    {limits, "", "v1alpha1", true},
 		"NewestVersion": {one, "", "v1alpha2", false},
 	} {
 		for _, kind := range []string{"ScanSetting", "ClusterScanSetting"} {
@@ -71,7 +73,10 @@ func TestConversionStaleAnnotation(t *testing.T) {
 				if got.Response.Allowed == tc.refused {
 					t.Fatalf("allowed: %t, %+v", got.Response.Allowed, got.Response.Result)
 				}
-				const text = "has resultForwarding, which v1alpha1 cannot say: write it as v1alpha2, or keep the annotation settings.scanyard.io/v1alpha2 as it was"
+				text := "has resultForwarding, which v1alpha1 cannot say: write it as v1alpha2, or keep the annotation settings.scanyard.io/v1alpha2 as it was"
+				if tc.stored == limits {
+					text = strings.Replace(text, "resultForwarding", "exceptions", 1)
+				}
 				if tc.refused && !strings.Contains(got.Response.Result.Message, "this "+kind+" "+text) {
 					t.Error(got.Response.Result.Message)
 				}

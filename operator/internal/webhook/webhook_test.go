@@ -30,11 +30,15 @@ import (
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/certificate"
+	"github.com/scanyard/scanyard/operator/internal/exception/stamp"
 	"github.com/scanyard/scanyard/operator/internal/webhook"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
-var cluster *testcluster.Cluster
+var (
+	cluster *testcluster.Cluster
+	sealer  = stamp.NewSealer([]byte("a key of all replicas"))
+)
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -49,22 +53,23 @@ func must(t *testing.T, err error) {
 }
 
 // chartConfiguration is what the chart installs, but that the API server calls an address and no Service.
-func chartConfiguration(t *testing.T, address string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+func chartConfiguration(t *testing.T, kind string, into any) {
 	t.Helper()
 	raw, err := os.ReadFile("../../../charts/internal/golden/scanyard.yaml")
 	must(t, err)
 	for document := range strings.SplitSeq(string(raw), "\n---\n") {
-		if !strings.Contains(document, "\nkind: ValidatingWebhookConfiguration") {
-			continue
+		if strings.Contains(document, "\nkind: "+kind+"\n") {
+			must(t, yaml.UnmarshalStrict([]byte(document), into))
+			return
 		}
-		var c admissionregistrationv1.ValidatingWebhookConfiguration
-		must(t, yaml.UnmarshalStrict([]byte(document), &c))
-		url := "https://" + address + *c.Webhooks[0].ClientConfig.Service.Path
-		c.Webhooks[0].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url}
-		return &c
 	}
-	t.Fatal("the chart has no ValidatingWebhookConfiguration")
-	return nil
+	t.Fatal("the chart has no " + kind)
+}
+
+// at is where the API server calls instead of the chart's Service.
+func at(address string, c *admissionregistrationv1.WebhookClientConfig) {
+	url := "https://" + address + *c.Service.Path
+	*c = admissionregistrationv1.WebhookClientConfig{URL: &url}
 }
 
 // serve installs the configuration, serves the API server, and returns once the configuration has the authority.
@@ -80,12 +85,18 @@ func serve(t *testing.T) (configuration string, stop func()) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	must(t, err)
 	mux := http.NewServeMux()
-	mux.Handle(webhook.Path, webhook.NewHandler(webhook.Checks(cluster.Client, clock.RealClock{}), nil))
+	mux.Handle(webhook.Path, webhook.NewHandler(webhook.Checks(cluster.Client, clock.RealClock{}, sealer), nil))
+	mux.Handle(webhook.StampPath, webhook.NewStamper(sealer, clock.RealClock{}))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert.TLS}, MinVersion: tls.VersionTLS12}}
 	ended := make(chan error, 2)
 	go func() { ended <- server.ServeTLS(l, "", "") }()
-	config := chartConfiguration(t, l.Addr().String())
+	config, stamping := &admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}
+	chartConfiguration(t, "ValidatingWebhookConfiguration", config)
+	chartConfiguration(t, "MutatingWebhookConfiguration", stamping)
+	at(l.Addr().String(), &config.Webhooks[0].ClientConfig)
+	at(l.Addr().String(), &stamping.Webhooks[0].ClientConfig)
 	must(t, cluster.Client.Create(ctx, config))
+	must(t, cluster.Client.Create(ctx, stamping))
 
 	mgr, err := ctrl.NewManager(cluster.Config, ctrl.Options{
 		Scheme: cluster.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
@@ -97,6 +108,7 @@ func serve(t *testing.T) (configuration string, stop func()) {
 	go func() { ended <- mgr.Start(ctx) }()
 	t.Cleanup(func() {
 		must(t, client.IgnoreNotFound(cluster.Client.Delete(context.WithoutCancel(ctx), config)))
+		must(t, client.IgnoreNotFound(cluster.Client.Delete(context.WithoutCancel(ctx), stamping)))
 		cancel()
 		must(t, server.Close())
 		for range cap(ended) {
@@ -105,13 +117,19 @@ func serve(t *testing.T) (configuration string, stop func()) {
 			}
 		}
 	})
-	eventually(t, "the authority is in the configuration", func() bool {
+	eventually(t, "the authority is in both configurations", func() bool {
 		must(t, cluster.Client.Get(ctx, client.ObjectKeyFromObject(config), config))
-		return string(config.Webhooks[0].ClientConfig.CABundle) == cert.CA
+		must(t, cluster.Client.Get(ctx, client.ObjectKeyFromObject(stamping), stamping))
+		return string(config.Webhooks[0].ClientConfig.CABundle) == cert.CA && string(stamping.Webhooks[0].ClientConfig.CABundle) == cert.CA
 	})
 	// The API server notices a configuration a moment after it was written.
 	eventually(t, "the API server asks", func() bool {
 		return apierrors.IsInvalid(cluster.Client.Create(ctx, object(t, ns.Name, rule(`{"expression": "1"}`)), client.DryRunAll))
+	})
+	eventually(t, "the API server has exceptions stamped", func() bool {
+		e := object(t, ns.Name, excepted("FindingException", `{"names": ["a"]}`, "2099-01-01T00:00:00Z"))
+		must(t, cluster.Client.Create(ctx, e, client.DryRunAll))
+		return e.GetAnnotations()[stamp.Annotation] != ""
 	})
 	return config.Name, func() { must(t, server.Close()) }
 }
