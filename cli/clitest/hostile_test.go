@@ -135,7 +135,7 @@ func hostileWorld(t *testing.T) *World {
 	create(&wgpolicyv1alpha2.PolicyReport{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "shop", Annotations: map[string]string{"says": hostile}},
 		Scope:      &corev1.ObjectReference{Kind: hostile, Name: hostile}, Summary: &wgpolicyv1alpha2.PolicyReportSummary{Fail: new(int64(7))},
-		Results: []wgpolicyv1alpha2.PolicyReportResult{{Policy: hostile, Rule: hostile, Category: hostile, Source: hostile, Message: hostile, Result: wgpolicyv1alpha2.ResultFail, Properties: map[string]string{"x": hostile}}},
+		Results: []wgpolicyv1alpha2.PolicyReportResult{{Policy: new(hostile), Rule: hostile, Category: hostile, Source: hostile, Message: hostile, Result: wgpolicyv1alpha2.ResultFail, Properties: map[string]string{"x": hostile}}},
 	})
 	excepted := &settingsv1alpha2.FindingException{ObjectMeta: object("excepted")}
 	excepted.Spec.Status, excepted.Spec.Reason = settingsv1alpha2.ExceptionMitigated, hostile+" for some time"

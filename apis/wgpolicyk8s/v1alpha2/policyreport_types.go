@@ -75,9 +75,9 @@ type PolicyReportResult struct {
 	// +optional
 	Source string `json:"source,omitempty"`
 
-	// policy is the name of the policy, or the identifier of the weakness. Example: "CVE-2021-44228".
+	// policy is the name of the policy, or the identifier of the weakness; it may be empty. Example: "CVE-2021-44228".
 	// +required
-	Policy string `json:"policy"`
+	Policy *string `json:"policy"`
 
 	// rule is the name of the rule inside of the policy.
 	// +optional
@@ -120,6 +120,14 @@ type PolicyReportResult struct {
 	// weakness (0 to 10) from the first of cvss, cvssScore, cvss_score, score.
 	// +optional
 	Properties map[string]string `json:"properties,omitempty"`
+}
+
+// PolicyName is the policy, or "" where the result names none.
+func (r *PolicyReportResult) PolicyName() string {
+	if r.Policy == nil {
+		return ""
+	}
+	return *r.Policy
 }
 
 // PolicyReport holds results for resources of one namespace.

@@ -84,7 +84,7 @@ func setOfResults(meta *metav1.ObjectMeta, source string, results []wgpolicyv1.P
 		result := &results[i]
 		row := &set.Rows[i]
 		*row = rows.Row{
-			Source: result.Source, Policy: result.Policy, Rule: result.Rule, Category: result.Category,
+			Source: result.Source, Policy: result.PolicyName(), Rule: result.Rule, Category: result.Category,
 			Severity: severityRanks[result.Severity], Result: resultCodes[result.Result], Score: scoreOf(result.Properties),
 		}
 		if row.Source == "" {

@@ -87,7 +87,9 @@ func validateResults(found []wgpolicyv1.PolicyReportResult) field.ErrorList {
 	var errs field.ErrorList
 	for i := range found {
 		result, at := &found[i], path.Index(i)
-		errs = append(errs, required(at.Child("policy"), result.Policy)...)
+		if result.Policy == nil { // an empty one is allowed: CRDs of these kinds take it, too
+			errs = append(errs, field.Required(at.Child("policy"), ""))
+		}
 		errs = append(errs, oneOf(at.Child("result"), result.Result, results)...)
 		errs = append(errs, oneOf(at.Child("severity"), result.Severity, severities)...)
 		if len(errs) >= maxMistakes {

@@ -5283,8 +5283,7 @@ func schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReportResult(ref common.Ref
 					},
 					"policy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "policy is the name of the policy, or the identifier of the weakness. Example: \"CVE-2021-44228\".",
-							Default:     "",
+							Description: "policy is the name of the policy, or the identifier of the weakness; it may be empty. Example: \"CVE-2021-44228\".",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -100,7 +100,7 @@ func report(name, uid string, generation int64, message string) *policyv1.Policy
 				FieldsV1: metav1.NewFieldsV1(`{"f:results":{}}`), Time: &metav1.Time{Time: second},
 			}},
 		},
-		Results: []policyv1.PolicyReportResult{{Policy: "one", Message: message}},
+		Results: []policyv1.PolicyReportResult{{Policy: new("one"), Message: message}},
 	}
 }
 

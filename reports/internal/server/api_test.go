@@ -20,6 +20,7 @@ import (
 // checks are about one server that they share. Each has a namespace of its own.
 var checks = map[string]func(t *testing.T, d *door, namespace string){
 	"validation":        checkValidation,
+	"empty policies":    checkEmptyPolicies,
 	"types":             checkTypes,
 	"unknown fields":    checkUnknownFields,
 	"system fields":     checkSystemFields,
@@ -119,6 +120,51 @@ func checkValidation(t *testing.T, d *door, namespace string) {
 		if causes := got.causes(); len(causes) != 1 || causes[0] != field || got.at("details", "kind") != "Report" {
 			t.Errorf("causes %q, must be %q: %s", causes, field, got.body)
 		}
+	}
+}
+
+// The published CRDs ask that a result names its policy, and take an empty name. So does the server, whatever a result is written with.
+func checkEmptyPolicies(t *testing.T, d *door, namespace string) {
+	place := path(policyReports, namespace) + "/a"
+	writes := map[string]func(result object) request{
+		"create": func(result object) request {
+			return request{method: http.MethodPost, path: path(policyReports, namespace) + "?dryRun=All", body: report("b", with("results", []any{result}))}
+		},
+		"update": func(result object) request {
+			return request{method: http.MethodPut, path: place, body: report("a", with("results", []any{result}))}
+		},
+		"merge patch": func(result object) request {
+			return request{
+				method: http.MethodPatch, path: place, body: object{"results": []any{result}}, header: map[string]string{"Content-Type": "application/merge-patch+json"},
+			}
+		},
+		"server-side apply": func(result object) request {
+			return request{
+				method: http.MethodPatch, path: place + "?fieldManager=test&force=true", body: report("a", with("results", []any{result})),
+				header: map[string]string{"Content-Type": "application/apply-patch+yaml"},
+			}
+		},
+		"openreports.io": func(result object) request {
+			body := report("a", with("apiVersion", "openreports.io/v1alpha1"), with("kind", "Report"), with("results", []any{result}))
+			return request{method: http.MethodPut, path: path(openReports, namespace) + "/a", body: body}
+		},
+	}
+	d.create(t, policyReports, namespace, report("a"))
+	for name, write := range writes {
+		t.Run(name, func(t *testing.T) {
+			made := d.ask(t, write(object{"policy": "", "message": name}))
+			if made.code != http.StatusOK && made.code != http.StatusCreated {
+				t.Fatalf("an empty policy: %d: %s", made.code, made.body)
+			}
+			results := made.object()["results"].([]any)[0].(object)
+			if policy, there := results["policy"]; policy != "" || !there {
+				t.Errorf("answered as %v", results)
+			}
+			refused := d.ask(t, write(object{"message": name})).is(http.StatusUnprocessableEntity)
+			if causes := refused.causes(); !slices.Equal(causes, []string{"results[0].policy"}) {
+				t.Errorf("causes %q", causes)
+			}
+		})
 	}
 }
 

@@ -212,7 +212,7 @@ func TestNamespaceBytes(t *testing.T) {
 		h.create("a")
 		used := h.numbers(`SELECT SUM(size) FROM objects`)[0]
 		large := h.report("b")
-		large.Results = []policyv1.PolicyReportResult{{Policy: strings.Repeat("x", 1000)}}
+		large.Results = []policyv1.PolicyReportResult{{Policy: new(strings.Repeat("x", 1000))}}
 		err := h.storage.Create(t.Context(), key("b"), large.DeepCopy(), nil, 0)
 		want := `policyreports.wgpolicyk8s.io "b" is forbidden: exceeded storage of namespace team-a: used ` + used + `, limit 1000`
 		if !apierrors.IsForbidden(err) || err.Error() != want {
@@ -231,7 +231,7 @@ func TestNamespaceBytes(t *testing.T) {
 			t.Error("what was refused was written")
 		}
 		other := large.DeepCopy()
-		other.Namespace, other.Results[0].Policy = "team-b", "x"
+		other.Namespace, other.Results[0].Policy = "team-b", new("x")
 		if err := h.storage.Create(t.Context(), "/reports/team-b/b", other, nil, 0); err != nil {
 			t.Errorf("another namespace: %v", err)
 		}

@@ -185,10 +185,10 @@ func (p *pages) reported(q *web.Request) (*web.View, error) {
 	d := &detail{
 		Severity: string(result.Severity), Name: result.Rule, Category: result.Category, Location: result.Properties["location"], Description: result.Message,
 		Mitigation: result.Properties["mitigation"], Layer: result.Properties["osi_layer"], Key: id, Namespace: r.Namespace,
-		Scan: r.Labels[policyreport.LabelScan], ScanType: strings.TrimPrefix(result.Source, "scanyard/"), Policy: result.Policy,
+		Scan: r.Labels[policyreport.LabelScan], ScanType: strings.TrimPrefix(result.Source, "scanyard/"), Policy: result.PolicyName(),
 	}
 	if d.Name == "" {
-		d.Name = result.Policy
+		d.Name = result.PolicyName()
 	}
 	for text := range strings.SplitSeq(result.Properties["references"], ",") {
 		if text != "" {
