@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,17 +116,20 @@ with --fail-on: the scanner reached nothing. All filters apply before --fail-on 
 	flags := cmd.Flags()
 	flags.BoolVar(&o.onlyNew, "new", false, "only findings that the previous run, or the Scan of --against, does not have")
 	flags.StringVar(&o.against, "against", "", "compare with the findings of this `Scan`")
-	flags.StringVar(&o.failOn, "fail-on", "", "exit with code 2 if there are findings of this `severity` or a worse one")
+	flags.StringVar(&o.failOn, "fail-on", "", "exit with code 2 if there are findings of this "+orWorse)
 	flags.BoolVar(&o.allowUnreached, "allow-unreached", false, allowUnreachedUsage)
 	return cmd
 }
 
+// orWorse ends what is said of flags for a threshold.
+const orWorse = "`severity` or a worse one; critical is by the CVSS score or the scanner's word"
+
 const allowUnreachedUsage = "let --fail-on pass a scan that has reached nothing, instead of exit code 4; no error in JUnit"
 
 func (o *findingsOptions) run(cmd *cobra.Command, name string) (err error) {
-	in := report.Input{FailFrom: report.Low}
+	in := report.Input{FailOn: report.AtLeast(report.Low)}
 	if o.failOn != "" {
-		if in.FailFrom, err = severityFlag("fail-on", o.failOn); err != nil {
+		if in.FailOn, err = thresholdFlag("fail-on", o.failOn); err != nil {
 			return err
 		}
 	}
@@ -204,9 +206,9 @@ func instant(at *metav1.Time) string {
 
 // print writes the findings, and returns the error with the exit code.
 func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
-	var counts tally
+	counts := tally{failOn: in.FailOn}
 	counted := func(ctx context.Context, do func(*report.Entry) error) error {
-		counts = tally{} // reset, since a source may be read again
+		counts = tally{failOn: in.FailOn} // reset, since a source may be read again
 		return in.Each(ctx, func(e *report.Entry) error {
 			counts.add(e)
 			if e.Excepted() && o.output.isTable() && !o.excepting.show {
@@ -242,10 +244,7 @@ func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
 		if err != nil {
 			return err
 		}
-		counts.excepted = r.Excepted()
-		for s := range report.Severities {
-			counts.open[s] = r.Open(s)
-		}
+		counts.total, counts.excepted, counts.failing = r.Total(), r.Excepted(), r.Failing()
 		return r.Write(ctx, out, format)
 	})
 	if err != nil {
@@ -254,26 +253,24 @@ func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
 	return o.conclude(counts, said)
 }
 
-// tally counts findings: the open ones by severity, and the excepted ones.
+// tally counts findings: all, the excepted ones, and the others that reach a threshold.
 type tally struct {
-	open     [report.Severities]int
-	excepted int
+	failOn                   report.Threshold
+	total, excepted, failing int
 }
 
 func (t *tally) add(e *report.Entry) {
-	if e.Excepted() {
+	t.total++
+	switch {
+	case e.Excepted():
 		t.excepted++
-		return
+	case t.failOn.Reached(e):
+		t.failing++
 	}
-	t.open[e.Severity]++
 }
 
 // conclude prints the summary, and returns the error of --fail-on.
 func (o *findingsOptions) conclude(counts tally, said string) error {
-	total := counts.excepted
-	for _, n := range counts.open {
-		total += n
-	}
 	unreached := view.Unreached(o.scan)
 	switch doubt := view.ReachDoubt(o.scan); {
 	case unreached != "":
@@ -282,9 +279,9 @@ func (o *findingsOptions) conclude(counts tally, said string) error {
 		fmt.Fprintln(o.session.ErrOut, doubt)
 	}
 	switch {
-	case total == 0 && (o.filter.isSet() || o.onlyNew):
+	case counts.total == 0 && (o.filter.isSet() || o.onlyNew):
 		fmt.Fprintln(o.session.ErrOut, "no findings are left by the filters")
-	case total == 0:
+	case counts.total == 0:
 		fmt.Fprintln(o.session.ErrOut, "no findings")
 	case said != "":
 		fmt.Fprintln(o.session.ErrOut, said)
@@ -295,7 +292,7 @@ func (o *findingsOptions) conclude(counts tally, said string) error {
 	if o.failOn == "" {
 		return nil
 	}
-	if err := failOn(o.failOn, "finding", counts.open); err != nil {
+	if err := failing(counts.failOn, "finding", counts.failing); err != nil {
 		return err
 	}
 	return failUnreached(o.scan, o.allowUnreached)
@@ -317,18 +314,14 @@ func failUnreached(scan *executionv1.Scan, allowed bool) error {
 	return session.Exit(session.CodeUnreached, fmt.Errorf("--fail-on: %s (--allow-unreached lets it pass)", unreached))
 }
 
-// failOn ends with exit code 2 if there are findings of that severity or above.
-func failOn(text, noun string, counts [report.Severities]int) error {
-	least, err := severityFlag("fail-on", text)
-	if err != nil {
-		return err
-	}
-	bad := 0
-	for s := report.High; s <= least; s++ {
-		bad += counts[s]
-	}
-	if bad == 0 {
+// failing ends with exit code 2 if there are findings that reach the threshold.
+func failing(least report.Threshold, noun string, n int) error {
+	if n == 0 {
 		return nil
 	}
-	return session.Exit(session.CodeThreshold, fmt.Errorf("--fail-on %s: %s of that severity or worse", strings.ToLower(least.String()), plural(bad, noun)))
+	words := "%s of that severity or worse"
+	if least.IsCritical() {
+		words = "%s with a CVSS score of 9 or more, or that the scanner calls critical"
+	}
+	return session.Exit(session.CodeThreshold, fmt.Errorf("--fail-on %s: "+words, least, plural(n, noun)))
 }

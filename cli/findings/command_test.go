@@ -156,6 +156,9 @@ func TestFailOn(t *testing.T) {
 	w := clitest.New(t, cluster)
 	w.Scan("shop", testdata(t, "trivy.json"), nil)
 	w.Scan("ports", testdata(t, "nmap.json"), nil)
+	w.Scan("rated", testdata(t, "rated.json"), nil, func(s *executionv1.Scan) {
+		s.Status.Findings = executionv1.FindingStats{Count: new(int64(4)), FindingSeverities: executionv1.FindingSeverities{High: new(int64(3)), Low: new(int64(1))}}
+	})
 	cases := map[string]struct {
 		args []string
 		code int
@@ -169,8 +172,19 @@ func TestFailOn(t *testing.T) {
 		"JSON":          {[]string{"findings", "shop", "-o", "json", "--fail-on", "medium"}, 2, "14 findings"},
 		"CSV":           {[]string{"findings", "shop", "-o", "csv", "--fail-on", "medium"}, 2, "14 findings"},
 		"SARIF":         {[]string{"findings", "shop", "-o", "sarif", "--fail-on", "medium"}, 2, "14 findings"},
-		"Typo":          {[]string{"findings", "shop", "--fail-on", "hgih"}, 1, `--fail-on: severity "hgih" is none of high, medium, low, informational`},
-		"Critical":      {[]string{"findings", "shop", "--min-severity", "critical"}, 1, `--min-severity: severity "critical" is none of`},
+		"Typo":          {[]string{"findings", "shop", "--fail-on", "hgih"}, 1, `--fail-on: severity "hgih" is none of critical, high, medium, low, informational`},
+		"Critical":      {[]string{"findings", "rated", "--fail-on", "critical"}, 2, "--fail-on critical: 2 findings with a CVSS score of 9 or more, or that the scanner calls critical"},
+		"NoneCritical":  {[]string{"findings", "rated", "--fail-on", "critical", "--category", "Vulnerable*", "--text", "shop"}, 0, ""},
+		"CriticalJUnit": {[]string{"findings", "rated", "--fail-on", "critical", "-o", "junit"}, 2, "2 findings"},
+		"OnlyCritical":  {[]string{"findings", "rated", "--min-severity", "critical", "--fail-on", "low"}, 2, "2 findings of that severity"},
+		"MinCVSS":       {[]string{"findings", "rated", "--min-cvss", "7.5", "--fail-on", "low"}, 2, "2 findings of that severity"},
+		"MinCVSSLow":    {[]string{"findings", "rated", "--min-cvss", "3", "--fail-on", "low"}, 2, "3 findings of that severity"},
+		"NoneOfCVSS":    {[]string{"findings", "shop", "--min-cvss", "1", "--fail-on", "low"}, 0, "no findings are left by the filters"},
+		"WrongCVSS":     {[]string{"findings", "rated", "--min-cvss", "11"}, 1, "--min-cvss: 11 is not between 0 and 10"},
+		"NoSeverity":    {[]string{"findings", "shop", "--severity", "critical"}, 1, `--severity: severity "critical" is none of high`},
+		"Diff":          {[]string{"diff", "ports", "rated", "--fail-on", "critical"}, 2, "--fail-on critical: 2 new findings"},
+		"Wait":          {[]string{"wait", "rated", "--fail-on", "critical"}, 2, "scan rated has 2 findings of severity CRITICAL or above"},
+		"WaitNone":      {[]string{"wait", "shop", "--fail-on", "critical"}, 0, ""},
 		"Format":        {[]string{"findings", "shop", "-o", "jsn"}, 1, "did you mean json"},
 		"LimitOfJSON":   {[]string{"findings", "shop", "-o", "json", "--limit", "3"}, 1, "--limit is for tables"},
 		"NegativeLimit": {[]string{"findings", "shop", "--limit", "-3"}, 1, "want 0 for all or more"},

@@ -68,7 +68,7 @@ and with --fail-on: the scanner of the second Scan reached nothing. Filters appl
 	o.reading.BindFlags(cmd.Flags())
 	o.excepting.bindFlags(cmd)
 	cmd.Flags().BoolVar(&o.all, "all", false, "print known findings as well")
-	cmd.Flags().StringVar(&o.failOn, "fail-on", "", "exit with code 2 if there are new findings of this `severity` or a worse one")
+	cmd.Flags().StringVar(&o.failOn, "fail-on", "", "exit with code 2 if there are new findings of this "+orWorse)
 	cmd.Flags().BoolVar(&o.allowUnreached, "allow-unreached", false, "let --fail-on pass if the second Scan has reached nothing, instead of exit code 4")
 	return cmd
 }
@@ -84,8 +84,10 @@ func twoScans(s *session.Session) complete.Func {
 }
 
 func (o *diffOptions) run(cmd *cobra.Command, oldName, newName string) error {
+	var least report.Threshold
 	if o.failOn != "" {
-		if _, err := severityFlag("fail-on", o.failOn); err != nil {
+		var err error
+		if least, err = thresholdFlag("fail-on", o.failOn); err != nil {
 			return err
 		}
 	}
@@ -107,10 +109,10 @@ func (o *diffOptions) run(cmd *cobra.Command, oldName, newName string) error {
 	}
 	d := &diff{
 		before: reader.Source(before, true), after: reader.Source(after, !o.output.isOnce()),
-		all: o.all, wanted: wanted,
+		all: o.all, wanted: wanted, failOn: least,
 		exceptions: o.excepting.read(ctx, o.session, c, after), showExcepted: o.excepting.show,
 	}
-	counts, err := o.print(ctx, d, before, after)
+	err = o.print(ctx, d, before, after)
 	if err = errors.Join(err, d.before.Close(), d.after.Close()); err != nil {
 		return o.session.Explain(err)
 	}
@@ -122,7 +124,7 @@ func (o *diffOptions) run(cmd *cobra.Command, oldName, newName string) error {
 	if o.failOn == "" {
 		return nil
 	}
-	if err := failOn(o.failOn, "new finding", counts); err != nil {
+	if err := failing(least, "new finding", d.failing); err != nil {
 		return err
 	}
 	return failUnreached(after, o.allowUnreached)
@@ -140,8 +142,9 @@ type diff struct {
 
 	marks  *compare.Set
 	states map[compare.State]int
-	// news are the new findings by severity.
-	news [report.Severities]int
+	// failing are the new findings that reach failOn.
+	failOn  report.Threshold
+	failing int
 }
 
 // each calls a function with the findings of the second Scan, and then with the findings of the first one that are gone.
@@ -151,7 +154,7 @@ func (d *diff) each(ctx context.Context, do func(*report.Entry) error) (err erro
 			return err
 		}
 	}
-	d.states, d.news, d.excepted = map[compare.State]int{}, [report.Severities]int{}, 0
+	d.states, d.failing, d.excepted = map[compare.State]int{}, 0, 0
 	count := func(e *report.Entry) error {
 		if e.Excepted() {
 			if d.excepted++; !d.showExcepted {
@@ -160,8 +163,8 @@ func (d *diff) each(ctx context.Context, do func(*report.Entry) error) (err erro
 			return do(e)
 		}
 		d.states[e.State]++
-		if e.State == compare.New {
-			d.news[e.Severity]++
+		if e.State == compare.New && d.failOn.Reached(e) {
+			d.failing++
 		}
 		if e.State == compare.Known && !d.all {
 			return nil
@@ -199,8 +202,8 @@ func (g *gone) State(element []byte) (compare.State, error) {
 // FixedCount counts them by their marks.
 func (g *gone) FixedCount() int { return g.marks.FixedCount() }
 
-// print writes the comparison, and returns the new findings by severity.
-func (o *diffOptions) print(ctx context.Context, d *diff, before, after *executionv1.Scan) ([report.Severities]int, error) {
+// print writes the comparison.
+func (o *diffOptions) print(ctx context.Context, d *diff, before, after *executionv1.Scan) error {
 	err := o.output.write(o.session, func(out io.Writer) error {
 		switch o.output.format {
 		case formatJSON:
@@ -222,7 +225,7 @@ func (o *diffOptions) print(ctx context.Context, d *diff, before, after *executi
 	if err == nil {
 		fmt.Fprintf(o.session.ErrOut, "%s compared with %s: %s\n", after.Name, before.Name, d.summary())
 	}
-	return d.news, err
+	return err
 }
 
 func (d *diff) summary() string {

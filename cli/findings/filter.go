@@ -4,6 +4,7 @@ package findings
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/rating"
 	"github.com/scanyard/scanyard/findings/report"
 )
 
@@ -21,11 +23,13 @@ type filter struct {
 	categories  []string
 	locations   []string
 	texts       []string
+	minCVSS     float64
 }
 
 func (f *filter) bindFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.severities, "severity", nil, "only findings of these `severities`, separated by commas: high, medium, low, informational")
-	flags.StringVar(&f.minSeverity, "min-severity", "", "only findings of this `severity` or a worse one")
+	flags.StringVar(&f.minSeverity, "min-severity", "", "only findings of this "+orWorse)
+	flags.Float64Var(&f.minCVSS, "min-cvss", 0, "only findings with a CVSS `score` of this or more, such as 7.5")
 	flags.StringArrayVar(&f.categories, "category", nil, "only findings of this `category`; * stands for any text; may be given several times")
 	flags.StringArrayVar(
 		&f.locations, "location", nil,
@@ -43,26 +47,20 @@ func severityFlag(flag, text string) (report.Severity, error) {
 	return report.SeverityOf(word), nil
 }
 
+// thresholdFlag reads the threshold of a flag.
+func thresholdFlag(flag, text string) (report.Threshold, error) {
+	least, err := report.ParseThreshold(text)
+	if err != nil {
+		return report.Threshold{}, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return least, nil
+}
+
 // compile makes the filter that each finding passes.
 func (f *filter) compile() (func(*report.Entry) bool, error) {
-	var checks []func(*report.Entry) bool
-	if len(f.severities) > 0 {
-		var wanted [report.Severities]bool
-		for _, text := range f.severities {
-			s, err := severityFlag("severity", text)
-			if err != nil {
-				return nil, err
-			}
-			wanted[s] = true
-		}
-		checks = append(checks, func(e *report.Entry) bool { return wanted[e.Severity] })
-	}
-	if f.minSeverity != "" {
-		least, err := severityFlag("min-severity", f.minSeverity)
-		if err != nil {
-			return nil, err
-		}
-		checks = append(checks, func(e *report.Entry) bool { return e.Severity <= least })
+	checks, err := f.rated()
+	if err != nil {
+		return nil, err
 	}
 	if patterns := lowered(f.categories); len(patterns) > 0 {
 		checks = append(checks, func(e *report.Entry) bool {
@@ -91,9 +89,41 @@ func (f *filter) compile() (func(*report.Entry) bool, error) {
 	}, nil
 }
 
+// rated makes the checks of severity and score.
+func (f *filter) rated() (checks []func(*report.Entry) bool, err error) {
+	if len(f.severities) > 0 {
+		var wanted [report.Severities]bool
+		for _, text := range f.severities {
+			s, err := severityFlag("severity", text)
+			if err != nil {
+				return nil, err
+			}
+			wanted[s] = true
+		}
+		checks = append(checks, func(e *report.Entry) bool { return wanted[e.Severity] })
+	}
+	if f.minSeverity != "" {
+		least, err := thresholdFlag("min-severity", f.minSeverity)
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, least.Reached)
+	}
+	switch {
+	case f.minCVSS < 0 || f.minCVSS > rating.Highest || math.IsNaN(f.minCVSS):
+		return nil, fmt.Errorf("--min-cvss: %v is not between 0 and 10", f.minCVSS)
+	case f.minCVSS > 0:
+		checks = append(checks, func(e *report.Entry) bool {
+			score, ok := rating.Score(e.Attributes)
+			return ok && score >= f.minCVSS
+		})
+	}
+	return checks, nil
+}
+
 // isSet reports whether the filter leaves out any finding.
 func (f *filter) isSet() bool {
-	return len(f.severities)+len(f.categories)+len(f.locations)+len(f.texts) > 0 || f.minSeverity != ""
+	return len(f.severities)+len(f.categories)+len(f.locations)+len(f.texts) > 0 || f.minSeverity != "" || f.minCVSS != 0
 }
 
 func lowered(texts []string) []string {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +24,7 @@ import (
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/report"
 	"github.com/scanyard/scanyard/findings/scanview"
 )
 
@@ -33,6 +34,8 @@ type waitOptions struct {
 	follow  bool
 	timeout time.Duration
 	failOn  string
+	// least is failOn, read.
+	least report.Threshold
 	// allowUnreached lets failOn pass a Scan whose scanner reached nothing.
 	allowUnreached bool
 	quiet          bool
@@ -51,7 +54,10 @@ func (a *waitOptions) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&a.follow, "follow", "f", false, "print the logs of every phase as they come, and wait for the end; progress goes to stderr")
 	flags.DurationVar(&a.timeout, "timeout", 0, "with --wait: exit with code 3 after this long, such as 10m; the scan continues (0: wait for ever)")
-	flags.StringVar(&a.failOn, "fail-on", "", "with --wait: exit with code 2 when there are findings of this severity or above: high, medium, low, informational")
+	flags.StringVar(
+		&a.failOn, "fail-on", "",
+		"with --wait: exit with code 2 when there are findings of this severity or above: "+strings.Join(report.Thresholds(), ", "),
+	)
 	flags.BoolVar(
 		&a.allowUnreached, "allow-unreached", false,
 		"let --fail-on pass a scan that has reached nothing, such as one of a host that does not respond, instead of exit code 4",
@@ -60,17 +66,16 @@ func (a *waitOptions) bind(cmd *cobra.Command) {
 	a.reading.BindFlags(flags)
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "with --wait: print only the end")
 	// It fails only for a flag that does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"high", "medium", "low", "informational"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions(report.Thresholds(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // check validates the flags.
 func (a *waitOptions) check() error {
 	if a.failOn != "" {
-		severity, err := view.ParseSeverity(a.failOn)
-		if err != nil {
+		var err error
+		if a.least, err = report.ParseThreshold(a.failOn); err != nil {
 			return fmt.Errorf("--fail-on: %w", err)
 		}
-		a.failOn = severity
 	}
 	if a.timeout < 0 {
 		return errors.New("--timeout must not be negative")
@@ -214,36 +219,29 @@ func (a *waitOptions) result(ctx context.Context, c client.WithWatch, scan *exec
 	return nil
 }
 
-// threshold returns the error of --fail-on for the findings that no exception suppresses. Findings are downloaded only where
-// an exception holds for the Scan, and where there are findings that count without one.
+// threshold returns the error of --fail-on for the findings that no exception suppresses.
 func (a *waitOptions) threshold(ctx context.Context, c client.WithWatch, scan *executionv1.Scan) error {
-	n := view.AtOrAbove(scan.Status.Findings, a.failOn)
-	if n == 0 {
+	if scan.Status.Findings.Count == nil || *scan.Status.Findings.Count == 0 ||
+		!a.least.IsCritical() && view.AtOrAbove(scan.Status.Findings, a.least.Least().String()) == 0 {
 		return nil
+	}
+	n, err := exceptions.Count(ctx, a.session, c, a.reading, scan, a.least, a.noExceptions)
+	if err != nil {
+		return fmt.Errorf("read the findings that count for --fail-on %s: %w", a.least, err)
 	}
 	words := ""
-	if !a.noExceptions {
-		open, excepted, held, err := exceptions.Open(ctx, a.session, c, a.reading, scan)
-		switch {
-		case err != nil:
-			return fmt.Errorf("read which findings are excepted (--no-exceptions counts all): %w", err)
-		case held:
-			n = 0
-			for _, m := range open[:slices.Index(scanview.Severities, a.failOn)+1] {
-				n += m
-			}
-		}
-		if excepted > 0 {
-			words = fmt.Sprintf("%s excepted", view.Plural(excepted, "finding"))
-		}
+	if n.Excepted > 0 {
+		words = fmt.Sprintf("%s excepted", view.Plural(n.Excepted, "finding"))
 	}
-	switch {
-	case n == 0:
+	if n.Failing > 0 {
+		if words != "" {
+			words = "; " + words
+		}
+		return session.Exit(session.CodeThreshold, fmt.Errorf(
+			"scan %s has %s of severity %s or above (--fail-on)%s", scan.Name, view.Plural(n.Failing, "finding"), strings.ToUpper(a.least.String()), words))
+	}
+	if words != "" {
 		fmt.Fprintf(a.session.ErrOut, "%s; see %s\n", words, a.session.Suggest("findings", scan.Name, "--show-excepted"))
-		return nil
-	case words != "":
-		words = "; " + words
 	}
-	return session.Exit(session.CodeThreshold, fmt.Errorf(
-		"scan %s has %s of severity %s or above (--fail-on)%s", scan.Name, view.Plural(n, "finding"), a.failOn, words))
+	return nil
 }

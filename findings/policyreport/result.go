@@ -14,6 +14,7 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/findings/exception"
+	"github.com/scanyard/scanyard/findings/rating"
 )
 
 // Outcomes are what a result can be, in the order of a summary.
@@ -34,8 +35,6 @@ const (
 	maxReferences = 4 << 10
 	maxAttributes = 32
 	maxAttribute  = 256
-	criticalScore = 9.0
-	highestScore  = 10.0
 )
 
 // Result is one element of a report's results. The fields are those of PolicyReportResult.
@@ -85,7 +84,7 @@ func (m *Mapping) Result(f finding.Object) (Result, bool) {
 		return Result{}, false
 	}
 	attributes := objectAt(f, "attributes")
-	score, scored := scoreOf(attributes)
+	score, scored := rating.Score(attributes)
 	name := f.Text("name").String()
 	r := Result{
 		Source:     m.Source,
@@ -99,7 +98,7 @@ func (m *Mapping) Result(f finding.Object) (Result, bool) {
 		Message:    messageOf(f, name),
 		Properties: propertiesOf(f, attributes),
 	}
-	if strings.EqualFold(attributes.Text("severity").String(), "critical") || scored && score >= criticalScore {
+	if rating.IsCritical(attributes) {
 		r.Severity = "critical"
 	}
 	if scored {
@@ -173,23 +172,6 @@ func timestampOf(times ...string) *timestamp {
 		}
 	}
 	return nil
-}
-
-// scoreOf is the CVSS score among the attributes, from 0 to 10.
-func scoreOf(attributes finding.Object) (float64, bool) {
-	for _, key := range []string{"cvss", "cvss_score", "cvssScore"} {
-		value, _ := attributes.Get(key)
-		score, ok := value.(float64)
-		if words := attributes.Text(key).String(); words != "" {
-			var err error
-			score, err = strconv.ParseFloat(words, 64)
-			ok = err == nil
-		}
-		if ok && score >= 0 && score <= highestScore {
-			return score, true
-		}
-	}
-	return 0, false
 }
 
 // propertiesOf are further facts as texts: of a finding's attributes only scalars, in their order, so many as fit.

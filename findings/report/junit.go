@@ -15,10 +15,6 @@ import (
 // Scan without findings has one case that passes, since build servers take a report without cases for an error. A Scan that has
 // reached nothing has a case with an error instead, or before the others, unless that is allowed.
 func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
-	failures := 0
-	for s := High; s <= r.FailFrom; s++ {
-		failures += r.Open(s)
-	}
 	unreached, tests, errs := r.Scan.unreached(), max(1, r.stats.total), 0
 	if unreached != "" {
 		tests = r.stats.total + 1
@@ -28,7 +24,7 @@ func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 	}
 	skipped := fmt.Sprintf(` skipped="%d"`, r.Excepted())
 	suite := fmt.Sprintf(`name=%s tests="%d" failures="%d" errors="%d"%s time="0"`,
-		attribute(r.Scan.Title), tests, failures, errs, skipped)
+		attribute(r.Scan.Title), tests, r.Failing(), errs, skipped)
 	timestamp := ""
 	if r.Scan.Finished != "" {
 		timestamp = fmt.Sprintf(` timestamp="%s"`, strings.TrimSuffix(r.Scan.Finished, "Z"))
@@ -54,7 +50,7 @@ func writeJUnit(ctx context.Context, r *Report, w io.Writer) error {
 		text := fmt.Sprintf("<testcase name=%s classname=%s time=\"0\">", attribute(name), attribute(e.Category))
 		if e.Excepted() {
 			text += "<skipped message=" + attribute(e.exception()) + "></skipped>"
-		} else if e.Severity <= r.FailFrom {
+		} else if r.FailOn.Reached(e) {
 			text += fmt.Sprintf(
 				"<failure message=%s type=%s>%s</failure>", attribute(e.Severity.Words()+": "+e.Name),
 				attribute(e.Severity.String()), character(e.details()),

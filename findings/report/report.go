@@ -100,8 +100,8 @@ type Input struct {
 	Keep func(*Entry) bool
 	// MaxFindings is how many findings the page holds, DefaultMaxFindings if it is 0.
 	MaxFindings int
-	// FailFrom is the least severity that JUnit calls a failure.
-	FailFrom Severity
+	// FailOn says which findings JUnit calls failures.
+	FailOn Threshold
 	// AllowUnreached says that a Scan which has reached nothing is not an error for JUnit.
 	AllowUnreached bool
 	// Siblings are formats that are stored beside the page, which says so.
@@ -189,6 +189,8 @@ type stats struct {
 	excepted   [Severities]int
 	categories groups
 	locations  groups
+	// failing are the open ones that reach Input.FailOn.
+	failing int
 	// newOnes and fixed mean something if there is a previous run.
 	newOnes, fixed int
 }
@@ -262,6 +264,9 @@ func (r *Report) Total() int { return r.stats.total }
 // Open is how many of them have a severity and are not excepted.
 func (r *Report) Open(s Severity) int { return r.stats.severities[s].count - r.stats.excepted[s] }
 
+// Failing is how many of them reach Input.FailOn and are not excepted.
+func (r *Report) Failing() int { return r.stats.failing }
+
 // Excepted is how many of them are excepted.
 func (r *Report) Excepted() int { return sum(&r.stats.excepted) }
 
@@ -315,6 +320,9 @@ func (r *Report) survey(ctx context.Context) error {
 		}
 		if e.State == compare.New {
 			r.stats.newOnes++
+		}
+		if !e.Excepted() && r.FailOn.Reached(e) {
+			r.stats.failing++
 		}
 		if e.Excepted() {
 			r.stats.excepted[e.Severity]++

@@ -39,7 +39,7 @@ func inputOf(t *testing.T, findings, previous string) Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := Input{Findings: source(findings), Scan: scan, FailFrom: Low, Siblings: Formats()}
+	in := Input{Findings: source(findings), Scan: scan, FailOn: AtLeast(Low), Siblings: Formats()}
 	if previous != "" {
 		var known compare.Set
 		if err := source(previous)(t.Context(), known.AddFinding); err != nil {
@@ -226,7 +226,7 @@ func TestJUnit(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	strict := inputOf(t, three, "")
-	strict.FailFrom = High
+	strict.FailOn = AtLeast(High)
 	if s := read(reports(t, strict)["report.junit.xml"]); s.Suite.Failures != 1 || s.Suite.Cases[2].Out != "Location: image name" {
 		t.Errorf("from HIGH on: %+v", s)
 	}

@@ -28,7 +28,7 @@ func Hook() sdk.Hook {
 			{Name: "REPORT_FORMATS", Text: "which reports, separated by commas; default " + strings.Join(report.FormatNames(), ",")},
 			{Name: "REPORT_TITLE", Text: "title of the page and the Markdown; default: the name of the Scan"},
 			{Name: "REPORT_MAX_FINDINGS", Text: fmt.Sprintf("how many findings the page holds at most, the worst first; default %d", report.DefaultMaxFindings)},
-			{Name: "REPORT_JUNIT_SEVERITY", Text: "findings of this severity and above are failures in JUnit: HIGH, MEDIUM, LOW or INFORMATIONAL; default LOW"},
+			{Name: "REPORT_JUNIT_SEVERITY", Text: "findings of this severity and above are failures in JUnit: CRITICAL, HIGH, MEDIUM, LOW, INFORMATIONAL; default LOW"},
 			{Name: "OUTPUT_URLS", Text: "set by the operator: where objects go, as JSON"},
 		}, sdk.DeliverySettings()...),
 		New: newHandler,
@@ -39,12 +39,12 @@ type handler struct {
 	formats     []report.Format
 	title       string
 	maxFindings int
-	failFrom    report.Severity
+	failOn      report.Threshold
 	urls        map[string]string
 }
 
 func newHandler(env sdk.Env) (sdk.Handler, error) {
-	h := &handler{title: strings.TrimSpace(env.Get("REPORT_TITLE")), failFrom: report.Low}
+	h := &handler{title: strings.TrimSpace(env.Get("REPORT_TITLE")), failOn: report.AtLeast(report.Low)}
 	if err := h.setFormats(env.Get("REPORT_FORMATS")); err != nil {
 		return nil, err
 	}
@@ -58,12 +58,10 @@ func newHandler(env sdk.Env) (sdk.Handler, error) {
 			h.maxFindings, report.MostFindings,
 		)
 	}
-	if text := strings.ToUpper(env.Get("REPORT_JUNIT_SEVERITY")); text != "" {
-		severity, ok := report.ParseSeverity(text)
-		if !ok {
-			return nil, errors.New("REPORT_JUNIT_SEVERITY is none of " + strings.Join(report.SeverityNames(), ", "))
+	if text := env.Get("REPORT_JUNIT_SEVERITY"); text != "" {
+		if h.failOn, err = report.ParseThreshold(text); err != nil {
+			return nil, fmt.Errorf("REPORT_JUNIT_SEVERITY: %w", err)
 		}
-		h.failFrom = severity
 	}
 	urls, err := env.Secret("OUTPUT_URLS")
 	if err != nil || urls == "" {
@@ -136,7 +134,7 @@ func (h *handler) input(ctx context.Context, s *sdk.Session) (report.Input, erro
 	}
 	scan.Title = h.title
 	in := report.Input{
-		Findings: s.EachFinding, Scan: scan, MaxFindings: h.maxFindings, FailFrom: h.failFrom, Siblings: h.formats,
+		Findings: s.EachFinding, Scan: scan, MaxFindings: h.maxFindings, FailOn: h.failOn, Siblings: h.formats,
 	}
 	held, omit, err := s.Goes(ctx)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestRefused(t *testing.T) {
 		"NoJSON":       {env: map[string]string{"OUTPUT_URLS": "s3cr3t"}, want: "OUTPUT_URLS is not a JSON object"},
 		"Format":       {env: map[string]string{"REPORT_FORMATS": "pdf"}, want: `REPORT_FORMATS has "pdf", want some of html,sarif,junit,csv,markdown`},
 		"NoFormat":     {env: map[string]string{"REPORT_FORMATS": ","}, want: "names no format"},
-		"Severity":     {env: map[string]string{"REPORT_JUNIT_SEVERITY": "CRITICAL"}, want: "none of HIGH, MEDIUM, LOW, INFORMATIONAL"},
+		"Severity":     {env: map[string]string{"REPORT_JUNIT_SEVERITY": "WORST"}, want: `REPORT_JUNIT_SEVERITY: severity "WORST" is none of critical, high, medium, low, informational`},
 		"TooMany":      {env: map[string]string{"REPORT_MAX_FINDINGS": "1000000"}, want: "want 250000 at most"},
 		"StoreRefuses": {faults: putFault(403), want: "URL_EXPIRATION_HOOK"},
 		"StoreDead":    {faults: putFault(503), want: "report.html: given up after 5 attempts"},
@@ -161,7 +161,7 @@ func TestReportsOfTheRun(t *testing.T) {
 	}
 	scan.Title = "Shop"
 	r, err := report.New(t.Context(), report.Input{
-		Findings: source(three), Scan: scan, Comparison: &known, MaxFindings: 2, FailFrom: report.Medium, Siblings: report.Formats(),
+		Findings: source(three), Scan: scan, Comparison: &known, MaxFindings: 2, FailOn: report.AtLeast(report.Medium), Siblings: report.Formats(),
 	})
 	if err != nil {
 		t.Fatal(err)

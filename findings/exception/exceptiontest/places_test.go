@@ -114,7 +114,7 @@ func explained(t *testing.T, list []exception.Exception, scan exception.Scan, te
 
 func input(held *exception.Selection, text string) *report.Input {
 	return &report.Input{
-		Scan: report.Scan{Name: "shop", Namespace: namespace}, FailFrom: report.Low, Exceptions: held,
+		Scan: report.Scan{Name: "shop", Namespace: namespace}, FailOn: report.AtLeast(report.Low), Exceptions: held,
 		Findings: func(_ context.Context, do func([]byte) error) error { return do([]byte(text)) },
 	}
 }
