@@ -96,6 +96,11 @@ var reaches = map[string][]struct {
 		{"osvscanner/testdata/npm.raw.json", outcome.True, "looked at"},
 		{"osvscanner/testdata/clean.raw.json", outcome.Unknown, "does not report what it has looked at"},
 	},
+	"registry-json": {
+		{"registry/testdata/shop.raw.json", outcome.True, "1 of 3 images were scanned"},
+		{"registry/testdata/none-scanned.raw.json", outcome.False, "none of 1 image was scanned"},
+		{"registry/testdata/no-images.raw.json", outcome.Unknown, "there are no images"},
+	},
 	"sarif": {
 		{"sarif/testdata/eslint.raw.json", outcome.True, "1 of 1 runs looked at something"},
 		{

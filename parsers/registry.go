@@ -21,6 +21,7 @@ import (
 	"github.com/scanyard/scanyard/parsers/nmap"
 	"github.com/scanyard/scanyard/parsers/nuclei"
 	"github.com/scanyard/scanyard/parsers/osvscanner"
+	"github.com/scanyard/scanyard/parsers/registry"
 	"github.com/scanyard/scanyard/parsers/sarif"
 	"github.com/scanyard/scanyard/parsers/screenshooter"
 	"github.com/scanyard/scanyard/parsers/sdk"
@@ -56,6 +57,7 @@ func All() []sdk.Parser {
 		nmap.Parser(),
 		nuclei.Parser(),
 		osvscanner.Parser(),
+		registry.Parser(),
 		sarif.Parser(),
 		screenshooter.Parser(),
 		semgrep.Parser(),
