@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// feedEvery is how often work is let in where nobody tells of an end.
-	feedEvery  = 30 * time.Second
+	// feedEvery is how often work is let in where nobody tells of an end: a new Secret is seen that fast.
+	feedEvery  = 5 * time.Second
 	sweepEvery = 5 * time.Minute
 	// idleWait is how long a new leader waits for what workers have.
 	idleWait   = 90 * time.Second

@@ -29,9 +29,10 @@ const (
 	batch = 50
 	// settle is how long a message may be on its way before a consumer that has nothing tells that it is gone.
 	settle = 5 * time.Second
-	// refusedPause is how long a Registry is left alone that has refused; secretPause where no request was made.
+	// refusedPause is how long a Registry is not asked that has refused. Every secretPause one item goes out meanwhile, whose worker
+	// looks whether the Secret is another one by now.
 	refusedPause = 10 * time.Minute
-	secretPause  = 15 * time.Second
+	secretPause  = 5 * time.Second
 	// putTimeout bounds a message on its way into the queue.
 	putTimeout = 10 * time.Second
 )
@@ -78,12 +79,22 @@ type flight struct {
 	adapter string
 	since   time.Time
 	names   map[string]bool
+	// probe: the item goes alone, to see whether its Registry still refuses.
+	probe bool
 }
 
 // refusal is a Registry that is left alone.
 type refusal struct {
 	generation int64
-	until      time.Time
+	// until is when the registry is asked again; next is when an item goes out to look at the Secret. secret is the version that was
+	// refused; "": there is none, or nobody could read it.
+	until, next time.Time
+	secret      string
+}
+
+// turn says whether one item may go out.
+func (r refusal) turn(now time.Time) bool {
+	return !now.Before(r.until) || r.secret != "" && !now.Before(r.next)
 }
 
 // Feeder lets work in. Its methods may be used by several goroutines.
@@ -216,8 +227,11 @@ func (f *Feeder) Ended(e queue.Ended) {
 			continue
 		}
 		job = at.job
-		if e.Outcome == outcomeRefused {
+		switch {
+		case e.Outcome == outcomeRefused:
 			f.refuse(at, e, now)
+		case at.probe && e.Outcome != queue.Passed:
+			delete(f.refusals, at.item.Registry)
 		}
 		if delete(at.names, e.Name); len(at.names) == 0 {
 			delete(f.flights, id)
@@ -245,11 +259,39 @@ const (
 
 // refuse leaves a Registry alone. Where no request was made, it may be tried again soon.
 func (f *Feeder) refuse(at *flight, e queue.Ended, now time.Time) {
-	pause := refusedPause
-	if slices.Contains([]string{"SecretNotFound", "SecretForbidden"}, e.Reason) {
-		pause = secretPause
+	r := refusal{f.offers[at.job.UID].Generation, now.Add(refusedPause), now.Add(secretPause), e.Secret}
+	old, found := f.refusals[at.item.Registry]
+	switch {
+	case slices.Contains([]string{"SecretNotFound", "SecretForbidden"}, e.Reason):
+		r.until = r.next
+	case found && old.generation == r.generation && r.secret != "" && old.secret == r.secret && now.Before(old.until):
+		r.until = old.until // the registry was not asked once more
 	}
-	f.refusals[at.item.Registry] = refusal{f.offers[at.job.UID].Generation, now.Add(pause)}
+	f.refusals[at.item.Registry] = r
+}
+
+// refuses tells whether a Registry has refused, and whether one item may look whether it still does: no other one is out.
+func (f *Feeder) refuses(o Offer, now time.Time) (refuses, probe bool) {
+	r, found := f.refusals[o.RegistryUID]
+	if !found || r.generation != o.Generation {
+		return false, false
+	}
+	for _, at := range f.flights {
+		if at.probe && at.item.Registry == o.RegistryUID {
+			return true, false
+		}
+	}
+	return true, r.turn(now)
+}
+
+// onlyProbe leaves the first item that asks the registry.
+func onlyProbe(all []bundled) []bundled {
+	for _, b := range all {
+		if b[0].Step != feed.Match {
+			return []bundled{b}
+		}
+	}
+	return nil
 }
 
 var (
@@ -396,7 +438,10 @@ func (f *Feeder) choose() []let {
 			Step: stepNames[item.Step], Namespace: item.Namespace, Registry: &queue.Ref{Name: b.offer.Registry, UID: b.offer.RegistryUID}, Job: new(b.offer.Job),
 			Items: b.items, Adapter: b.adapter(item.Step), Deadline: b.offer.Deadline, RequestsPerSecond: f.share(b.offer), ID: rand.Text(),
 		}
-		at := &flight{item: item, job: b.offer.Job, adapter: m.Adapter, since: now, names: map[string]bool{}}
+		at := &flight{item: item, job: b.offer.Job, adapter: m.Adapter, since: now, names: map[string]bool{}, probe: b.probe}
+		if r := f.refusals[b.offer.RegistryUID]; b.probe && now.Before(r.until) {
+			m.Refused = r.secret
+		}
 		for _, i := range b.items {
 			at.names[i.Name] = true
 		}
@@ -428,6 +473,7 @@ func (f *Feeder) share(o Offer) float64 {
 type batched struct {
 	offer Offer
 	items []queue.Item
+	probe bool
 }
 
 func (b batched) adapter(step feed.Step) string {
@@ -455,11 +501,12 @@ func (f *Feeder) state(now time.Time) (feed.State, map[key]batched) {
 			taken[key{at.item.Namespace, name, at.item.Step}] = true
 		}
 	}
-	batches := map[key]batched{}
+	batches, probes := map[key]batched{}, map[string]bool{}
 	namespaces := map[string]*feed.Namespace{}
 	for _, uid := range slices.Sorted(maps.Keys(f.offers)) {
 		o := f.offers[uid]
-		if r := f.refusals[o.RegistryUID]; r.generation == o.Generation && r.until.After(now) {
+		refuses, probe := f.refuses(o, now)
+		if refuses && (!probe || probes[o.RegistryUID]) {
 			continue
 		}
 		s.Hosts[o.Host] = feed.Host{Paused: f.paused[o.Host], Concurrent: f.bounds.HostConcurrent}
@@ -468,10 +515,15 @@ func (f *Feeder) state(now time.Time) (feed.State, map[key]batched) {
 			n = &feed.Namespace{Name: o.Namespace, Weight: 1, Concurrent: f.bounds.Concurrent}
 			namespaces[o.Namespace] = n
 		}
-		for _, b := range bundle(o, now, taken) {
+		all := bundle(o, now, taken)
+		if refuses {
+			all = onlyProbe(all)
+			probes[o.RegistryUID] = len(all) > 0
+		}
+		for _, b := range all {
 			item := itemOf(o, b)
 			n.Waiting = append(n.Waiting, item)
-			batches[key{item.Namespace, item.Name, item.Step}] = batched{o, b.items()}
+			batches[key{item.Namespace, item.Name, item.Step}] = batched{o, b.items(), refuses}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {

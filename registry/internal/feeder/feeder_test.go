@@ -223,6 +223,57 @@ func TestPauses(t *testing.T) {
 	}
 }
 
+// F16: while a registry refuses, one item at a time looks whether the Secret is another one by now.
+func TestOneItemLooksForAnotherSecret(t *testing.T) {
+	w := newWorld(t)
+	w.hello(2)
+	o := offerOf(feed.SBOM, "a", "b", "c")
+	w.Offer(o)
+	w.wants(w.look(), "a", "b", "c")
+	end := func(name, outcome, secret string) {
+		reason := ""
+		if outcome == outcomeRefused {
+			reason = "Unauthorized"
+		}
+		w.Ended(queue.Ended{Namespace: "shop", Name: name, Step: queue.SBOM, Outcome: outcome, Reason: reason, Secret: secret, Host: "hub.example"})
+		w.Offer(o) // the job's next look says that it waits
+	}
+	at := func(after time.Duration) {
+		w.clock.SetTime(begin.Add(after))
+		w.hello(2)
+	}
+	probe := func(refused string) {
+		t.Helper()
+		if err := w.pass(t.Context(), w.queue); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.queue.put) != 1 || w.queue.put[0].Refused != refused {
+			t.Errorf("let in: %+v, want one item that knows of %q", w.queue.put, refused)
+		}
+		w.wants(w.look(), "a")
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		end(name, outcomeRefused, "s/1")
+	}
+	w.wants(w.look())
+	for i := range 3 {
+		at(time.Duration(i+1) * secretPause)
+		probe("s/1")
+		end("a", outcomeRefused, "s/1")
+		if until, _ := w.Held("r", "", 1); !until.Equal(begin.Add(refusedPause)) {
+			t.Errorf("a look at the Secret puts the next request off until %v", until)
+		}
+	}
+	at(refusedPause)
+	probe("") // the registry is asked once more
+	end("a", outcomeRefused, "s/1")
+	w.wants(w.look())
+	at(refusedPause + secretPause)
+	probe("s/1")
+	end("a", "Done", "")
+	w.wants(w.look(), "a", "b", "c")
+}
+
 func TestChangedRegistryIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.hello(1)

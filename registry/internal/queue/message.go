@@ -62,6 +62,8 @@ type Message struct {
 	// BudgetBytes may be fetched, RequestsPerSecond may be asked of the host.
 	BudgetBytes       int64   `json:"budgetBytes,omitempty"`
 	RequestsPerSecond float64 `json:"requestsPerSecond,omitempty"`
+	// Refused is the version of the Secret that the registry has refused: a worker that reads the same version asks nobody.
+	Refused string `json:"refused,omitempty"`
 	// ID is drawn when the item is let in; the same only for a publisher's retry of this message.
 	ID string `json:"-"`
 	// TraceParent is that of the W3C's trace context.
@@ -135,6 +137,8 @@ type Ended struct {
 	Host              string `json:"host,omitempty"`
 	RetryAfterSeconds int64  `json:"retryAfterSeconds,omitempty"`
 	Bytes             int64  `json:"bytes,omitempty"`
+	// Secret is the version of the Secret that was used, where the registry has refused it.
+	Secret string `json:"secret,omitempty"`
 	// Preview is what a dry run has found: a worker writes no status of jobs.
 	Preview *registryv1alpha1.DiscoveryJobStatus `json:"preview,omitempty"`
 }

@@ -76,6 +76,17 @@ func (r *Registry) Count(kind string) int {
 	return r.counted[kind]
 }
 
+// Total gives how many requests came since the last Forget.
+func (r *Registry) Total() int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	total := 0
+	for _, n := range r.counted {
+		total += n
+	}
+	return total
+}
+
 // Forget begins to count anew.
 func (r *Registry) Forget() {
 	r.mutex.Lock()

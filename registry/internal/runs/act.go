@@ -147,6 +147,10 @@ func (r *Reconciler) explained(s *seen, d job.Decision, kind string, state job.S
 		if why := r.Feeder.Explain(s.wanted.Adapter); why != "" {
 			return why
 		}
+		refused, _ := r.Feeder.Held(string(s.registry.UID), hostOf(s.registry), s.registry.Generation)
+		if refused.After(s.observed.Now) {
+			return "the registry refuses its credentials; see the condition Reachable of the Registry"
+		}
 		if s.wanted.Database.Version == "" && !s.found.Listing && s.found.Reports.Wanted > 0 {
 			return errNoDatabase.Error() + ", and images wait for it"
 		}

@@ -230,12 +230,9 @@ func (r *Reconciler) holds(s *seen, reports, queue string) []job.Hold {
 	if r.kind == job.Scan {
 		all = append(all, r.databaseHolds(s)...)
 	}
-	refused, paused := r.Feeder.Held(string(registry.UID), hostOf(registry), registry.Generation)
-	if paused.After(now) {
+	// A registry that refuses holds no job: one item goes out now and then, and sees a new Secret.
+	if _, paused := r.Feeder.Held(string(registry.UID), hostOf(registry), registry.Generation); paused.After(now) {
 		hold(registryv1alpha1.ReasonRateLimited, "the registry wants fewer requests", paused)
-	}
-	if refused.After(now) && s.observed.Kind == job.Discovery {
-		hold(registryv1alpha1.ReasonRegistryNotReady, "the registry refuses its credentials; see the condition Reachable of the Registry", refused)
 	}
 	return all
 }

@@ -88,7 +88,7 @@ func (w *Worker) readCatalog(h *hold, repository *reportsv1.Repository, a around
 	if err != nil {
 		return err
 	}
-	s, err := w.open(h.ctx, a.registry, h.d.RequestsPerSecond)
+	s, err := h.open(a.registry)
 	if err != nil {
 		return err
 	}

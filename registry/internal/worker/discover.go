@@ -33,6 +33,9 @@ const (
 // discover reads the repository that a message names, or the catalogue. back: the message is for another worker.
 func (w *Worker) discover(ctx context.Context, d *queue.Delivery) (back bool) {
 	named := d.Items[0]
+	if w.isStillRefused(ctx, d) {
+		return false
+	}
 	a, err := w.look(ctx, d)
 	switch {
 	case err != nil:
@@ -113,7 +116,7 @@ func (w *Worker) readRepository(h *hold, repository *reportsv1.Repository, a aro
 	if err != nil {
 		return err
 	}
-	s, err := w.open(h.ctx, a.registry, h.d.RequestsPerSecond)
+	s, err := h.open(a.registry)
 	if err != nil {
 		return err
 	}

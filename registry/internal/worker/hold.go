@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/item"
 	"github.com/scanyard/scanyard/registry/internal/queue"
@@ -36,6 +37,8 @@ type hold struct {
 	// claim is "" where there is none.
 	claim string
 	began time.Time
+	// secret is the version of the Secret that the try has used.
+	secret string
 	// ctx ends with the claim.
 	ctx  context.Context //nolint:containedctx // the claim is the span of the context
 	stop context.CancelCauseFunc
@@ -132,6 +135,15 @@ func (w *Worker) hold(ctx context.Context, d *queue.Delivery, step item.Step, s 
 	return h
 }
 
+// open begins to ask the registry of the item.
+func (h *hold) open(r *registryv1alpha1.Registry) (*session, error) {
+	s, err := h.w.open(h.ctx, r, h.d.RequestsPerSecond)
+	if s != nil {
+		h.secret = s.secret
+	}
+	return s, err
+}
+
 // renew tells the reports API that the worker lives, until the try ends. A claim that is somebody else's ends the try.
 func (h *hold) renew() {
 	ticker := time.NewTicker(renewal * h.w.Beat)
@@ -184,11 +196,13 @@ func (h *hold) end(ctx context.Context, err error, host string, bytes int64) ver
 	e.Row, e.Outcome, e.Reason, e.Host, e.Bytes = h.decision.Row, outcomes[v.outcome], v.reason, host, bytes
 	w.Metrics.bytes.Add(float64(max(bytes, 0)))
 	switch v.outcome {
+	case item.Refused:
+		e.Secret = h.secret
 	case item.Throttled:
 		w.Metrics.throttled.Inc()
 	case item.Crashed:
 		w.Metrics.crashes.WithLabelValues(h.d.Adapter, v.reason).Inc()
-	case item.Done, item.Transient, item.Unscannable, item.Broken, item.Refused, item.GivenBack:
+	case item.Done, item.Transient, item.Unscannable, item.Broken, item.GivenBack:
 	}
 	if v.dropped {
 		e.Outcome, e.Row = queue.Passed, "Dropped"

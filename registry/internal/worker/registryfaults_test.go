@@ -175,17 +175,33 @@ func TestFaultPasswordChanges(t *testing.T) {
 	password = "new"
 	mutex.Unlock()
 	image := w.image("shop/api:1")
-	if e := w.do(w.message(queue.SBOM, itemOf(image)))[0]; e.Outcome != "Refused" || e.Reason != "Unauthorized" {
+	e := w.do(w.message(queue.SBOM, itemOf(image)))[0]
+	if e.Outcome != "Refused" || e.Reason != "Unauthorized" || e.Secret == "" {
 		t.Fatalf("%+v", e)
 	}
+	refused := e.Secret
 	if i := w.image("shop/api:1"); i.Status.State != reportsv1.ImagePending || i.Status.Work.Attempt != 0 || i.Status.Reason != "Unauthorized" {
 		t.Errorf("%+v", i.Status)
+	}
+	// Who knows that this Secret was refused asks neither the registry again nor writes.
+	again := func() queue.Message {
+		m := w.message(queue.SBOM, itemOf(image))
+		m.Refused = refused
+		return m
+	}
+	w.reports.forget()
+	asked := w.registry.Total()
+	if e := w.do(again())[0]; e.Outcome != "Refused" || e.Row != "StillRefused" || e.Secret != refused {
+		t.Errorf("%+v", e)
+	}
+	if writes := w.reports.writes(); len(writes) > 0 || w.registry.Total() != asked {
+		t.Errorf("%v were written, %d requests made", writes, w.registry.Total()-asked)
 	}
 	secret.Data["password"] = []byte("new")
 	if err := w.cluster.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	w.well(w.message(queue.SBOM, itemOf(image)))
+	w.well(again())
 }
 
 // F17: one tag with a broken manifest among many is one warning.

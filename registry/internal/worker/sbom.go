@@ -27,6 +27,9 @@ const defaultTimeout = 30 * time.Minute
 // sbom makes the SBOM of the image that a message names. back: the message is for another worker.
 func (w *Worker) sbom(ctx context.Context, d *queue.Delivery) (back bool) {
 	named := d.Items[0]
+	if w.isStillRefused(ctx, d) {
+		return false
+	}
 	var image reportsv1.Image
 	var a around
 	h, decision, err := w.approach(ctx, d, item.SBOM, named.UID, true, func(ctx context.Context) (seen, error) {
@@ -107,7 +110,7 @@ func timeoutOf(r *registryv1alpha1.Registry) time.Duration {
 // makeSBOM is a try. It gives how many bytes were fetched.
 func (w *Worker) makeSBOM(h *hold, image *reportsv1.Image, a around) (bytes int64, err error) {
 	ctx := h.ctx
-	s, err := w.open(ctx, a.registry, h.d.RequestsPerSecond)
+	s, err := h.open(a.registry)
 	if err != nil {
 		return 0, err
 	}

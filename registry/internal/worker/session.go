@@ -23,6 +23,7 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/credentials"
 	"github.com/scanyard/scanyard/registry/internal/distribution"
 	"github.com/scanyard/scanyard/registry/internal/filter"
+	"github.com/scanyard/scanyard/registry/internal/item"
 	"github.com/scanyard/scanyard/registry/internal/limits"
 	"github.com/scanyard/scanyard/registry/internal/queue"
 )
@@ -78,6 +79,8 @@ type session struct {
 	*distribution.Client
 
 	host string
+	// secret is the version of the Secret whose credentials are used; "": there is none.
+	secret string
 	// shareable: what is made here may be shared with other namespaces. scope is who may share analyses of layers.
 	shareable bool
 	scope     string
@@ -114,9 +117,10 @@ func (w *Worker) open(ctx context.Context, r *registryv1alpha1.Registry, share f
 		}
 		secretName = r.Spec.Auth.SecretName
 	}
-	set, account, err := w.credentials(ctx, r.Namespace, secretName, s.host)
+	set, secret, err := w.credentials(ctx, r.Namespace, secretName, s.host)
+	s.secret = secret.version
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	own := 0.0
 	if l := r.Spec.Limits; l != nil && l.RequestsPerSecond != nil {
@@ -126,7 +130,7 @@ func (w *Worker) open(ctx context.Context, r *registryv1alpha1.Registry, share f
 		URL: r.Spec.URL, PlainHTTP: r.Spec.Insecure == registryv1alpha1.PlainHTTP, SkipVerify: r.Spec.Insecure == registryv1alpha1.SkipVerify,
 		CABundle: []byte(r.Spec.CABundle), Credentials: set,
 	}
-	return s, w.connect(s, o, account, share, own)
+	return s, w.connect(s, o, secret.account, share, own)
 }
 
 // connect makes the client of a session.
@@ -171,28 +175,55 @@ func (w *Worker) delist(name string, entry *limits.Item) {
 	entry.Close()
 }
 
+// used tells of a Secret that was read: its account counts requests, its version changes with each write.
+type used struct{ account, version string }
+
 // credentials reads a Secret. The worker may read those only that somebody has granted.
-func (w *Worker) credentials(ctx context.Context, namespace, name, host string) (credentials.Set, string, error) {
+func (w *Worker) credentials(ctx context.Context, namespace, name, host string) (credentials.Set, used, error) {
 	if name == "" {
-		return credentials.Set{}, "", nil
+		return credentials.Set{}, used{}, nil
 	}
 	var secret corev1.Secret
 	err := w.Cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return credentials.Set{}, "", &refusedError{registryv1alpha1.ReasonSecretNotFound, fmt.Sprintf("there is no Secret %q", name)}
+		return credentials.Set{}, used{}, &refusedError{registryv1alpha1.ReasonSecretNotFound, fmt.Sprintf("there is no Secret %q", name)}
 	case apierrors.IsForbidden(err):
-		return credentials.Set{}, "", &refusedError{
+		return credentials.Set{}, used{}, &refusedError{
 			registryv1alpha1.ReasonSecretForbidden, fmt.Sprintf("workers may not read Secret %q; run scanyard registry grant", name),
 		}
 	case err != nil:
-		return credentials.Set{}, "", fmt.Errorf("read Secret: %w", err)
+		return credentials.Set{}, used{}, fmt.Errorf("read Secret: %w", err)
 	}
+	of := used{account: string(secret.UID), version: string(secret.UID) + "/" + secret.ResourceVersion}
 	set, err := credentials.Read(string(secret.Type), secret.Data, host)
 	if err != nil {
-		return credentials.Set{}, "", &refusedError{string(distribution.Unauthorized), fmt.Sprintf("Secret %q: %v", name, err)}
+		return credentials.Set{}, of, &refusedError{string(distribution.Unauthorized), fmt.Sprintf("Secret %q: %v", name, err)}
 	}
-	return set, string(secret.UID), nil
+	return set, of, nil
+}
+
+// isStillRefused tells whether the Secret of a Registry is the one that the registry has refused. Nobody is asked then, and no item is
+// touched.
+func (w *Worker) isStillRefused(ctx context.Context, d *queue.Delivery) bool {
+	if d.Refused == "" {
+		return false
+	}
+	a, err := w.look(ctx, d)
+	if err != nil || a.registry.Spec.Auth == nil || a.registry.Spec.Auth.SecretName == "" {
+		return false // the step says what is wrong
+	}
+	var secret corev1.Secret
+	if err := w.Cluster.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: a.registry.Spec.Auth.SecretName}, &secret); err != nil {
+		return false
+	}
+	if string(secret.UID)+"/"+secret.ResourceVersion != d.Refused {
+		return false
+	}
+	e := endedOf(d, d.Items[0].Name)
+	e.Outcome, e.Row, e.Reason, e.Secret = outcomes[item.Refused], "StillRefused", string(distribution.Unauthorized), d.Refused
+	w.say(e)
+	return true
 }
 
 // databaseSession begins to ask where the database of an adapter is.
@@ -203,7 +234,7 @@ func (w *Worker) databaseSession(ctx context.Context, adapter string) (s *sessio
 		return nil, "", "", &refusedError{registryv1alpha1.ReasonInvalid, fmt.Sprintf("database.%s.repository: %q is not host/name:tag", adapter, source.Repository)}
 	}
 	s = &session{host: distribution.Host(host)}
-	set, account, err := w.credentials(ctx, w.Namespace, source.SecretName, s.host)
+	set, secret, err := w.credentials(ctx, w.Namespace, source.SecretName, s.host)
 	if err != nil {
 		return nil, "", "", err
 	}
@@ -212,7 +243,7 @@ func (w *Worker) databaseSession(ctx context.Context, adapter string) (s *sessio
 		scheme = "http://"
 	}
 	o := distribution.Options{URL: scheme + s.host, PlainHTTP: source.Insecure, CABundle: []byte(source.CABundle), Credentials: set}
-	return s, repository, reference, w.connect(s, o, account, 0, 0)
+	return s, repository, reference, w.connect(s, o, secret.account, 0, 0)
 }
 
 // splitReference reads host/name:tag or host/name@digest.
