@@ -24,10 +24,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/feeder"
 	"github.com/scanyard/scanyard/registry/internal/job"
+	"github.com/scanyard/scanyard/registry/internal/publish"
 	"github.com/scanyard/scanyard/registry/internal/queue"
 	"github.com/scanyard/scanyard/registry/internal/registry"
 	"github.com/scanyard/scanyard/registry/internal/runs"
@@ -45,8 +47,11 @@ func Run(ctx context.Context, kubernetes *rest.Config, o *Options) error {
 	ctrl.SetLogger(log)
 	kubernetes.QPS, kubernetes.Burst = queriesPerSecond, queriesBurst
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), registryv1alpha1.AddToScheme(scheme), reportsv1.AddToScheme(scheme)); err != nil {
-		return err
+	adders := []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, registryv1alpha1.AddToScheme, reportsv1.AddToScheme, executionv1.AddToScheme}
+	for _, add := range adders {
+		if err := add(scheme); err != nil {
+			return err
+		}
 	}
 	manager, err := ctrl.NewManager(kubernetes, ctrl.Options{
 		Scheme: scheme, Logger: log, Cache: cache.Options{DefaultNamespaces: namespaces(o)}, Metrics: metricsserver.Options{BindAddress: o.Metrics},
@@ -113,8 +118,9 @@ func assemble(manager ctrl.Manager, direct client.Client, log logr.Logger, o *Op
 	registries := registry.NewReconciler(registry.Options{
 		Client: manager.GetClient(), Events: manager.GetEventRecorder("registry-controller"), Clock: real, Bounds: bounds, Away: s.away, Changed: s.changed,
 	})
+	published := publish.NewReconciler(publish.Options{Client: manager.GetClient(), Direct: direct, Clock: real})
 	return errors.Join(
-		metrics.Registry.Register(counts), registries.SetUp(manager), reconcilers[string(job.Discovery)].SetUp(manager),
+		metrics.Registry.Register(counts), registries.SetUp(manager), published.SetUp(manager), reconcilers[string(job.Discovery)].SetUp(manager),
 		reconcilers[string(job.Scan)].SetUp(manager), manager.Add(w), manager.AddHealthzCheck("alive", healthz.Ping),
 		manager.AddReadyzCheck("reports", func(*http.Request) error { return s.isReady() }),
 	)

@@ -29,3 +29,9 @@ func compileGlobs(patterns []string, run, one string) globs {
 	}
 	return compiled
 }
+
+// NamePattern tells which names of repositories fit a pattern, as repositories of a Registry has them.
+func NamePattern(pattern string) func(name string) bool {
+	compiled := nameGlobs(pattern)
+	return func(name string) bool { return compiled.fit(name) }
+}

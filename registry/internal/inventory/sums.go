@@ -50,3 +50,29 @@ func (r Reader) Sums(ctx context.Context, j Job) (*Sums, error) {
 	})
 	return sums, err
 }
+
+// Findings counts those that are as bad as least or worse, of all present images of the Registry or of those whose report the job has
+// changed. Accepted ones do not count.
+func (r Reader) Findings(ctx context.Context, j Job, least registryv1alpha1.Severity, changedOnly bool) (int64, error) {
+	var count int64
+	l := newLook(r, j)
+	err := l.eachImage(ctx, "", func(image *reportsv1.Image) bool {
+		v := image.Status.Vulnerabilities
+		if v == nil || changedOnly && (!l.isMine(image.Status.Work) || image.Status.Reason != reportsv1.ReasonChanged) {
+			return true
+		}
+		for _, of := range []struct {
+			severity registryv1alpha1.Severity
+			count    *int64
+		}{{"CRITICAL", v.Critical}, {"HIGH", v.High}, {"MEDIUM", v.Medium}, {"LOW", v.Low}, {"UNKNOWN", v.Unknown}} {
+			if of.count != nil {
+				count += *of.count
+			}
+			if of.severity == least {
+				break
+			}
+		}
+		return true
+	})
+	return count, err
+}

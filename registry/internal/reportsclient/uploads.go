@@ -187,6 +187,22 @@ func (c *Client) Document(ctx context.Context, namespace, name, file string) (st
 	return sum, sayWhat(err, "read the SBOM of "+name)
 }
 
+// Findings reads the findings of a report into a file, as the query wants them.
+func (c *Client) Findings(ctx context.Context, namespace, name string, query url.Values, file string) error {
+	_, err := c.do(ctx, request{
+		method: http.MethodGet, path: pathOf(namespace, Reports, name, "findings"), query: query, timeout: uploadTimeout,
+		take: func(from io.Reader) error {
+			target, err := os.Create(file)
+			if err != nil {
+				return fmt.Errorf("keep findings: %w", err)
+			}
+			_, err = io.Copy(target, from)
+			return errors.Join(err, target.Close())
+		},
+	})
+	return sayWhat(err, "read the findings of "+name)
+}
+
 // Reuse asks for an SBOM and a report that are there already. Both are false where there is nothing.
 func (c *Client) Reuse(ctx context.Context, namespace, name, claim string, asked reportsv1.ReuseRequest) (reportsv1.ReuseAnswer, error) {
 	var answer reportsv1.ReuseAnswer
