@@ -46,12 +46,16 @@ var scanners = map[string][]scanner{
 	"nmap":             {{"nmap", "docker.io/securecodebox/scanner-nmap:7.99-r0", "nmap -oX FILE", "nmap-xml", "nmap-results.xml", onFailure, 3, true, true, ""}},
 	"nuclei":           {{"nuclei", "docker.io/projectdiscovery/nuclei:v3.11.0", "nuclei -disable-update-check -jsonl -output FILE", "nuclei-json", "nuclei-results.jsonl", onFailure, 3, false, false, ""}},
 	"nuclei-no-cache":  {{"nuclei", "docker.io/projectdiscovery/nuclei:v3.11.0", "nuclei -jsonl -output FILE", "nuclei-json", "nuclei-results.jsonl", onFailure, 3, false, false, ""}},
-	"screenshooter":    {{"screenshooter", "docker.io/securecodebox/scanner-screenshooter:v3.1.0-alpha1", "sh /wrapper.sh -screenshot FILE", "screenshot-png", "screenshot.png", onFailure, 3, true, true, ""}},
-	"semgrep":          {{"semgrep", "docker.io/semgrep/semgrep:1.172.0", "semgrep --json -o FILE", "semgrep-json", "semgrep-results.json", onFailure, 3, false, false, ""}},
-	"ssh-audit":        {{"ssh-audit", "docker.io/securecodebox/scanner-ssh-audit:v3.9.0", "sh /wrapper.sh", "ssh-audit-json", "ssh-audit.json", onFailure, 3, false, false, ""}},
-	"sslyze":           {{"sslyze", "docker.io/securecodebox/scanner-sslyze:6.3.1", "sh /wrapper.sh --json_out FILE", "sslyze-json", "sslyze-results.json", onFailure, 3, false, true, ""}},
-	"subfinder":        {{"subfinder", "docker.io/projectdiscovery/subfinder:v2.14.0", "subfinder -json -output FILE", "subfinder-json", "subfinder-results.jsonl", onFailure, 3, true, true, ""}},
-	"test-scan":        {{"test-scan", "docker.io/securecodebox/scanner-test-scan:v3.1.0-alpha1", "touch FILE", "test-txt", "hello-world.txt", onFailure, 3, true, true, ""}},
+	"registry-findings": {{
+		"registry-findings", "docker.io/scanyard/registry-export:0.1.0", "/registry-export", "registry-json", "registry-findings.json", onFailure, 3, true, true,
+		"registry-findings",
+	}},
+	"screenshooter": {{"screenshooter", "docker.io/securecodebox/scanner-screenshooter:v3.1.0-alpha1", "sh /wrapper.sh -screenshot FILE", "screenshot-png", "screenshot.png", onFailure, 3, true, true, ""}},
+	"semgrep":       {{"semgrep", "docker.io/semgrep/semgrep:1.172.0", "semgrep --json -o FILE", "semgrep-json", "semgrep-results.json", onFailure, 3, false, false, ""}},
+	"ssh-audit":     {{"ssh-audit", "docker.io/securecodebox/scanner-ssh-audit:v3.9.0", "sh /wrapper.sh", "ssh-audit-json", "ssh-audit.json", onFailure, 3, false, false, ""}},
+	"sslyze":        {{"sslyze", "docker.io/securecodebox/scanner-sslyze:6.3.1", "sh /wrapper.sh --json_out FILE", "sslyze-json", "sslyze-results.json", onFailure, 3, false, true, ""}},
+	"subfinder":     {{"subfinder", "docker.io/projectdiscovery/subfinder:v2.14.0", "subfinder -json -output FILE", "subfinder-json", "subfinder-results.jsonl", onFailure, 3, true, true, ""}},
+	"test-scan":     {{"test-scan", "docker.io/securecodebox/scanner-test-scan:v3.1.0-alpha1", "touch FILE", "test-txt", "hello-world.txt", onFailure, 3, true, true, ""}},
 	"trivy": {
 		{"trivy-image", trivy, "trivy image --no-progress " + server + "--format json --output FILE", "trivy-json", "trivy-results.json", onFailure, 3, false, false, ""},
 		{"trivy-filesystem", trivy, "trivy filesystem --no-progress " + server + "--format json --output FILE", "trivy-json", "trivy-results.json", onFailure, 3, false, false, ""},
@@ -235,7 +239,8 @@ func TestNothingWideIsInOneNamespace(t *testing.T) {
 		for _, s := range scanTypes(t, rendering) {
 			pod := s.Spec.JobTemplate.Spec.Template.Spec
 			volumes = append(volumes, pod.Volumes...)
-			if pod.ServiceAccountName != "" {
+			// The registry controller makes the account of registry-findings where a Registry wants it.
+			if pod.ServiceAccountName != "" && pod.ServiceAccountName != "registry-findings" {
 				t.Errorf("%s: %s needs ServiceAccount %s", rendering, s.Name, pod.ServiceAccountName)
 			}
 		}

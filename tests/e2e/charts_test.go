@@ -47,14 +47,15 @@ type scannerChart struct {
 // scannerCharts are the charts of all scanners and parsers. Each other chart is one of
 // a hook, which it makes under its own name.
 var scannerCharts = map[string]scannerChart{
-	"ffuf":             {scanTypes: []string{"ffuf"}, resultTypes: []string{"ffuf-json"}, rules: 1},
-	"git-repo-scanner": {scanTypes: []string{"git-repo-scanner"}, resultTypes: []string{"git-repo-scanner-json"}},
-	"gitleaks":         {scanTypes: []string{"gitleaks"}, resultTypes: []string{"gitleaks-json"}},
-	"kube-hunter":      {scanTypes: []string{"kube-hunter"}, resultTypes: []string{"kube-hunter-json"}, rules: 2},
-	"ncrack":           {scanTypes: []string{"ncrack"}, resultTypes: []string{"ncrack-xml"}, rules: 9},
-	"nikto":            {scanTypes: []string{"nikto"}, resultTypes: []string{"nikto-json"}, rules: 1},
-	"nmap":             {scanTypes: []string{"nmap"}, resultTypes: []string{"nmap-xml"}, rules: 2},
-	"nuclei":           {scanTypes: []string{"nuclei"}, resultTypes: []string{"nuclei-json"}, rules: 2},
+	"ffuf":              {scanTypes: []string{"ffuf"}, resultTypes: []string{"ffuf-json"}, rules: 1},
+	"git-repo-scanner":  {scanTypes: []string{"git-repo-scanner"}, resultTypes: []string{"git-repo-scanner-json"}},
+	"gitleaks":          {scanTypes: []string{"gitleaks"}, resultTypes: []string{"gitleaks-json"}},
+	"registry-findings": {scanTypes: []string{"registry-findings"}, resultTypes: []string{"registry-json"}},
+	"kube-hunter":       {scanTypes: []string{"kube-hunter"}, resultTypes: []string{"kube-hunter-json"}, rules: 2},
+	"ncrack":            {scanTypes: []string{"ncrack"}, resultTypes: []string{"ncrack-xml"}, rules: 9},
+	"nikto":             {scanTypes: []string{"nikto"}, resultTypes: []string{"nikto-json"}, rules: 1},
+	"nmap":              {scanTypes: []string{"nmap"}, resultTypes: []string{"nmap-xml"}, rules: 2},
+	"nuclei":            {scanTypes: []string{"nuclei"}, resultTypes: []string{"nuclei-json"}, rules: 2},
 	"parse-definitions": {resultTypes: []string{
 		"checkov-json", "cyclonedx", "grype-json", "junit-xml", "kubescape-json", "osv-scanner-json", "sarif", "spdx", "testssl-json", "trufflehog-jsonl",
 	}},

@@ -124,7 +124,7 @@ var _ = Describe("Pod Security", Label("isolation"), func() {
 	// containers only the lurker has a token, but where a ScanType asks for an account.
 	It("finds tokens in no container but the lurker's, unless a ScanType asks for an account", func(ctx SpecContext) {
 		ns := everythingHeld(ctx)
-		withAccount := []string{"trivy-k8s", "trivy-image-autodiscovery"}
+		withAccount := []string{"trivy-k8s", "trivy-image-autodiscovery", "registry-findings"}
 		var types executionv1.ScanTypeList
 		if err := w.admin.List(ctx, &types, client.InNamespace(ns)); err != nil || len(types.Items) < len(scannerCharts) {
 			Fail(fmt.Sprintf("%d ScanTypes (%v)", len(types.Items), err))

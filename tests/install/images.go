@@ -26,6 +26,10 @@ func (p Programs) Images() []Image {
 		p.own("operator", "operator"), p.own("lurker", "lurker"), p.own("parser", "parser"), p.own("hook", "hook"), p.own("reports-apiserver", "reports-apiserver"),
 		p.own("forwarder", "forwarder"), p.own("exporter", "exporter"), p.own("receiver", "receiver"),
 		p.own("registry-controller", "registry-controller"), p.own("registry-worker", "registry-worker"),
+		{
+			Image: "docker.io/scanyard/registry-export:*", Entrypoint: []string{"/registry-export"}, User: "65532:65532",
+			Binaries: map[string]string{"/registry-export": p.Path("registry-export")},
+		},
 		{Image: "docker.io/securecodebox/scanner-nmap:*"},
 		{Image: "docker.io/securecodebox/scanner-test-scan:*"},
 		{Image: "docker.io/zricethezav/gitleaks:*", User: "0:0", Binaries: map[string]string{"/usr/bin/gitleaks": p.Gitleaks}},
