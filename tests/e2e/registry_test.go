@@ -273,6 +273,7 @@ var _ = Describe("Registries", Ordered, Label("registry"), func() {
 				"registries": "get list watch", "discoveryjobs": "get list watch create delete", "scanjobs": "get list watch create delete",
 				"registries/status": "patch", "discoveryjobs/status": "patch", "scanjobs/status": "patch",
 				"images": "get list watch", "repositories": "get list watch", "imagequeries": "create", "vulnerabilitydatabases": "get list watch",
+				"scans": "get list create", "serviceaccounts": "create", "rolebindings": "create",
 			},
 			"registry-worker": {
 				"registries": "get", "discoveryjobs": "get", "scanjobs": "get",
