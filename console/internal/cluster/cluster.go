@@ -3,9 +3,12 @@
 package cluster
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 	"sync"
 	"time"
 
@@ -121,8 +124,22 @@ func (c *Cluster) connect(config *rest.Config) (*Viewer, error) {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	return NewViewer(ViewerOptions{
-		Objects: objects, Logs: logs, Transfer: c.transfer, Namespace: c.options.Namespace, StorageHosts: c.options.StorageHosts, Now: c.options.Now,
+		Objects: objects, Logs: logs, Stream: streamOf(logs.CoreV1().RESTClient()), Transfer: c.transfer,
+		Namespace: c.options.Namespace, StorageHosts: c.options.StorageHosts, Now: c.options.Now,
 	}), nil
+}
+
+// streamOf reads from the API server with the credentials of a client.
+func streamOf(c rest.Interface) func(context.Context, string, url.Values) (io.ReadCloser, error) {
+	return func(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+		r := c.Get().AbsPath(path)
+		for name, values := range query {
+			for _, value := range values {
+				r = r.Param(name, value)
+			}
+		}
+		return r.Stream(ctx)
+	}
 }
 
 // Scheme knows the kinds that the console reads.
@@ -146,6 +163,7 @@ var clusterKinds = []schema.GroupKind{
 	{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"},
 	{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterFindingException"},
 	{Group: reportsv1alpha1.SchemeGroupVersion.Group, Kind: "ClusterFindingQuery"},
+	{Group: reportsv1alpha1.SchemeGroupVersion.Group, Kind: "VulnerabilityDatabase"},
 	{Group: wgpolicyv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterPolicyReport"},
 }
 

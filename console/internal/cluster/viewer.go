@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -26,8 +28,10 @@ import (
 
 // ViewerOptions are what a Viewer stands on.
 type ViewerOptions struct {
-	Objects      client.WithWatch
-	Logs         kubernetes.Interface
+	Objects client.WithWatch
+	Logs    kubernetes.Interface
+	// Stream begins to read what is no object, such as the SBOM of an image.
+	Stream       func(ctx context.Context, path string, query url.Values) (io.ReadCloser, error)
 	Transfer     *transfer.Client
 	Namespace    string
 	StorageHosts []string

@@ -49,10 +49,14 @@ type World struct {
 	Browser *http.Client
 	// Rows are what the reports API has; nil is a cluster without it.
 	Rows []reportsv1alpha1.FindingRow
+	// Documents are what the reports API streams, by path.
+	Documents map[string]string
 	// Denied are rights that the viewer lacks: "verb resource" or "verb resource namespace".
 	Denied []string
 	// Refuse is what the API server has against an object that is made; nil refuses nothing.
 	Refuse func(client.Object) error
+	// Asked are the questions for documents.
+	Asked []string
 	// Failures are errors that the console has reported.
 	Failures []string
 
@@ -68,7 +72,7 @@ func New(t testing.TB, objects ...client.Object) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &World{T: t, files: map[string][]byte{}}
+	w := &World{T: t, Documents: map[string]string{}, files: map[string][]byte{}}
 	w.storage = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		content, ok := w.files[r.URL.Path]
 		if !ok {
@@ -79,14 +83,32 @@ func New(t testing.TB, objects ...client.Object) *World {
 	}))
 	t.Cleanup(w.storage.Close)
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&executionv1.Scan{}, &executionv1.ScheduledScan{}).
+		WithIndex(&reportsv1alpha1.Image{}, "spec.repository", repositoryOf).
 		WithInterceptorFuncs(interceptor.Funcs{Create: w.create, List: w.list, Patch: w.patch, Delete: w.remove}).Build()
 	downloads, err := transfer.New(transfer.WithPatience(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Viewer = cluster.NewViewer(cluster.ViewerOptions{Objects: w.Client, Transfer: downloads, Now: now})
+	w.Viewer = cluster.NewViewer(cluster.ViewerOptions{Objects: w.Client, Stream: w.stream, Transfer: downloads, Now: now})
 	w.serve()
 	return w
+}
+
+func repositoryOf(o client.Object) []string {
+	if i, ok := o.(*reportsv1alpha1.Image); ok {
+		return []string{i.Spec.Repository}
+	}
+	return nil
+}
+
+// stream answers with a document; findings come in pages as long as the question says.
+func (w *World) stream(_ context.Context, path string, query url.Values) (io.ReadCloser, error) {
+	w.Asked = append(w.Asked, path+"?"+query.Encode())
+	document, ok := w.Documents[path]
+	if !ok {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "reports.scanyard.io"}, path)
+	}
+	return io.NopCloser(strings.NewReader(document)), nil
 }
 
 func now() time.Time { return Noon }

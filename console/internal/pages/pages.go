@@ -6,6 +6,7 @@ package pages
 import (
 	"github.com/scanyard/scanyard/console/internal/pages/exceptions"
 	"github.com/scanyard/scanyard/console/internal/pages/findings"
+	"github.com/scanyard/scanyard/console/internal/pages/images"
 	"github.com/scanyard/scanyard/console/internal/pages/overview"
 	"github.com/scanyard/scanyard/console/internal/pages/scans"
 	"github.com/scanyard/scanyard/console/internal/pages/schedules"
@@ -18,7 +19,9 @@ func New(o web.Options) (*web.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, register := range []func(*web.App) error{overview.Register, findings.Register, scans.Register, schedules.Register, exceptions.Register} {
+	for _, register := range []func(*web.App) error{
+		overview.Register, findings.Register, scans.Register, schedules.Register, images.Register, exceptions.Register,
+	} {
 		if err := register(a); err != nil {
 			return nil, err
 		}

@@ -147,6 +147,7 @@ var sections = []Section{
 	{Name: "Findings", Path: "/findings"},
 	{Name: "Scans", Path: "/scans"},
 	{Name: "Schedules", Path: "/schedules"},
+	{Name: "Images", Path: "/images"},
 	{Name: "Exceptions", Path: "/exceptions"},
 }
 

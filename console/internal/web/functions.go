@@ -82,6 +82,16 @@ func Tallies(f executionv1.FindingStats) (out []Tally) {
 	return out
 }
 
+// Ranked are the severities that results have, by their rank: critical, high, medium, low, info or unknown.
+func Ranked(counts [5]int64) (out []Tally) {
+	for i, n := range counts {
+		if n > 0 {
+			out = append(out, Tally{strings.ToLower(severityWords[i].name), n})
+		}
+	}
+	return out
+}
+
 // Ago says how long ago, or how far ahead, a time is.
 func Ago(t, now time.Time) string {
 	if t.IsZero() {

@@ -160,6 +160,23 @@ func detailOf(scan *executionv1.Scan, e *report.Entry) *detail {
 	return d
 }
 
+// reportOf is a report of a namespace, or of the cluster.
+func reportOf(q *web.Request, namespace, name string) (*wgpolicyv1alpha2.PolicyReport, error) {
+	r, key := &wgpolicyv1alpha2.PolicyReport{}, client.ObjectKey{Namespace: namespace, Name: name}
+	if namespace != "" {
+		if err := q.Viewer.Get(q.Context(), key, r); err != nil {
+			return nil, fmt.Errorf("read report: %w", err)
+		}
+		return r, nil
+	}
+	c := &wgpolicyv1alpha2.ClusterPolicyReport{}
+	if err := q.Viewer.Get(q.Context(), key, c); err != nil {
+		return nil, fmt.Errorf("read report of the cluster: %w", err)
+	}
+	r.ObjectMeta, r.Scope, r.Results = c.ObjectMeta, c.Scope, c.Results
+	return r, nil
+}
+
 // reported shows a finding that a report holds: as its Scan has it, while that is there.
 func (p *pages) reported(q *web.Request) (*web.View, error) {
 	v := q.URL.Query()
@@ -167,9 +184,9 @@ func (p *pages) reported(q *web.Request) (*web.View, error) {
 	if err != nil || index < 0 {
 		return nil, &web.Problem{Code: 400, Title: "There is no such finding."}
 	}
-	r := &wgpolicyv1alpha2.PolicyReport{}
-	if err := q.Viewer.Get(q.Context(), client.ObjectKey{Namespace: v.Get("ns"), Name: v.Get("report")}, r); err != nil {
-		return nil, fmt.Errorf("read report: %w", err)
+	r, err := reportOf(q, v.Get("ns"), v.Get("report"))
+	if err != nil {
+		return nil, err
 	}
 	if index >= len(r.Results) {
 		return nil, &web.Problem{Code: 404, Title: "This report does not have the finding any more.", Text: "It may be fixed, or the scanner has run again."}

@@ -296,7 +296,7 @@ func rowOf(r *reportsv1alpha1.FindingRow) row {
 	if r.Index != nil {
 		index = strconv.Itoa(int(*r.Index))
 	}
-	if r.Image == "" {
+	if out.Link = "/images/" + r.Namespace + "/" + r.Image; r.Image == "" {
 		out.Link = web.Link("/findings/reported", "ns", r.Namespace, "report", r.Report, "index", index)
 	}
 	return out
