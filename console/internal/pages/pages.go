@@ -8,6 +8,7 @@ import (
 	"github.com/scanyard/scanyard/console/internal/pages/findings"
 	"github.com/scanyard/scanyard/console/internal/pages/images"
 	"github.com/scanyard/scanyard/console/internal/pages/overview"
+	"github.com/scanyard/scanyard/console/internal/pages/policies"
 	"github.com/scanyard/scanyard/console/internal/pages/scans"
 	"github.com/scanyard/scanyard/console/internal/pages/schedules"
 	"github.com/scanyard/scanyard/console/internal/web"
@@ -20,7 +21,7 @@ func New(o web.Options) (*web.App, error) {
 		return nil, err
 	}
 	for _, register := range []func(*web.App) error{
-		overview.Register, findings.Register, scans.Register, schedules.Register, images.Register, exceptions.Register,
+		overview.Register, findings.Register, scans.Register, schedules.Register, images.Register, policies.Register, exceptions.Register,
 	} {
 		if err := register(a); err != nil {
 			return nil, err

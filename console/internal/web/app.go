@@ -148,6 +148,7 @@ var sections = []Section{
 	{Name: "Scans", Path: "/scans"},
 	{Name: "Schedules", Path: "/schedules"},
 	{Name: "Images", Path: "/images"},
+	{Name: "Policy reports", Path: "/policyreports"},
 	{Name: "Exceptions", Path: "/exceptions"},
 }
 
