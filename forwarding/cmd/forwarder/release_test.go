@@ -3,11 +3,13 @@
 package main
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +18,8 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	apiresults "github.com/scanyard/scanyard/apis/results"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/forwarding/internal/receiver"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/receivertest"
 )
 
@@ -106,6 +110,49 @@ func TestResultsAreReleased(t *testing.T) {
 	if r := a.of("compared"); slices.ContainsFunc(r, func(r apiresults.ReleaseRequest) bool { return !r.DryRun }) {
 		t.Errorf("what the operator would keep was asked for: %+v", r)
 	}
+}
+
+// TestResultsAreReleasedWhenTheFarEndIsBack: the forwarder finds the far end away, and nothing is left to be sent when the far end is
+// back. The sink is healthy nevertheless, and the results go, although the operator keeps all while the settings call a sink ill.
+func TestResultsAreReleasedWhenTheFarEndIsBack(t *testing.T) {
+	release, space := namespace(t), namespace(t)
+	o := newOperator(t, release)
+	a := &asked{}
+	answer := a.answer(t)
+	o.release = func(r apiresults.ReleaseRequest) *apiresults.Refusal {
+		if healthOf(t) == corev1.ConditionFalse {
+			return &apiresults.Refusal{Reason: apiresults.ReasonNotHealthy, Message: "not healthy: cluster/default"}
+		}
+		return answer(r)
+	}
+	far := receivertest.Start(t, receivertest.Options{})
+	setting(t, far.Address)
+	first, _ := start(t, release, o, "--storage-switch")
+	scan := finished(t, o, space, "goes", 3)
+	eventually(t, "the Scan is forwarded", func() bool { return forwarded(t, scan).Status == metav1.ConditionTrue })
+	stop(t, first)
+	far.Server.Stop()
+	setting(t, far.Address, remove)
+	start(t, release, o, "--storage-switch")
+	eventually(t, "the results are kept", func() bool {
+		return stored(t, scan) == "True ForwardingUnhealthy" && healthOf(t) == corev1.ConditionFalse
+	})
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", far.Address)
+	must(t, err)
+	receivertest.Start(t, receivertest.Options{Listener: listener, Receiver: receiver.Options{Keeper: far.Store}})
+	eventually(t, "the sink is healthy again", func() bool { return healthOf(t) == corev1.ConditionTrue })
+	eventually(t, "the results are released", func() bool { return len(a.of("goes")) == 2 })
+}
+
+// healthOf is what the setting says of its sink.
+func healthOf(t *testing.T) corev1.ConditionStatus {
+	t.Helper()
+	s := &settingsv1alpha2.ClusterScanSetting{}
+	must(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: settingsv1alpha2.Name}, s))
+	if len(s.Status.Sinks) != 1 {
+		return corev1.ConditionUnknown
+	}
+	return s.Status.Sinks[0].Healthy
 }
 
 // TestNothingIsReleasedWithoutTheSwitch, and the Scan says what to do.

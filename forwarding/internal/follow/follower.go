@@ -172,20 +172,22 @@ func scanAt(key types.NamespacedName) *executionv1.Scan {
 }
 
 // forget drops what is known of a Scan. A stream that runs ends at its next batch.
-func (f *Follower) forget(key types.NamespacedName) {
+func (f *Follower) forget(ctx context.Context, key types.NamespacedName) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	uid, ok := f.uids[key]
 	if !ok {
 		return
 	}
-	f.drop(uid)
+	f.drop(ctx, uid)
 }
 
-func (f *Follower) drop(uid types.UID) {
+// drop is called with the mutex.
+func (f *Follower) drop(ctx context.Context, uid types.UID) {
 	k := f.scans[uid]
 	for id := range k.pending {
 		f.turns.Remove(turns.Task{Sink: id, Namespace: k.key.Namespace, UID: string(uid)})
+		f.idle(ctx, id)
 	}
 	delete(f.scans, uid)
 	delete(f.uids, k.key)

@@ -302,7 +302,7 @@ func (f *Follower) probeOnce(ctx context.Context, id string) {
 	case failure != nil:
 		f.fails(ctx, s, failure)
 	default:
-		s.health = s.health.Answered(f.o.Clock.Now())
+		f.answered(ctx, s)
 	}
 }
 

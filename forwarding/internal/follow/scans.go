@@ -27,7 +27,7 @@ func (f *Follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	scan := &executionv1.Scan{}
 	if err := f.o.Client.Get(ctx, request.NamespacedName, scan); err != nil {
 		if apierrors.IsNotFound(err) {
-			f.forget(request.NamespacedName)
+			f.forget(ctx, request.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, err
@@ -36,7 +36,7 @@ func (f *Follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	d := f.decide(scan, sinks)
+	d := f.decide(ctx, scan, sinks)
 	f.wake()
 	if d.Status == nil {
 		return ctrl.Result{RequeueAfter: d.After}, nil
@@ -57,12 +57,12 @@ func (f *Follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 }
 
 // decide puts what is known together, decides, and gives what is due a place in the turns.
-func (f *Follower) decide(scan *executionv1.Scan, sinks []plan.Sink) plan.Decision {
+func (f *Follower) decide(ctx context.Context, scan *executionv1.Scan, sinks []plan.Sink) plan.Decision {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	key := client.ObjectKeyFromObject(scan)
 	if uid, ok := f.uids[key]; ok && uid != scan.UID {
-		f.drop(uid) // deleted and made again under its name
+		f.drop(ctx, uid) // deleted and made again under its name
 	}
 	for i := range sinks {
 		if s := f.sinks[sinks[i].ID]; s != nil {
@@ -86,14 +86,14 @@ func (f *Follower) decide(scan *executionv1.Scan, sinks []plan.Sink) plan.Decisi
 		f.o.Metrics.forged.Add(float64(more)) // each look sees them until the status is written
 	}
 	k.forged = d.Forged
-	f.enqueue(scan.UID, k, &d)
+	f.enqueue(ctx, scan.UID, k, &d)
 	if len(d.Pending) == 0 && d.Status == nil {
-		f.drop(scan.UID) // everything is written down
+		f.drop(ctx, scan.UID) // everything is written down
 	}
 	return d
 }
 
-func (f *Follower) enqueue(uid types.UID, k *known, d *plan.Decision) {
+func (f *Follower) enqueue(ctx context.Context, uid types.UID, k *known, d *plan.Decision) {
 	before := k.pending
 	k.ended, k.due, k.pending = d.Ended, map[string]plan.Due{}, map[string]bool{}
 	for _, id := range d.Pending {
@@ -107,6 +107,7 @@ func (f *Follower) enqueue(uid types.UID, k *known, d *plan.Decision) {
 	for id := range before {
 		if _, due := k.due[id]; !due {
 			f.turns.Remove(turns.Task{Sink: id, Namespace: k.key.Namespace, UID: string(uid)})
+			f.idle(ctx, id)
 		}
 	}
 }

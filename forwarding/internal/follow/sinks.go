@@ -309,12 +309,30 @@ func (f *Follower) probe(ctx context.Context, s *far) {
 			continue
 		}
 		s.probing = false
-		s.health = s.health.Answered(f.o.Clock.Now())
-		f.turns.Limit(s.id, s.health.Streams())
+		f.answered(ctx, s)
 		f.mutex.Unlock()
-		f.wake()
 		return
 	}
+}
+
+// answered notes that a sink has answered a probe. It is called with the mutex.
+func (f *Follower) answered(ctx context.Context, s *far) {
+	s.health = s.health.Answered(f.o.Clock.Now())
+	f.turns.Limit(s.id, s.health.Streams())
+	f.idle(ctx, s.id)
+	f.wake()
+}
+
+// idle ends the trial of a sink for which nobody waits any longer: nothing would ever end the trial otherwise. It is called with the mutex.
+func (f *Follower) idle(ctx context.Context, id string) {
+	s := f.sinks[id]
+	if s == nil || s.health.Phase != plan.Trial || f.turns.Waiting(id) > 0 {
+		return
+	}
+	s.health = s.health.Idle(f.o.Clock.Now())
+	f.turns.Limit(id, s.health.Streams())
+	f.o.Metrics.health(id, s.health)
+	go f.healthChanged(ctx, id)
 }
 
 // ask probes a sink once.

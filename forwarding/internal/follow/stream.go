@@ -62,6 +62,7 @@ func (f *Follower) stream(ctx context.Context, task turns.Task) {
 	}
 	f.mutex.Lock()
 	f.turns.Done(task)
+	f.idle(ctx, task.Sink)
 	f.mutex.Unlock()
 	if k != nil {
 		f.lookAt(ctx, k.key)

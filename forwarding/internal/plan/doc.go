@@ -5,7 +5,7 @@
 //
 //	Scan, settings, sinks, what is known in memory ──► Decide ──► who is due, entries and condition to write, Events
 //
-//	sink: Unknown ──► Healthy ──failure──► Failing ──probe answered──► Trial ──acknowledgement──► Healthy
+//	sink: Unknown ──► Healthy ──failure──► Failing ──probe answered──► Trial ──acknowledgement, or nobody waits──► Healthy
 //	                                          ▲                         │
 //	                                          └─────────failure─────────┘
 //

@@ -21,7 +21,7 @@ const (
 	Healthy
 	// Failing: nothing is sent before the next probe is answered.
 	Failing
-	// Trial: a probe was answered, and one stream is tried.
+	// Trial: a probe was answered, and one stream is tried, where somebody waits.
 	Trial
 )
 
@@ -68,6 +68,14 @@ func (h Health) Answered(now time.Time) Health {
 		h.Phase = Trial
 	}
 	return h
+}
+
+// Idle is the health of a sink that nobody waits for: where a probe was answered, nothing is left to try.
+func (h Health) Idle(now time.Time) Health {
+	if h.Phase != Trial {
+		return h
+	}
+	return Health{Phase: Healthy, Since: now, Acknowledged: h.Acknowledged, Share: h.Share}
 }
 
 // Failed is the health after a failure. random is from 0 to 1.

@@ -314,12 +314,18 @@ func TestHealth(t *testing.T) {
 		t.Errorf("got %+v", h)
 	}
 	h = h.Failed(&sink.Error{Class: sink.Auth, Reason: sink.TokenRejected}, bounds, at(3), 1)
+	if (Health{}).Idle(at(3)) != (Health{}) || h.Idle(at(3)) != h {
+		t.Error("a sink is healthy that has not answered")
+	}
 	if h.Streams() != 0 || !h.Fails() || h.Since != at(3) || h.NextTry != at(8) || h.Acknowledged != at(1) {
 		t.Errorf("got %+v", h)
 	}
 	h = h.Answered(at(8))
 	if h.Phase != Trial || h.Streams() != 1 || !h.Fails() || h.Reason != sink.TokenRejected {
 		t.Errorf("a probe is no delivery: %+v", h)
+	}
+	if idle := h.Idle(at(8)); !idle.IsHealthy() || idle.Since != at(8) || idle.Acknowledged != at(8) || idle.Failures != 0 || idle.Reason != "" {
+		t.Errorf("nobody waits for a sink that answers, and the sink is tried for ever: %+v", idle)
 	}
 	h = h.Failed(&sink.Error{Class: sink.Auth, Reason: sink.TokenRejected}, bounds, at(9), 1)
 	if h.Since != at(3) || h.NextTry != at(19) || h.Failures != 2 {
