@@ -168,7 +168,7 @@ func (f *forwardingWorld) show(ctx SpecContext) {
 	}
 	f.logs(ctx)
 	for _, s := range w.scans.All() {
-		GinkgoWriter.Printf("Scan %s/%s: %+v, %+v\n", s.Namespace, s.Name, forwarded(s), s.Status.Forwarding)
+		GinkgoWriter.Printf("Scan %s/%s: %+v, %+v, %+v\n", s.Namespace, s.Name, forwarded(s), resultsStored(s), s.Status.Forwarding)
 	}
 	setting, err := json.Marshal(f.setting(ctx))
 	GinkgoWriter.Printf("the setting (%v): %s\n", err, setting)
@@ -254,7 +254,7 @@ func (f *forwardingWorld) sinkTo(far receiver, more map[string]any) map[string]a
 	return one
 }
 
-// forward writes the ClusterScanSetting, and waits until the forwarder says of it that it is known.
+// forward writes the ClusterScanSetting, and waits until the operator has seen it and the forwarder says that it knows the sinks.
 func (f *forwardingWorld) forward(ctx context.Context, sink map[string]any) {
 	GinkgoHelper()
 	raw, err := json.Marshal(sink)
@@ -269,7 +269,8 @@ func (f *forwardingWorld) forward(ctx context.Context, sink map[string]any) {
 	}
 	eventually(ctx, "the sink to be known", func(ctx context.Context) (bool, error) {
 		s = f.setting(ctx)
-		return len(s.Status.Sinks) == len(s.Spec.ResultForwarding.All()) && len(s.Status.Conditions) > 0, nil
+		seen := s.Status.ObservedGeneration == s.Generation
+		return seen && len(s.Status.Sinks) == len(s.Spec.ResultForwarding.All()) && len(s.Status.Conditions) > 0, nil
 	})
 }
 
@@ -534,25 +535,6 @@ var _ = Describe("The forwarder", Label("forwarding"), Ordered, func() {
 		Expect(after.Conflicts+after.Rejected).To(BeZero(), "%+v", after)
 	})
 
-	It("serves namespaces in turn: one with many Scans does not hold up another", func(ctx SpecContext) {
-		f.forward(ctx, f.sinkTo(receiver{address: "127.0.0.1:1"}, nil))
-		many := f.scans(ctx, "many", 8, 20)
-		for _, s := range many {
-			settled(ctx, s)
-		}
-		one := f.scans(ctx, "one", 1, 20)
-		settled(ctx, one[0])
-		for _, s := range append(slices.Clone(many), one...) {
-			f.waits(ctx, s, "ConnectionRefused")
-		}
-		// What comes first is what has ended first, but for the other namespace's turn.
-		f.forward(ctx, f.sinkTo(f.near, map[string]any{"maxRecordsPerSecond": 100}))
-		f.wantForwarded(ctx, many...)
-		f.wantForwarded(ctx, one...)
-		order := f.closings(ctx, f.near, append(slices.Clone(many), one...))
-		Expect(slices.Index(order, one[0].UID)).To(BeNumerically("<", len(order)-1), "the namespace with one Scan was served last: %v", order)
-	})
-
 	It("shows every metric that alerts and dashboard ask for", func(ctx SpecContext) {
 		f.forward(ctx, f.sinkTo(f.near, nil))
 		f.wantForwarded(ctx, f.scans(ctx, "measured", 1, 3)...)
@@ -644,23 +626,4 @@ func (f *forwardingWorld) metric(ctx context.Context, name string) float64 {
 		return false, nil
 	})
 	return value
-}
-
-// closings are the Scans of a list in the order in which their last records came.
-func (f *forwardingWorld) closings(ctx context.Context, far receiver, list []*executionv1.Scan) []types.UID {
-	GinkgoHelper()
-	text, err := fetch(ctx, "http://"+far.http+"/v1/records")
-	Expect(err).NotTo(HaveOccurred())
-	var order []types.UID
-	for line := range strings.Lines(string(text)) {
-		var event struct {
-			Type, ScanyardStream string
-		}
-		Expect(json.Unmarshal([]byte(line), &event)).To(Succeed())
-		uid, _, _ := strings.Cut(event.ScanyardStream, "/")
-		if strings.HasSuffix(event.Type, ".closing") && slices.ContainsFunc(list, func(s *executionv1.Scan) bool { return string(s.UID) == uid }) {
-			order = append(order, types.UID(uid))
-		}
-	}
-	return order
 }

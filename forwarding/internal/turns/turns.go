@@ -41,9 +41,12 @@ type Turns struct {
 type lane struct {
 	name    string
 	limit   int
+	quantum int64
 	running int
 	served  uint64 // when it had its last turn
 	queues  []*queue
+	// left is what namespaces have left of this round in which nobody waits or runs now: who comes back gets no more.
+	left map[string]int64
 }
 
 // queue is one namespace of a sink.
@@ -130,7 +133,7 @@ func (t *Turns) Next() (Task, bool) {
 	if chosen == nil {
 		return Task{}, false
 	}
-	q := chosen.pick(t.bounds.Quantum)
+	q := chosen.pick()
 	e := q.waiting[0]
 	q.waiting = q.waiting[1:]
 	t.served++
@@ -200,15 +203,25 @@ func (t *Turns) Waiting(sink string) int {
 func (t *Turns) lane(sink string) *lane {
 	l := t.lanes[sink]
 	if l == nil {
-		l = &lane{name: sink, limit: t.bounds.PerSink}
+		l = &lane{name: sink, limit: t.bounds.PerSink, quantum: t.bounds.Quantum, left: map[string]int64{}}
 		t.lanes[sink] = l
 	}
 	return l
 }
 
-// tidy forgets queues in which nobody waits or runs: nobody saves up bytes.
+// tidy forgets queues in which nobody waits or runs. What they have left counts until the round ends: nobody saves up bytes, and
+// nobody gets a second quantum by leaving. A round ends as well when there are no queues.
 func (t *Turns) tidy(l *lane) {
-	l.queues = slices.DeleteFunc(l.queues, func(q *queue) bool { return len(q.waiting) == 0 && q.running == 0 })
+	l.queues = slices.DeleteFunc(l.queues, func(q *queue) bool {
+		idle := len(q.waiting) == 0 && q.running == 0
+		if idle {
+			l.left[q.name] = q.deficit
+		}
+		return idle
+	})
+	if len(l.queues) == 0 {
+		clear(l.left)
+	}
 }
 
 // ready tells whether somebody waits for a sink that may have another stream.
@@ -222,14 +235,18 @@ func (l *lane) queue(namespace string) *queue {
 			return q
 		}
 	}
-	q := &queue{name: namespace}
+	q := &queue{name: namespace, deficit: l.quantum}
+	if left, known := l.left[namespace]; known {
+		q.deficit = left
+		delete(l.left, namespace)
+	}
 	l.queues = append(l.queues, q)
 	return q
 }
 
-// pick chooses the namespace: the first that waits and has bytes left. Each round gives every namespace that waits a quantum;
-// whoever has had a turn goes to the end.
-func (l *lane) pick(quantum int64) *queue {
+// pick chooses the namespace: the first that waits and has bytes left. Each round gives every namespace that waits a quantum, also
+// one that comes in the middle of the round; whoever has had a turn goes to the end.
+func (l *lane) pick() *queue {
 	for {
 		for _, q := range l.queues {
 			if len(q.waiting) > 0 && q.deficit > 0 {
@@ -237,9 +254,10 @@ func (l *lane) pick(quantum int64) *queue {
 				return q
 			}
 		}
+		clear(l.left)
 		for _, q := range l.queues {
 			if len(q.waiting) > 0 {
-				q.deficit = min(q.deficit+quantum, quantum)
+				q.deficit = min(q.deficit+l.quantum, l.quantum)
 			}
 		}
 	}

@@ -72,6 +72,82 @@ func TestBytesAreShared(t *testing.T) {
 	}
 }
 
+// TestANamespaceThatComesInTheMiddleOfARound does not wait until the bytes of the others are used up, and gets no second quantum by
+// leaving and coming back.
+func TestANamespaceThatComesInTheMiddleOfARound(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason string
+		do     func(*Turns)
+		want   []string
+	}{
+		"AfterAFailure": {
+			reason: "the flood has bytes of a round that began before the sink failed",
+			do: func(t *Turns) {
+				add(t, "hub", "flood", 5)
+				begun, _ := t.Next()
+				t.Limit("hub", 0)
+				t.Done(begun)
+				t.Add(begun, epoch)
+				add(t, "hub", "small", 1)
+				t.Limit("hub", 4)
+			},
+			want: []string{"hub/flood-00000", "hub/small-00000", "hub/flood-00001"},
+		},
+		"HasSpentItsBytes": {
+			reason: "what a namespace has used up stays used up while others of the round have bytes",
+			do: func(t *Turns) {
+				add(t, "hub", "flood", 5)
+				add(t, "hub", "small", 1)
+				spend(t, 0)
+				spend(t, 1000)
+				add(t, "hub", "small", 1)
+			},
+			want: []string{"hub/flood-00001", "hub/flood-00002", "hub/flood-00003"},
+		},
+		"NextRound": {
+			reason: "a round begins when all bytes are used up",
+			do: func(t *Turns) {
+				add(t, "hub", "flood", 5)
+				add(t, "hub", "small", 1)
+				spend(t, 1000)
+				spend(t, 1000)
+				add(t, "hub", "small", 1)
+			},
+			want: []string{"hub/flood-00001", "hub/small-00000", "hub/flood-00002"},
+		},
+		"NobodyElse": {
+			reason: "a round ends when nobody waits",
+			do: func(t *Turns) {
+				add(t, "hub", "small", 1)
+				spend(t, 1000)
+				add(t, "hub", "flood", 5)
+				add(t, "hub", "small", 1)
+			},
+			want: []string{"hub/flood-00000", "hub/small-00000", "hub/flood-00001"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			turns := New(Bounds{Workers: 1, Quantum: 1000})
+			test.do(turns)
+			for i, want := range test.want {
+				task, _ := turns.Next()
+				if got := task.Sink + "/" + task.UID; got != want {
+					t.Errorf("turn %d: got %s, want %s: %s", i, got, want, test.reason)
+				}
+				turns.Spent(task, 10)
+				turns.Done(task)
+			}
+		})
+	}
+}
+
+// spend takes the next task, and ends it after a number of bytes.
+func spend(t *Turns, bytes int64) {
+	task, _ := t.Next()
+	t.Spent(task, bytes)
+	t.Done(task)
+}
+
 func TestSinksShareWorkers(t *testing.T) {
 	turns := New(Bounds{Workers: 4, PerSink: 3, Quantum: 100})
 	add(turns, "slow", "a", 100)
