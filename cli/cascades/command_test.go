@@ -115,6 +115,44 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestCancelChain ends what runs of a Scan and of what is below it, and nothing beside.
+func TestCancelChain(t *testing.T) {
+	w := clitest.New(t, cluster)
+	below := func(parent string, state executionv1.ScanState) func(*executionv1.Scan) {
+		return func(s *executionv1.Scan) {
+			s.Annotations = map[string]string{"cascading.securecodebox.io/parent-scan": parent}
+			s.Status.State = state
+		}
+	}
+	w.Scan("top", nil, nil)
+	w.Scan("ended", nil, nil, below("top", executionv1.ScanStateDone))
+	w.Scan("runs", nil, nil, below("top", executionv1.ScanStateScanning))
+	w.Scan("deep", nil, nil, below("ended", executionv1.ScanStateParsing))
+	w.Scan("beside", nil, nil, below("", executionv1.ScanStateScanning))
+	got := w.Run("cancel", "top", "--chain")
+	if lines := strings.Fields(got.Out); got.Code != 0 || len(lines) != 4 || !strings.Contains(got.Out, "scan/runs cancelled\n") || !strings.Contains(got.Out, "scan/deep cancelled\n") {
+		t.Errorf("%+v", got)
+	}
+	for name, want := range map[string]bool{"top": false, "ended": false, "runs": true, "deep": true, "beside": false} {
+		s := &executionv1.Scan{}
+		if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: w.Namespace, Name: name}, s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Cancelled() != want {
+			t.Errorf("%s is cancelled: %v, want %v", name, s.Cancelled(), want)
+		}
+	}
+	if got := w.Run("cancel", "top", "--chain"); got.Code != 1 || !strings.Contains(got.Err, "nothing runs of scan top and of what it has started") {
+		t.Errorf("%+v", got)
+	}
+	if got := w.Run("cancel", "tpo", "--chain"); got.Code != 1 || !strings.Contains(got.Err, "did you mean top") {
+		t.Errorf("%+v", got)
+	}
+	if got := w.Run("cancel", "ended"); got.Code != 1 || !strings.Contains(got.Err, "scan ended is Done already") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestExplainFiles needs no cluster: the kubeconfig names none.
 func TestExplainFiles(t *testing.T) {
 	w := clitest.New(t, cluster)

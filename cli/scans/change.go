@@ -12,9 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/cli/cascades"
 	"github.com/scanyard/scanyard/cli/complete"
 	"github.com/scanyard/scanyard/cli/follow"
 	"github.com/scanyard/scanyard/cli/session"
@@ -134,12 +136,19 @@ func findSuspendable(ctx context.Context, s *session.Session, c client.Client, n
 
 // NewCancelCommand makes the command cancel.
 func NewCancelCommand(s *session.Session) *cobra.Command {
-	return &cobra.Command{
+	var chain bool
+	cmd := &cobra.Command{
 		Use:   "cancel SCAN...",
 		Short: "End running scans",
 		Long: `End running scans: their Jobs are deleted and they become Errored, with a condition
-that says who has ended them. What they have stored so far stays. No hook runs for them.`,
-		Example:           `  {{program}} cancel nmap`,
+that says who has ended them. What they have stored so far stays. No hook runs for them.
+
+With --chain the scans that cascading rules have started from them end as well, and theirs; a scan
+may have ended itself then. The command tree shows the chain.`,
+		Example: `  {{program}} cancel nmap
+
+  # With all that it has started
+  {{program}} cancel nmap --chain`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: complete.Scans(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -147,8 +156,49 @@ that says who has ended them. What they have stored so far stays. No hook runs f
 			if err != nil {
 				return err
 			}
-			return each(args, func(name string) error { return cancel(cmd.Context(), s, c, namespace, name) })
+			end := cancel
+			if chain {
+				end = cancelChain
+			}
+			return each(args, func(name string) error { return end(cmd.Context(), s, c, namespace, name) })
 		},
+	}
+	cmd.Flags().BoolVar(&chain, "chain", false, "end all scans as well that cascading rules have started from them")
+	return cmd
+}
+
+// cancelChain cancels what runs of a Scan and of all below it, from the top: a Scan that is cancelled starts no more.
+func cancelChain(ctx context.Context, s *session.Session, c client.Client, namespace, name string) error {
+	if _, err := s.Scan(ctx, c, namespace, name); err != nil {
+		return err
+	}
+	cancelled := map[types.UID]bool{}
+	for { // a hook may have started one while its Scan was being cancelled
+		var list executionv1.ScanList
+		if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return s.Explain(fmt.Errorf("list the scans of namespace %s: %w", namespace, err))
+		}
+		before := len(cancelled)
+		top := cascades.Find(cascades.Forest(list.Items), name)
+		if top != nil {
+			err := cascades.Walk([]*cascades.Node{top}, func(n *cascades.Node, _ string, _ bool) error {
+				if n.Scan.Settled() || n.Scan.Cancelled() || cancelled[n.Scan.UID] {
+					return nil
+				}
+				cancelled[n.Scan.UID] = true
+				return patchCancel(ctx, s, c, n.Scan)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if len(cancelled) > before {
+			continue
+		}
+		if before == 0 {
+			return fmt.Errorf("nothing runs of scan %s and of what it has started", name)
+		}
+		return nil
 	}
 }
 
@@ -160,15 +210,19 @@ func cancel(ctx context.Context, s *session.Session, c client.Client, namespace,
 	if scan.Settled() {
 		return fmt.Errorf("scan %s is %s already", name, scan.Status.State)
 	}
+	return patchCancel(ctx, s, c, scan)
+}
+
+func patchCancel(ctx context.Context, s *session.Session, c client.Client, scan *executionv1.Scan) error {
 	before := scan.DeepCopy()
 	scan.Spec.Cancel = new(true)
 	if err := c.Patch(ctx, scan, client.MergeFrom(before), client.FieldOwner(fieldOwner)); err != nil {
-		return s.Explain(fmt.Errorf("cancel scan %s: %w", name, err))
+		return s.Explain(fmt.Errorf("cancel scan %s: %w", scan.Name, err))
 	}
 	if scan.Spec.Cancel == nil { // a CRD without the field drops it
-		return fmt.Errorf("the CRDs of this cluster are older than this program and cannot cancel: delete the scan instead: %s", s.Suggest("delete", name))
+		return fmt.Errorf("the CRDs of this cluster are older than this program and cannot cancel: delete the scan instead: %s", s.Suggest("delete", scan.Name))
 	}
-	fmt.Fprintf(s.Out, "scan/%s cancelled\n", name)
+	fmt.Fprintf(s.Out, "scan/%s cancelled\n", scan.Name)
 	return nil
 }
 
