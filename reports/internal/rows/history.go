@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
@@ -25,7 +24,7 @@ func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, ns, target int64, after 
 	for i := range after {
 		byFingerprint[after[i].fingerprint] = &after[i]
 	}
-	for part := range slices.Chunk(fingerprints(after), asked) {
+	for part := range slices.Chunk(fingerprints(after), atOnce) {
 		if err := s.followPart(ctx, tx, ns, target, part, byFingerprint, at, days); err != nil {
 			return err
 		}
@@ -43,8 +42,8 @@ func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, ns, target int64, after 
 func (s *Set) followPart(
 	ctx context.Context, tx *sqldb.Tx, ns, target int64, part []string, rows map[string]*stored, at time.Time, days map[group]*course,
 ) error {
-	list, args := among(part, ns, target)
-	where := ` WHERE ns = ? AND target = ? AND fingerprint IN ` + list
+	in, args := tx.In("fingerprint", part, ns, target)
+	where := ` WHERE ns = ? AND target = ? AND ` + in
 	lives, err := readLives(ctx, tx, where, args)
 	if err != nil {
 		return err
@@ -65,20 +64,11 @@ func (s *Set) followPart(
 			of(days, row.group).added++
 		}
 		if !ok {
-			fresh = append(fresh, ns, target, fingerprint, row.source, int(row.severity), int(row.result), at.Unix(), at.Unix(), s.Run)
+			fresh = append(fresh, ns, target, fingerprint, row.source, int(row.severity), int(row.result), at.Unix(), at.Unix(), 0, s.Run)
 		}
 	}
-	for part := range parts(fresh, 9) {
-		values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?), ", len(part)/9), ", ")
-		_, err := tx.Exec(
-			ctx,
-			`INSERT INTO history (ns, target, fingerprint, source, severity, result, first_at, last_at, fixed_at, reopened, run) VALUES `+values,
-			part...)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	columns := []string{"ns", "target", "fingerprint", "source", "severity", "result", "first_at", "last_at", "reopened", "run"}
+	return tx.Insert(ctx, "history", columns, "", fresh...)
 }
 
 func readLives(ctx context.Context, tx *sqldb.Tx, where string, args []any) (map[string]life, error) {

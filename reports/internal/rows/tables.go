@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -16,52 +15,10 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
-// Sizes of statements with lists. They are powers of two, so that there are few different statements, and databases
-// keep them prepared: translating and planning a statement takes longer than to run it for a few rows.
-const (
-	// step is how many rows one statement inserts: 17 parameters each at most, of the 32,766 that SQLite allows.
-	step = 128
-	// asked is how many values one statement looks for.
-	asked = 1024
-)
+// atOnce is how many values one statement looks for, and how many rows are given to the database at once.
+const atOnce = 1024
 
 const secondsOfDay = 24 * 60 * 60
-
-// marks are n groups of placeholders, for a list of values.
-func marks(n, columns int) string {
-	group := "(" + strings.TrimSuffix(strings.Repeat("?, ", columns), ", ") + ")"
-	return strings.TrimSuffix(strings.Repeat(group+", ", n), ", ")
-}
-
-// parts cuts a list into as many parts of step rows as there are, and what is left into halves of that.
-func parts[E any](list []E, width int) iter.Seq[[]E] {
-	return func(yield func([]E) bool) {
-		for n := step; len(list) > 0; {
-			for n*width > len(list) {
-				n /= 2
-			}
-			if !yield(list[:n*width]) {
-				return
-			}
-			list = list[n*width:]
-		}
-	}
-}
-
-// among returns the placeholders of a list to look for, and the list as parameters behind others. The last value is
-// repeated until there are as many as one of the sizes.
-func among(list []string, before ...any) (string, []any) {
-	n := 1
-	for n < len(list) {
-		n *= 2
-	}
-	args := make([]any, 0, len(before)+n)
-	args = append(args, before...)
-	for i := range n {
-		args = append(args, list[min(i, len(list)-1)])
-	}
-	return marks(1, n), args
-}
 
 func readBefore(ctx context.Context, tx *sqldb.Tx, object int64) (before []stored, ns int64, err error) {
 	rows, err := tx.Query(ctx, `SELECT ns, source, policy, severity, result, suppressed, fingerprint FROM results WHERE object = ?`, object)
@@ -101,7 +58,7 @@ func numbersOf(ctx context.Context, tx *sqldb.Tx, texts []string) (map[string]in
 		bySum[sums[len(sums)-1]] = text
 	}
 	numbers := make(map[string]int64, len(texts))
-	for part := range slices.Chunk(sums, asked) {
+	for part := range slices.Chunk(sums, atOnce) {
 		if err := readNumbers(ctx, tx, part, bySum, numbers); err != nil {
 			return nil, err
 		}
@@ -122,17 +79,12 @@ func numbersOf(ctx context.Context, tx *sqldb.Tx, texts []string) (map[string]in
 			fresh = append(fresh, last, sum, nameOf(text))
 		}
 	}
-	for part := range parts(fresh, 3) {
-		if _, err := tx.Exec(ctx, `INSERT INTO names (id, sha, s) VALUES `+marks(len(part)/3, 3), part...); err != nil {
-			return nil, err
-		}
-	}
-	return numbers, nil
+	return numbers, tx.Insert(ctx, "names", []string{"id", "sha", "s"}, "", fresh...)
 }
 
 func readNumbers(ctx context.Context, tx *sqldb.Tx, sums []string, bySum map[string]string, numbers map[string]int64) error {
-	list, args := among(sums)
-	rows, err := tx.Query(ctx, `SELECT id, sha FROM names WHERE sha IN `+list, args...)
+	in, args := tx.In("sha", sums)
+	rows, err := tx.Query(ctx, `SELECT id, sha FROM names WHERE `+in, args...)
 	if err != nil {
 		return err
 	}
@@ -160,14 +112,14 @@ func fingerprints(rows []stored) []string {
 // see notes that fingerprints are there now, and returns when each was first. When a fingerprint was last is noted once a day.
 func see(ctx context.Context, tx *sqldb.Tx, ns int64, after []stored, at time.Time) (map[string]int64, error) {
 	seen := map[string]int64{}
-	for part := range slices.Chunk(fingerprints(after), asked) {
+	for part := range slices.Chunk(fingerprints(after), atOnce) {
 		stale, err := readSeen(ctx, tx, ns, part, at.Unix()-secondsOfDay, seen)
 		if err != nil {
 			return nil, err
 		}
 		if len(stale) > 0 {
-			list, args := among(stale, at.Unix(), ns)
-			if _, err := tx.Exec(ctx, `UPDATE first_seen SET last = ? WHERE ns = ? AND fingerprint IN `+list, args...); err != nil {
+			in, args := tx.In("fingerprint", stale, at.Unix(), ns)
+			if _, err := tx.Exec(ctx, `UPDATE first_seen SET last = ? WHERE ns = ? AND `+in, args...); err != nil {
 				return nil, err
 			}
 		}
@@ -178,10 +130,8 @@ func see(ctx context.Context, tx *sqldb.Tx, ns int64, after []stored, at time.Ti
 				fresh = append(fresh, ns, fingerprint, at.Unix(), at.Unix())
 			}
 		}
-		for part := range parts(fresh, 4) {
-			if _, err := tx.Exec(ctx, `INSERT INTO first_seen (ns, fingerprint, at, last) VALUES `+marks(len(part)/4, 4), part...); err != nil {
-				return nil, err
-			}
+		if err := tx.Insert(ctx, "first_seen", []string{"ns", "fingerprint", "at", "last"}, "", fresh...); err != nil {
+			return nil, err
 		}
 	}
 	return seen, nil
@@ -189,8 +139,8 @@ func see(ctx context.Context, tx *sqldb.Tx, ns int64, after []stored, at time.Ti
 
 // readSeen reads when fingerprints were first, and returns those that were last noted before a time.
 func readSeen(ctx context.Context, tx *sqldb.Tx, ns int64, part []string, before int64, seen map[string]int64) (stale []string, err error) {
-	list, args := among(part, ns)
-	rows, err := tx.Query(ctx, `SELECT fingerprint, at, last FROM first_seen WHERE ns = ? AND fingerprint IN `+list, args...)
+	in, args := tx.In("fingerprint", part, ns)
+	rows, err := tx.Query(ctx, `SELECT fingerprint, at, last FROM first_seen WHERE ns = ? AND `+in, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -209,6 +159,12 @@ func readSeen(ctx context.Context, tx *sqldb.Tx, ns int64, part []string, before
 	return stale, rows.Err()
 }
 
+// columns are those of results, in the order of what insertRows gives.
+var columns = []string{
+	"object", "i", "ns", "source", "policy", "rule", "category", "severity", "result", "score", "ts", "first_seen", "res_kind", "res_ns", "res_name",
+	"fingerprint", "suppressed",
+}
+
 // insertRows writes the rows in the order of their policies, in which their index is cheapest to fill.
 func insertRows(ctx context.Context, tx *sqldb.Tx, object, ns int64, after []stored, seen map[string]int64) error {
 	order := make([]int, len(after))
@@ -216,8 +172,8 @@ func insertRows(ctx context.Context, tx *sqldb.Tx, object, ns int64, after []sto
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return int(after[a].policy - after[b].policy) })
-	for part := range parts(order, 1) {
-		args := make([]any, 0, 17*len(part))
+	for part := range slices.Chunk(order, atOnce) {
+		args := make([]any, 0, len(columns)*len(part))
 		for _, i := range part {
 			row := &after[i]
 			var score sql.NullFloat64
@@ -228,9 +184,7 @@ func insertRows(ctx context.Context, tx *sqldb.Tx, object, ns int64, after []sto
 			args = append(args, object, i, ns, row.source, row.policy, row.rule, row.category, int(row.severity), int(row.result), score, ts,
 				seen[row.fingerprint], row.resKind, row.resNamespace, row.resName, row.fingerprint, row.suppressed)
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO results (object, i, ns, source, policy, rule, category, severity, result, score, ts,
-			first_seen, res_kind, res_ns, res_name, fingerprint, suppressed) VALUES `+marks(len(part), 17), args...)
-		if err != nil {
+		if err := tx.Insert(ctx, "results", columns, "", args...); err != nil {
 			return err
 		}
 	}
@@ -257,11 +211,10 @@ func count(ctx context.Context, tx *sqldb.Tx, ns int64, before, after []stored) 
 			args = append(args, place, key.policy, int(key.result), key.suppressed, differences[key])
 		}
 	}
-	end := tx.AddTo("counts", []string{"ns", "policy", "result", "suppressed"}, []string{"n"})
-	for part := range parts(args, 5) {
-		if _, err := tx.Exec(ctx, `INSERT INTO counts (ns, policy, result, suppressed, n) VALUES `+marks(len(part)/5, 5)+end, part...); err != nil {
-			return err
-		}
+	key := []string{"ns", "policy", "result", "suppressed"}
+	end := tx.AddTo("counts", key, []string{"n"})
+	if err := tx.Insert(ctx, "counts", append(key, "n"), end, args...); err != nil {
+		return err
 	}
 	if !lower {
 		return nil
@@ -323,14 +276,6 @@ func addCourse(ctx context.Context, tx *sqldb.Tx, day, ns int64, days map[group]
 			args = append(args, day, ns, key.source, int(key.severity), int(key.result), key.suppressed, change.open, change.added, change.fixed)
 		}
 	}
-	end := tx.AddTo("daily", []string{"day", "ns", "source", "severity", "result", "suppressed"}, []string{"n", "added", "fixed"})
-	for part := range parts(args, 9) {
-		if _, err := tx.Exec(
-			ctx,
-			`INSERT INTO daily (day, ns, source, severity, result, suppressed, n, added, fixed) VALUES `+marks(len(part)/9, 9)+end,
-			part...); err != nil {
-			return err
-		}
-	}
-	return nil
+	key, numbers := []string{"day", "ns", "source", "severity", "result", "suppressed"}, []string{"n", "added", "fixed"}
+	return tx.Insert(ctx, "daily", append(key, numbers...), tx.AddTo("daily", key, numbers), args...)
 }

@@ -27,6 +27,8 @@ type dialect interface {
 	addTo(table string, key, columns []string) string
 	// orKeep is the end of an INSERT that leaves rows alone that are there already; column is one of the table's.
 	orKeep(column string) string
+	// arrays tells whether a parameter can be an array.
+	arrays() bool
 	// migrationLock runs fn while no other process migrates; wait bounds the time until it may.
 	migrationLock(ctx context.Context, db *sql.DB, wait time.Duration, fn func(*sql.Conn) error) error
 	// alreadyThere tells that a statement of a migration failed because it has been run before, which only databases

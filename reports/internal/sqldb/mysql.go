@@ -145,6 +145,8 @@ func (mysqlDialect) addTo(_ string, _, columns []string) string {
 	return " ON DUPLICATE KEY UPDATE " + strings.Join(sets, ", ")
 }
 
+func (mysqlDialect) arrays() bool { return false }
+
 func (mysqlDialect) orKeep(column string) string {
 	return " ON DUPLICATE KEY UPDATE " + column + " = VALUES(" + column + ")"
 }

@@ -118,6 +118,8 @@ func (postgresDialect) addTo(table string, key, columns []string) string {
 	return addOnConflict(table, key, columns)
 }
 
+func (postgresDialect) arrays() bool { return true }
+
 func (postgresDialect) orKeep(column string) string { return keepOnConflict(column) }
 
 func (postgresDialect) migrationLock(ctx context.Context, db *sql.DB, wait time.Duration, fn func(*sql.Conn) error) error {

@@ -137,6 +137,8 @@ func (sqliteDialect) addTo(table string, key, columns []string) string {
 	return addOnConflict(table, key, columns)
 }
 
+func (sqliteDialect) arrays() bool { return false }
+
 func (sqliteDialect) orKeep(column string) string { return keepOnConflict(column) }
 
 // migrationLock is the file's lock, which is held since open.
