@@ -8,6 +8,7 @@ import (
 	"embed"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,18 +108,28 @@ type Row struct {
 	Counts [severities]int64
 }
 
-// Trend is a chart of areas on top of each other.
-type Trend struct {
+// Drawing is a chart in one size.
+type Drawing struct {
+	// Name is wide or narrow.
+	Name               string
 	Title, Description string
 	Width, Height      int
 	Lines              []Line
 	Areas              []Area
 	Days               []Label
-	Rows               []Row
+}
+
+// Trend is a chart of areas on top of each other, drawn for wide and for narrow pages: letters of a chart that is made
+// smaller cannot be read.
+type Trend struct {
+	Drawings []Drawing
+	Areas    []Area // the severities of the legend
+	Rows     []Row
 }
 
 const (
 	trendWidth  = 860
+	trendNarrow = 320
 	trendHeight = 230
 	trendLeft   = 44.0
 	trendTop    = 8.0
@@ -127,21 +138,32 @@ const (
 
 // NewTrend draws days in their order.
 func NewTrend(title string, days []Day) Trend {
-	t := Trend{Title: title, Width: trendWidth, Height: trendHeight}
+	t := Trend{}
+	for s := range severities {
+		t.Areas = append(t.Areas, Area{Colour: fmt.Sprintf("c%d", s), Name: names[s]})
+	}
 	if len(days) == 0 {
 		return t
 	}
+	for _, d := range slices.Backward(days) {
+		t.Rows = append(t.Rows, Row{d.Day.Format(time.DateOnly), d.Counts})
+	}
+	t.Drawings = []Drawing{draw("wide", title, trendWidth, days), draw("narrow", title, trendNarrow, days)}
+	return t
+}
+
+func draw(name, title string, width int, days []Day) Drawing {
+	t := Drawing{Name: name, Title: title, Width: width, Height: trendHeight}
 	var most int64 = 1
 	for _, d := range days {
 		most = max(most, sum(d.Counts[:]))
-		t.Rows = append([]Row{{d.Day.Format(time.DateOnly), d.Counts}}, t.Rows...)
 	}
 	top := nice(most)
 	y := func(n int64) float64 {
 		return round(trendTop + (trendHeight-trendTop-trendBottom)*(1-float64(n)/float64(top)))
 	}
 	x := func(i int) float64 {
-		return round(trendLeft + (trendWidth-trendLeft)*float64(i)/float64(max(1, len(days)-1)))
+		return round(trendLeft + (float64(width)-trendLeft)*float64(i)/float64(max(1, len(days)-1)))
 	}
 	for _, share := range []int64{0, 1, 2} {
 		t.Lines = append(t.Lines, Line{y(top * share / 2), strconv.FormatInt(top*share/2, 10)})
@@ -155,14 +177,14 @@ func NewTrend(title string, days []Day) Trend {
 			fmt.Fprintf(&back, "L%g %g", x(j), y(sum(days[j].Counts[:s])))
 		}
 		if len(days) == 1 {
-			fmt.Fprintf(&forth, "H%d", trendWidth)
+			fmt.Fprintf(&forth, "H%d", width)
 			back.Reset()
 			fmt.Fprintf(&back, "V%gH%g", y(sum(days[0].Counts[:s])), trendLeft)
 		}
 		t.Areas = append(t.Areas, Area{fmt.Sprintf("f%d", s), fmt.Sprintf("c%d", s), names[s], forth.String() + back.String() + "Z"})
 	}
 	first, last := days[0], days[len(days)-1]
-	t.Days = []Label{{trendLeft, "start", first.Day.Format("2 Jan")}, {trendWidth, "end", last.Day.Format("2 Jan")}}
+	t.Days = []Label{{trendLeft, "start", first.Day.Format("2 Jan")}, {float64(width), "end", last.Day.Format("2 Jan")}}
 	if len(days) > 2 {
 		t.Days = append(t.Days, Label{x(len(days) / 2), "middle", days[len(days)/2].Day.Format("2 Jan")})
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func draw(t *testing.T, name string, data any) string {
+func render(t *testing.T, name string, data any) string {
 	t.Helper()
 	parsed, err := template.ParseFS(Files, "charts.html")
 	if err != nil {
@@ -26,14 +26,17 @@ func draw(t *testing.T, name string, data any) string {
 func TestTrend(t *testing.T) {
 	day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	trend := NewTrend("Open findings", []Day{{day, [5]int64{0, 1, 2}}, {day.AddDate(0, 0, 1), [5]int64{1, 3, 0, 4, 0}}})
-	out := draw(t, "trend", trend)
+	out := render(t, "trend", trend)
 	for _, want := range []string{"<title", "Open findings", "3 open on 2026-11-01, 8 on 2026-11-02.", "<td>2026-11-02</td>", `class="f4"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in %s", want, out)
 		}
 	}
-	if want := "M44 208L860 183"; !strings.HasPrefix(trend.Areas[0].Path, want) {
-		t.Errorf("critical is %s, want %s…", trend.Areas[0].Path, want)
+	if want := "M44 208L860 183"; !strings.HasPrefix(trend.Drawings[0].Areas[0].Path, want) {
+		t.Errorf("critical is %s, want %s…", trend.Drawings[0].Areas[0].Path, want)
+	}
+	if want := "M44 208L320 183"; !strings.HasPrefix(trend.Drawings[1].Areas[0].Path, want) {
+		t.Errorf("critical of narrow pages is %s, want %s…", trend.Drawings[1].Areas[0].Path, want)
 	}
 	for _, days := range [][]Day{nil, {{day, [5]int64{}}}} {
 		if got := NewTrend("", days); len(got.Rows) != len(days) {
@@ -63,7 +66,7 @@ func TestMeter(t *testing.T) {
 func TestHostileTitlesAreText(t *testing.T) {
 	strip := Strip{Title: `</title><script>alert(1)</script>`}
 	strip.Add("fbad", `"><script>alert(1)</script>`)
-	if out := draw(t, "strip", strip); strings.Contains(out, "<script") {
+	if out := render(t, "strip", strip); strings.Contains(out, "<script") {
 		t.Errorf("a title is script: %s", out)
 	}
 }

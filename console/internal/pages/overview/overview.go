@@ -150,7 +150,7 @@ func (d *data) ask(q *web.Request) (notes []string) {
 			d.Numbers[web.SeverityRank(g.Key["severity"])].Fix = g.MeanTimeToFix.Duration
 		}
 	}
-	d.trend(ask("The trend", reportsv1alpha1.FindingQuerySpec{
+	d.Trend = web.TrendOf("Open findings by day", ask("The trend", reportsv1alpha1.FindingQuerySpec{
 		Where: []reportsv1alpha1.Term{open}, Trend: &reportsv1alpha1.TrendQuery{Days: trendDays}, Limit: trendDays * int32(len(severities)+1),
 	}))
 	worst := []reportsv1alpha1.Term{open, high}
@@ -160,26 +160,6 @@ func (d *data) ask(q *web.Request) (notes []string) {
 	d.Targets = bars(ask("The targets", by("resource")), "resource", "target")
 	d.Categories = bars(ask("The categories", by("category")), "category", "category")
 	return notes
-}
-
-func (d *data) trend(groups []reportsv1alpha1.FindingGroup) {
-	days := map[string]*charts.Day{}
-	for _, g := range groups {
-		day, err := time.Parse(time.DateOnly, g.Key["day"])
-		if err != nil {
-			continue // a day that is none has no place in a chart
-		}
-		if days[g.Key["day"]] == nil {
-			days[g.Key["day"]] = &charts.Day{Day: day}
-		}
-		days[g.Key["day"]].Counts[web.SeverityRank(g.Key["severity"])] += g.Count
-	}
-	list := make([]charts.Day, 0, len(days))
-	for _, day := range days {
-		list = append(list, *day)
-	}
-	slices.SortFunc(list, func(a, b charts.Day) int { return a.Day.Compare(b.Day) })
-	d.Trend = charts.NewTrend("Open findings by day", list)
 }
 
 func bars(groups []reportsv1alpha1.FindingGroup, key, field string) []bar {
