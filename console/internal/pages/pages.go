@@ -11,6 +11,8 @@ import (
 	"github.com/scanyard/scanyard/console/internal/pages/policies"
 	"github.com/scanyard/scanyard/console/internal/pages/scans"
 	"github.com/scanyard/scanyard/console/internal/pages/schedules"
+	"github.com/scanyard/scanyard/console/internal/pages/search"
+	"github.com/scanyard/scanyard/console/internal/pages/teams"
 	"github.com/scanyard/scanyard/console/internal/web"
 )
 
@@ -22,6 +24,7 @@ func New(o web.Options) (*web.App, error) {
 	}
 	for _, register := range []func(*web.App) error{
 		overview.Register, findings.Register, scans.Register, schedules.Register, images.Register, policies.Register, exceptions.Register,
+		teams.Register, search.Register,
 	} {
 		if err := register(a); err != nil {
 			return nil, err

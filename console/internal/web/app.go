@@ -150,6 +150,7 @@ var sections = []Section{
 	{Name: "Images", Path: "/images"},
 	{Name: "Policy reports", Path: "/policyreports"},
 	{Name: "Exceptions", Path: "/exceptions"},
+	{Name: "Teams", Path: "/teams"},
 }
 
 // frame is what the template of the frame gets.

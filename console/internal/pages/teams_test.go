@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages_test
+
+import (
+	"encoding/csv"
+	"strings"
+	"testing"
+
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/console/internal/consoletest"
+)
+
+func TestTeams(t *testing.T) {
+	w := consoletest.Full(t).Enter()
+	has(t, w.Get("/teams"), "team-blue", "team-red", "The figures are those of the newest run of each scan.")
+	w.Rows = consoletest.Rows(500)
+	a := w.Get("/teams")
+	has(t, a, "3 namespaces", "team-blue", "platform", "+")
+	if strings.Index(a.Body, "/teams/team-blue") > strings.Index(a.Body, "/teams/platform") {
+		t.Error("the worst namespace does not come first")
+	}
+	lacks(t, w.Get("/teams?only=failing"), "/teams/platform")
+	lacks(t, w.Get("/teams?text=red"), "/teams/team-blue")
+	has(t, w.Get("/teams?text=nobody"), "No namespace matches.")
+	rows, err := csv.NewReader(strings.NewReader(w.Get("/teams/export").Body)).ReadAll()
+	if err != nil || len(rows) != 4 || rows[1][0] != "team-blue" {
+		t.Errorf("the file has %v: %v", rows, err)
+	}
+}
+
+func TestOneTeam(t *testing.T) {
+	own := &settingsv1alpha2.ScanSetting{}
+	own.Namespace, own.Name = "team-blue", settingsv1alpha2.Name
+	own.Status.InForce = &settingsv1alpha2.ScanSettingSpec{Limits: &settingsv1alpha2.Limits{}, Queue: &settingsv1alpha2.Queue{Order: new(settingsv1alpha2.OrderPriority)}}
+	whole := &settingsv1alpha2.ClusterScanSetting{}
+	whole.Name = settingsv1alpha2.Name
+	whole.Status.InForce = &settingsv1alpha2.ClusterScanSettingSpec{Queue: &settingsv1alpha2.Queue{Order: new(settingsv1alpha2.OrderFIFO)}}
+	w := consoletest.New(t, append(consoletest.Teams(), own, whole)...).Enter()
+	w.Rows = consoletest.Rows(500)
+	a := w.Get("/teams/team-blue")
+	has(t, a, "Open findings, 90 days", "queue.order", string(settingsv1alpha2.OrderPriority), "the namespace")
+	lacks(t, a, string(settingsv1alpha2.OrderFIFO))
+	has(t, w.Get("/teams/platform"), string(settingsv1alpha2.OrderFIFO), "the cluster")
+}
+
+func TestSearch(t *testing.T) {
+	w := consoletest.WithRegistries(t).Enter()
+	has(t, w.Get("/search?q=shop"), "nmap-shop", "shop/api", "Findings", "All of them")
+	has(t, w.Get("/search?q=nightly"), "/schedules/team-blue/nightly", "/scans/team-blue/nightly-1")
+	has(t, w.Get("/search?q=ACCEPTED-TLS"), "/exceptions/team-blue/accepted-tls")
+	has(t, w.Get("/search?q=team-b"), "/teams/team-blue")
+	has(t, w.Get("/search?q=cve-2024-3001"), "Which images have CVE-2024-3001", "/findings?policy=CVE-2024-3001")
+	has(t, w.Get("/search?q=it%27s%5C"), "Nothing is called that")
+	has(t, w.Get("/search"), "What do you look for?")
+	w.Rows = nil
+	has(t, w.Get("/search?q=openssl"), "Look through the newest runs")
+	w.Denied = []string{"list scheduledscans"}
+	has(t, w.Get("/search?q=shop"), "You may not list scheduledscans", "nmap-shop")
+}
