@@ -92,16 +92,22 @@ func assemble(manager ctrl.Manager, direct client.Client, log logr.Logger, o *Op
 	var reconcilers map[string]*runs.Reconciler
 	f := feeder.New(feeder.Options{
 		Clock: real, Log: log.WithName("feeder"),
-		Bounds: feeder.Bounds{Concurrent: o.config.Quotas.Concurrent, HostConcurrent: o.config.Hosts.Concurrent, HostRequests: o.config.Hosts.RequestsPerSecond},
-		Woken:  func(namespace, kind, name string) { reconcilers[kind].Wake(namespace, name) },
+		Bounds: feeder.Bounds{
+			Concurrent: o.config.Quotas.Concurrent, HostConcurrent: o.config.Hosts.Concurrent, HostRequests: o.config.Hosts.RequestsPerSecond,
+			Bytes: o.config.Quotas.BytesPerDay.Value(),
+		},
+		Woken: func(namespace, kind, name string) { reconcilers[kind].Wake(namespace, name) },
 	})
 	counts := newCounts(f)
+	counts.maxAge.Set(o.config.MaxAge().Seconds())
 	w := &work{options: o, client: direct, clock: real, feeder: f, state: s, log: log.WithName("queue"), data: &databases{
 		client: manager.GetClient(), reports: direct, config: o.config, feeder: f, clock: real, log: log.WithName("databases"),
-	}}
+		counted: counts.registries, events: manager.GetEventRecorder("registry-controller"), told: map[string]string{},
+	}, dead: counts.buried}
 	options := runs.Options{
 		Client: manager.GetClient(), Reports: direct, Feeder: f, Events: manager.GetEventRecorder("registry-controller"), Clock: real, Config: o.config,
 		Away: s.away, Zones: zone, Cancel: w.cancel,
+		Unaffected: func(n int64) { counts.unaffected.Add(float64(n)) },
 	}
 	reconcilers = map[string]*runs.Reconciler{
 		string(job.Discovery): runs.NewReconciler(job.Discovery, options), string(job.Scan): runs.NewReconciler(job.Scan, options),

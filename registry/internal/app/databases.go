@@ -13,8 +13,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,8 +33,11 @@ const (
 	lookAtData = 15 * time.Second
 	// checkJitter of the period is by how much workers are asked earlier.
 	checkJitter = 10
-	nameLength  = 40
-	hashDigits  = 10
+	// conditionAvailable of a VulnerabilityDatabase: a worker writes it.
+	conditionAvailable = "Available"
+
+	nameLength = 40
+	hashDigits = 10
 )
 
 // databases has workers look for newer data, and starts ScanJobs where there is some.
@@ -42,7 +48,12 @@ type databases struct {
 	feeder  *feeder.Feeder
 	clock   clock.WithTicker
 	log     logr.Logger
+	events  events.EventRecorder
+	// counted is told of all Registries at each look.
+	counted func([]registryv1alpha1.Registry)
 
+	// told is what Events have said of each adapter's data; only the look writes it.
+	told map[string]string
 	// next is when an adapter's data is looked at again.
 	next map[string]time.Time
 }
@@ -89,12 +100,44 @@ func (d *databases) pass(ctx context.Context, q *queue.Queue) error {
 	if err := d.client.List(ctx, registries); err != nil {
 		return fmt.Errorf("list Registries: %w", err)
 	}
+	d.counted(registries.Items)
+	d.tell(list.Items, registries.Items, now)
 	for i := range registries.Items {
 		if err := d.start(ctx, &registries.Items[i], list.Items); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tell writes an Event on Registries whose vulnerability data has become stale, or cannot be had any more.
+func (d *databases) tell(all []reportsv1.VulnerabilityDatabase, registries []registryv1alpha1.Registry, now time.Time) {
+	for i := range all {
+		v := &all[i]
+		reason, note := d.wrong(v, now)
+		before := d.told[v.Name]
+		if d.told[v.Name] = reason; reason == "" || reason == before {
+			continue
+		}
+		for j := range registries {
+			if r := &registries[j]; d.config.Adapter(r.Spec.Adapter) == v.Name {
+				d.events.Eventf(r, nil, corev1.EventTypeWarning, reason, "LookAtDatabase", "%s", note)
+			}
+		}
+	}
+}
+
+// wrong says what is wrong with an adapter's data; "": nothing.
+func (d *databases) wrong(v *reportsv1.VulnerabilityDatabase, now time.Time) (reason, note string) {
+	available := meta.FindStatusCondition(v.Status.Conditions, conditionAvailable)
+	switch {
+	case available != nil && available.Status == metav1.ConditionFalse:
+		why := available.Reason + ": " + available.Message
+		return "DatabaseUnavailable", "no newer vulnerability data of " + v.Name + " can be had, the old data stays in use: " + why
+	case v.Status.BuiltAt != nil && now.Sub(v.Status.BuiltAt.Time) > d.config.MaxAge():
+		return registryv1alpha1.ReasonDatabaseStale, "the vulnerability data of " + v.Name + " is older than " + d.config.Database.MaxAge
+	}
+	return "", ""
 }
 
 // start makes the ScanJob of a Registry whose reports are of older data.

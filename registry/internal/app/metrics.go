@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/feeder"
 	"github.com/scanyard/scanyard/registry/internal/queue"
 )
@@ -19,7 +20,15 @@ type counts struct {
 	backlog  *prometheus.Desc
 	inFlight *prometheus.Desc
 	workers  *prometheus.Desc
-	ends     *prometheus.CounterVec
+	paused   *prometheus.Desc
+	used     *prometheus.Desc
+	maxAge   prometheus.Gauge
+	images   *prometheus.GaugeVec
+	// quarantined are images that nobody tries any more.
+	quarantined prometheus.Gauge
+	ends        *prometheus.CounterVec
+	dead        *prometheus.CounterVec
+	unaffected  prometheus.Counter
 }
 
 func newCounts(f *feeder.Feeder) *counts {
@@ -28,6 +37,21 @@ func newCounts(f *feeder.Feeder) *counts {
 		backlog:  prometheus.NewDesc(prefix+"backlog", "Items that wait, as far as jobs have told of them.", []string{"step"}, nil),
 		inFlight: prometheus.NewDesc(prefix+"inflight", "Items that were let in and have not ended.", []string{"step"}, nil),
 		workers:  prometheus.NewDesc(prefix+"workers", "Workers that have spoken in the last 30 s.", nil, nil),
+		paused:   prometheus.NewDesc(prefix+"host_paused", "Hosts that are left alone because they have asked for it.", nil, nil),
+		used: prometheus.NewDesc(
+			prefix+"quota_used_ratio", "How much of a quota the namespace uses that uses most of it.", []string{"quota"}, nil,
+		),
+		maxAge: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "database_max_age_seconds", Help: "Age from which on vulnerability data counts as stale."}),
+		images: prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: prefix + "images", Help: "Images that Registries have, as their last job says."}, []string{"state"},
+		),
+		quarantined: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "quarantined", Help: "Images that nobody tries any more."}),
+		dead: prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: prefix + "dead_total", Help: "Messages that went to the dead letters."}, []string{"step"},
+		),
+		unaffected: prometheus.NewCounter(
+			prometheus.CounterOpts{Name: prefix + "unaffected_total", Help: "Images that ScanJobs left alone: the newer data says nothing of them."},
+		),
 		ends: prometheus.NewCounterVec(
 			prometheus.CounterOpts{Name: prefix + "ended_total", Help: "Items whose end a worker has told."}, []string{"step", "outcome"},
 		),
@@ -39,7 +63,16 @@ func (c *counts) Describe(to chan<- *prometheus.Desc) {
 	to <- c.backlog
 	to <- c.inFlight
 	to <- c.workers
-	c.ends.Describe(to)
+	to <- c.paused
+	to <- c.used
+	for _, m := range c.kept() {
+		m.Describe(to)
+	}
+}
+
+// kept are those that remember what they have counted.
+func (c *counts) kept() []prometheus.Collector {
+	return []prometheus.Collector{c.maxAge, c.images, c.quarantined, c.ends, c.dead, c.unaffected}
 }
 
 // Collect gives the metrics.
@@ -51,7 +84,34 @@ func (c *counts) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(c.inFlight, prometheus.GaugeValue, float64(inFlight[step]), name)
 	}
 	to <- prometheus.MustNewConstMetric(c.workers, prometheus.GaugeValue, float64(c.feeder.Workers()))
-	c.ends.Collect(to)
+	to <- prometheus.MustNewConstMetric(c.paused, prometheus.GaugeValue, float64(c.feeder.Paused()))
+	to <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, c.feeder.UsedRatio(), "bytesPerDay")
+	for _, m := range c.kept() {
+		m.Collect(to)
+	}
+}
+
+// buried counts a dead letter.
+func (c *counts) buried(step queue.Step) { c.dead.WithLabelValues(strings.ToLower(string(step))).Inc() }
+
+// registries counts what Registries say of their images.
+func (c *counts) registries(all []registryv1alpha1.Registry) {
+	var sum registryv1alpha1.ImageCounts
+	for i := range all {
+		if n := all[i].Status.Images; n != nil {
+			sum.Scanned += n.Scanned
+			sum.Waiting += n.Waiting
+			sum.Failed += n.Failed
+			sum.Quarantined += n.Quarantined
+			sum.Skipped += n.Skipped
+		}
+	}
+	for state, n := range map[string]int64{
+		"scanned": sum.Scanned, "waiting": sum.Waiting, "failed": sum.Failed, "quarantined": sum.Quarantined, "skipped": sum.Skipped,
+	} {
+		c.images.WithLabelValues(state).Set(float64(n))
+	}
+	c.quarantined.Set(float64(sum.Quarantined))
 }
 
 // ended counts the end of an item. What a worker says is not believed to be one of our words.

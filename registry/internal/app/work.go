@@ -40,6 +40,7 @@ type work struct {
 	feeder  *feeder.Feeder
 	state   *state
 	ended   func(queue.Ended)
+	dead    func(queue.Step)
 	data    *databases
 	log     logr.Logger
 
@@ -148,7 +149,7 @@ func (w *work) keep(ctx context.Context, q *queue.Queue) error {
 			}
 		}
 	})
-	return q.Listen(ctx, queue.Heard{Ended: w.ended, Worker: w.feeder.Worker}, func() {})
+	return q.Listen(ctx, queue.Heard{Ended: w.ended, Worker: w.feeder.Worker, Dead: w.dead}, func() {})
 }
 
 func (w *work) set(q *queue.Queue) {

@@ -50,6 +50,8 @@ type Bounds struct {
 	// Concurrent items of a namespace, HostConcurrent ones of a host; HostRequests are those of a second.
 	Concurrent, HostConcurrent int
 	HostRequests               float64
+	// Bytes may be fetched for a namespace in 24 hours; 0: no bound.
+	Bytes int64
 }
 
 // Offer is what a job at work would have let in.
@@ -64,6 +66,17 @@ type Offer struct {
 	Host, Adapter, Database          string
 	Deadline                         time.Time
 	Heads                            []inventory.Head
+	// Own are the bounds that the namespace's settings tighten, and its share; what is 0 is that of the installation.
+	Own Own
+	// Bytes may be fetched for the Registry in 24 hours; 0: no bound of its own.
+	Bytes int64
+}
+
+// Own is what settings say of a namespace.
+type Own struct {
+	Weight     int64
+	Concurrent int
+	Bytes      int64
 }
 
 // key is an item in flight.
@@ -112,6 +125,8 @@ type Feeder struct {
 	refusals map[string]refusal
 	turns    feed.Turns
 	windows  map[string]int
+	spent    ledger
+	told     map[string]telling
 	wake     chan struct{}
 }
 
@@ -135,6 +150,7 @@ func New(o Options) *Feeder {
 	return &Feeder{
 		clock: o.Clock, bounds: o.Bounds, woken: o.Woken, log: o.Log, offers: map[string]Offer{}, flights: map[string]*flight{}, workers: map[string]heard{},
 		paused: map[string]time.Time{}, refusals: map[string]refusal{}, windows: map[string]int{}, wake: make(chan struct{}, 1),
+		spent: ledger{}, told: map[string]telling{},
 	}
 }
 
@@ -227,6 +243,8 @@ func (f *Feeder) Ended(e queue.Ended) {
 			continue
 		}
 		job = at.job
+		f.spent.add(ofNamespace(e.Namespace), now, e.Bytes)
+		f.spent.add(at.item.Registry, now, e.Bytes)
 		switch {
 		case e.Outcome == outcomeRefused:
 			f.refuse(at, e, now)
@@ -342,7 +360,7 @@ func (f *Feeder) pass(ctx context.Context, q Queue) error {
 			return err
 		}
 	}
-	return nil
+	return f.tell(q)
 }
 
 // consumers makes those of each step and adapter that workers have, and changes their windows.
@@ -436,7 +454,10 @@ func (f *Feeder) choose() []let {
 		b := batches[key{item.Namespace, item.Name, item.Step}]
 		m := queue.Message{
 			Step: stepNames[item.Step], Namespace: item.Namespace, Registry: &queue.Ref{Name: b.offer.Registry, UID: b.offer.RegistryUID}, Job: new(b.offer.Job),
-			Items: b.items, Adapter: b.adapter(item.Step), Deadline: b.offer.Deadline, RequestsPerSecond: f.share(b.offer), ID: rand.Text(),
+			Items: b.items, Adapter: b.adapter(item.Step), Deadline: b.offer.Deadline, ID: rand.Text(),
+		}
+		if item.Step == feed.SBOM {
+			m.BudgetBytes = f.budget(b.offer, now)
 		}
 		at := &flight{item: item, job: b.offer.Job, adapter: m.Adapter, since: now, names: map[string]bool{}, probe: b.probe}
 		if r := f.refusals[b.offer.RegistryUID]; b.probe && now.Before(r.until) {
@@ -451,22 +472,15 @@ func (f *Feeder) choose() []let {
 		f.flights[m.ID] = at
 		all = append(all, let{m})
 	}
-	return all
-}
-
-// share is how often an item may ask its host.
-func (f *Feeder) share(o Offer) float64 {
-	working := 1
-	for _, at := range f.flights {
-		if at.item.Host == o.Host {
-			working++
+	shares := f.shares()
+	for i, item := range items {
+		own := batches[key{item.Namespace, item.Name, item.Step}].offer.RequestsPerSecond
+		if share := shares[item.Host]; own == 0 || share < own {
+			own = share
 		}
+		all[i].message.RequestsPerSecond = own
 	}
-	rate := f.bounds.HostRequests / float64(min(working, max(f.bounds.HostConcurrent, 1)))
-	if o.RequestsPerSecond > 0 {
-		rate = min(rate, o.RequestsPerSecond)
-	}
-	return rate
+	return all
 }
 
 // batched are images that go together, or one item.
@@ -509,10 +523,11 @@ func (f *Feeder) state(now time.Time) (feed.State, map[key]batched) {
 		if refuses && (!probe || probes[o.RegistryUID]) {
 			continue
 		}
-		s.Hosts[o.Host] = feed.Host{Paused: f.paused[o.Host], Concurrent: f.bounds.HostConcurrent}
+		concurrent, _ := f.bounds.of(o.Host)
+		s.Hosts[o.Host] = feed.Host{Paused: f.paused[o.Host], Concurrent: concurrent}
 		n := namespaces[o.Namespace]
 		if n == nil {
-			n = &feed.Namespace{Name: o.Namespace, Weight: 1, Concurrent: f.bounds.Concurrent}
+			n = f.namespace(o, now)
 			namespaces[o.Namespace] = n
 		}
 		all := bundle(o, now, taken)
@@ -520,6 +535,7 @@ func (f *Feeder) state(now time.Time) (feed.State, map[key]batched) {
 			all = onlyProbe(all)
 			probes[o.RegistryUID] = len(all) > 0
 		}
+		all = f.affordable(o, all, now)
 		for _, b := range all {
 			item := itemOf(o, b)
 			n.Waiting = append(n.Waiting, item)
@@ -594,6 +610,19 @@ func (f *Feeder) Counts() (waiting, inFlight map[queue.Step]int) {
 		inFlight[stepNames[at.item.Step]] += len(at.names)
 	}
 	return waiting, inFlight
+}
+
+// Paused counts hosts that are left alone.
+func (f *Feeder) Paused() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	count, now := 0, f.clock.Now()
+	for _, until := range f.paused {
+		if until.After(now) {
+			count++
+		}
+	}
+	return count
 }
 
 // Explain says why nothing is let in although something waits; "": there is a worker.

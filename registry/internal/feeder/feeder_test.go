@@ -26,6 +26,7 @@ type stand struct {
 	windows map[string]int
 	taken   int
 	fails   error
+	limits  []queue.Limits
 }
 
 func (s *stand) Put(_ context.Context, m queue.Message) error {
@@ -45,7 +46,10 @@ func (s *stand) Waiting(context.Context, queue.Step, string) (waiting, inFlight 
 	return 0, s.taken, nil
 }
 
-func (s *stand) Limit(queue.Limits) error { return nil }
+func (s *stand) Limit(l queue.Limits) error {
+	s.limits = append(s.limits, l)
+	return nil
+}
 
 // names are those of the items that were put since the last call.
 func (s *stand) names() []string {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -188,6 +189,8 @@ type Heard struct {
 	Worker  func(Worker)
 	Cancel  func(jobUID string)
 	Limited func(Limits)
+	// Dead is told of each message that goes to the dead letters, by its step.
+	Dead func(Step)
 }
 
 // Listen has h hear until ctx ends. ready is called once everything is heard.
@@ -201,6 +204,7 @@ func (q *Queue) Listen(ctx context.Context, h Heard, ready func()) error {
 	}()
 	for subject, hear := range map[string]nats.MsgHandler{
 		subjectDone: hears(h.Ended), subjectWorker + ".*": hears(h.Worker), subjectControl + ".cancel": hears(h.Cancel), subjectControl + ".limits": hears(h.Limited),
+		subjectDead + ".>": hearsDead(h.Dead),
 	} {
 		if hear == nil {
 			continue
@@ -229,6 +233,21 @@ func hears[T any](hear func(T)) nats.MsgHandler {
 		var what T
 		if json.Unmarshal(m.Data, &what) == nil {
 			hear(what)
+		}
+	}
+}
+
+// hearsDead hears of dead letters. What is in them is not read.
+func hearsDead(hear func(Step)) nats.MsgHandler {
+	if hear == nil {
+		return nil
+	}
+	return func(m *nats.Msg) {
+		token, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, subjectDead+"."), ".")
+		for step, known := range tokens {
+			if token == known {
+				hear(step)
+			}
 		}
 	}
 }

@@ -46,6 +46,9 @@ func (r *Reconciler) act(ctx context.Context, s *seen, d job.Decision) error {
 	switch {
 	case over:
 		r.announceEnd(s, d)
+		if s.found != nil && r.Unaffected != nil {
+			r.Unaffected(s.found.Scanned.Unaffected)
+		}
 	case d.Start:
 		r.Events.Eventf(s.job.object(), s.registry, corev1.EventTypeNormal, "Started", "Work", "the job has begun")
 	case d.LetIn:
@@ -83,6 +86,9 @@ func (r *Reconciler) offer(s *seen) feeder.Offer {
 	if l := registry.Spec.Limits; l != nil {
 		if l.Concurrent != nil {
 			offer.Concurrent = int(*l.Concurrent)
+		}
+		if l.BytesPerDay != nil {
+			offer.Bytes = l.BytesPerDay.Value()
 		}
 		if l.RequestsPerSecond != nil {
 			offer.RequestsPerSecond = float64(*l.RequestsPerSecond)
@@ -150,6 +156,9 @@ func (r *Reconciler) explained(s *seen, d job.Decision, kind string, state job.S
 		refused, _ := r.Feeder.Held(string(s.registry.UID), hostOf(s.registry), s.registry.Generation)
 		if refused.After(s.observed.Now) {
 			return "the registry refuses its credentials; see the condition Reachable of the Registry"
+		}
+		if r.Feeder.OverQuota(s.wanted.UID) {
+			return "QuotaExceeded: the bytes of a day are fetched; images wait until some are a day old"
 		}
 		if s.wanted.Database.Version == "" && !s.found.Listing && s.found.Reports.Wanted > 0 {
 			return errNoDatabase.Error() + ", and images wait for it"

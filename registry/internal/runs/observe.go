@@ -17,6 +17,7 @@ import (
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/config"
+	"github.com/scanyard/scanyard/registry/internal/distribution"
 	"github.com/scanyard/scanyard/registry/internal/feed"
 	"github.com/scanyard/scanyard/registry/internal/filter"
 	"github.com/scanyard/scanyard/registry/internal/inventory"
@@ -272,5 +273,5 @@ func hostOf(registry *registryv1alpha1.Registry) string {
 	if err != nil {
 		return ""
 	}
-	return u.Host
+	return distribution.Host(u.Host)
 }

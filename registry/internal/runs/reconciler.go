@@ -56,6 +56,8 @@ type Options struct {
 	Zones func(name string) (*time.Location, error)
 	// Cancel tells workers that a job is to end.
 	Cancel func(jobUID string) error
+	// Unaffected hears, at the end of a ScanJob, how many images it has left alone; nil: nobody does.
+	Unaffected func(images int64)
 }
 
 // Reconciler runs the jobs of one kind.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,27 @@ func (r *Reconciler) tellRegistry(ctx context.Context, s *seen, d job.Decision, 
 	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, changed, patch)); err != nil {
 		return fmt.Errorf("write the status of the Registry: %w", err)
 	}
+	r.announce(s, changed, over)
 	return nil
+}
+
+// refusals are reasons of the condition Reachable, by the Event that tells of them.
+var refusals = map[string]string{
+	registryv1alpha1.ReasonUnauthorized: "AuthenticationFailed", registryv1alpha1.ReasonForbidden: "AuthenticationFailed",
+	registryv1alpha1.ReasonSecretNotFound: "AuthenticationFailed", registryv1alpha1.ReasonSecretForbidden: "AuthenticationFailed",
+	registryv1alpha1.ReasonHostNotAllowed: "HostNotAllowed", registryv1alpha1.ReasonRateLimited: "RateLimited",
+}
+
+// announce writes Events on the Registry: once when it begins to refuse, and of what a discovery has found new.
+func (r *Reconciler) announce(s *seen, changed *registryv1alpha1.Registry, over bool) {
+	before := meta.FindStatusCondition(s.registry.Status.Conditions, registryv1alpha1.ConditionReachable)
+	now := meta.FindStatusCondition(changed.Status.Conditions, registryv1alpha1.ConditionReachable)
+	if now != nil && now.Status == metav1.ConditionFalse && (before == nil || before.Reason != now.Reason) && refusals[now.Reason] != "" {
+		r.Events.Eventf(changed, nil, corev1.EventTypeWarning, refusals[now.Reason], "Discover", "%s: %s", now.Reason, now.Message)
+	}
+	if found := s.found.SBOMs.Made; over && r.kind == job.Discovery && found > 0 {
+		r.Events.Eventf(changed, s.job.object(), corev1.EventTypeNormal, "Discovered", "Discover", "%d images are new", found)
+	}
 }
 
 // reachable writes the conditions Reachable and CatalogAvailable.

@@ -21,8 +21,12 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/reportsclient"
 )
 
-// defaultTimeout of an SBOM.
-const defaultTimeout = 30 * time.Minute
+const (
+	// defaultTimeout of an SBOM.
+	defaultTimeout = 30 * time.Minute
+	// quotaPause is when an image is looked at again that is larger than what may be fetched: the bytes of an hour expire together.
+	quotaPause = time.Hour
+)
 
 // sbom makes the SBOM of the image that a message names. back: the message is for another worker.
 func (w *Worker) sbom(ctx context.Context, d *queue.Delivery) (back bool) {
@@ -46,6 +50,9 @@ func (w *Worker) sbom(ctx context.Context, d *queue.Delivery) (back bool) {
 		s = seen{viewOfImage(&image), a.circumstances(d, now)}
 		if limitsOf(a.registry).CompressedBytes < image.Spec.CompressedBytes {
 			s.unfit = string(protocol.TooLarge)
+		}
+		if d.BudgetBytes > 0 && image.Spec.CompressedBytes > d.BudgetBytes {
+			s.quotaUntil = now.Add(quotaPause)
 		}
 		s.remake, err = w.mustRemake(ctx, d, a, s.view)
 		return s, err

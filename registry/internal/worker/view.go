@@ -123,6 +123,8 @@ type circumstances struct {
 	wanted   bool
 	// remake: the SBOM is to be made though the image has one, or had one.
 	remake bool
+	// quotaUntil is when the namespace may fetch again; zero: it may.
+	quotaUntil time.Time
 }
 
 // observe puts together what item.Decide wants to know.
@@ -130,7 +132,7 @@ func observe(step item.Step, v view, d *queue.Delivery, uid string, c circumstan
 	o := item.Observed{
 		Step: step, Now: c.now, State: v.state, Scanned: v.scanned, Claimed: v.work.Claim != "", Attempt: v.work.Attempt, Crashes: v.work.Crashes,
 		Lost: v.work.Lost, Reason: v.reason, Redelivered: d.Redelivered, Cancelled: c.task.gone || c.task.cancel, Paused: c.paused || c.task.suspend,
-		Again: c.task.again(v), Idle: c.idle, Unfit: c.unfit, Database: c.database, Wanted: c.wanted,
+		Again: c.task.again(v), Idle: c.idle, Unfit: c.unfit, Database: c.database, Wanted: c.wanted, QuotaUntil: c.quotaUntil,
 		Gone: c.registryGone || uid != "" && uid != v.uid || v.registryUID != d.Registry.UID || v.left,
 	}
 	if v.work.LeaseExpiresAt != nil {
