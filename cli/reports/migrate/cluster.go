@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -31,6 +32,8 @@ const (
 	managedAnnotation = "reports.scanyard.io/managed"
 	serviceAnnotation = "reports.scanyard.io/service"
 	injectAnnotation  = "cert-manager.io/inject-ca-from"
+	// remindedAnnotation counts how often the deletion of a CRD was asked for again.
+	remindedAnnotation = "reports.scanyard.io/deletion-asked-again"
 	// automanagedLabel has kube-apiserver set an APIService back to its CRD.
 	automanagedLabel = "kube-aggregator.kubernetes.io/automanaged"
 
@@ -472,6 +475,15 @@ func (c *cluster) unserve(ctx context.Context, g *group, r resource) error {
 		}
 		return nil
 	}
+}
+
+// remind has kube-apiserver try again to delete the objects of a CRD. Its first try fails where the cache of the objects is not
+// filled yet. It then writes that into the status of the CRD; its next try conflicts with this status, if it has not seen it,
+// and ends without another one for up to five minutes. Any other change of the CRD wakes it.
+func (c *cluster) remind(ctx context.Context, crd string, times int) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, remindedAnnotation, times)
+	_, err := c.dynamic.Resource(crds).Patch(ctx, crd, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	return err
 }
 
 // clearFinalizers takes the finalizers off an object in etcd and notes them in an annotation.

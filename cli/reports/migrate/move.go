@@ -684,21 +684,49 @@ func (m *move) clean(ctx context.Context) error {
 	return m.note(ctx, phaseDone)
 }
 
+// askAgain is how often kube-apiserver is asked again to delete the objects of a CRD.
+const askAgain = time.Second
+
 // waitGone waits until a CRD is gone. Every ten seconds it says what the API server still waits for: the CRD stays as long as
 // one of its objects does.
 func (m *move) waitGone(ctx context.Context, name string) error {
-	next := m.options.session.Now().Add(printed)
+	clock := m.options.session.Now
+	say, ask, asked := clock().Add(printed), clock(), 0
 	return wait.PollUntilContextCancel(ctx, lookAgain, true, func(ctx context.Context) (bool, error) {
 		crd, err := m.dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && gaveUp(crd) && !clock().Before(ask) {
+			asked, ask = asked+1, clock().Add(askAgain)
+			err = m.remind(ctx, name, asked)
+		}
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
-		if now := m.options.session.Now(); now.After(next) {
-			next = now.Add(printed)
+		if now := clock(); now.After(say) {
+			say = now.Add(printed)
 			m.progress.say("  CRD %s is not gone yet: %s", name, whyStill(crd, err))
 		}
 		return false, nil
 	})
+}
+
+// terminating is the condition that says how the deletion of a CRD stands; nil if there is none.
+func terminating(crd *unstructured.Unstructured) map[string]any {
+	conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	if err != nil {
+		return nil // not a list
+	}
+	for _, each := range conditions {
+		if condition, isMap := each.(map[string]any); isMap && condition["type"] == "Terminating" {
+			return condition
+		}
+	}
+	return nil
+}
+
+// gaveUp tells whether a try of kube-apiserver to delete the objects of a CRD has failed.
+func gaveUp(crd *unstructured.Unstructured) bool {
+	reason := terminating(crd)["reason"]
+	return reason == "InstanceDeletionFailed" || reason == "InstanceDeletionCheck"
 }
 
 // whyStill says why a CRD that was deleted is still there. An error of the request is one reason: the API server may be away for a time.
@@ -706,12 +734,8 @@ func whyStill(crd *unstructured.Unstructured, err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	if conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions"); err == nil {
-		for _, each := range conditions {
-			if condition, isMap := each.(map[string]any); isMap && condition["type"] == "Terminating" {
-				return fmt.Sprintf("%v: %v", condition["reason"], condition["message"])
-			}
-		}
+	if condition := terminating(crd); condition != nil {
+		return fmt.Sprintf("%v: %v", condition["reason"], condition["message"])
 	}
 	return "its deletion has not begun"
 }
