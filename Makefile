@@ -49,7 +49,7 @@ demo: demo-programs tools ## Start a cluster on this machine, run real scans in 
 	@$(BIN)/demo $(DEMO_ARGS)
 
 .PHONY: up
-up: demo-programs tools ## Start a cluster with everything installed, and keep it for playing
+up: demo-programs registry-programs tools ## Start a cluster with everything installed, and keep it for playing
 	@$(BIN)/demo up
 
 .PHONY: down
@@ -87,8 +87,11 @@ fault-forwarding: build tools ## Run the list of faults of forwarding at its ful
 build: $(BIN)/localcluster ## Build all programs into bin/
 	@hack/needs.sh go
 	@mkdir -p $(BIN)
-	@go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... ./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/...
-	@cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench
+	@hack/slow.sh "building all other programs" go build -ldflags='-s -w' -o $(BIN)/ \
+		./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... \
+		./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/...
+	@hack/slow.sh "building the demo and the benchmarks" \
+		bash -c "cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench"
 
 # They link as much as all the rest, so neither build nor test asks for them.
 .PHONY: adapters
@@ -104,8 +107,13 @@ licences: ## List the modules that the adapters link, each with its licence
 demo-programs: $(BIN)/localcluster
 	@hack/needs.sh go
 	@hack/slow.sh "building the operator, its scanners and hooks, and the demo" \
-		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/... && \
+		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... && \
 		cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo"
+
+# What a cluster that is kept may run besides.
+.PHONY: registry-programs
+registry-programs:
+	@hack/slow.sh "building registry scanning" go build -ldflags='-s -w' -o $(BIN)/ ./registry/cmd/...
 
 # Kubernetes' servers take minutes to compile on a machine that has not done it before;
 # go build itself finds out what has changed.

@@ -13,8 +13,8 @@ import (
 // Programs says where the programs are that the charts' images stand for, and
 // the charts themselves.
 type Programs struct {
-	// Bin is the folder of the project's binaries: localcluster, operator, lurker,
-	// parser, hook, scanyard, reports-apiserver, forwarder, exporter, receiver, registry-controller, registry-worker and those of auto-discovery.
+	// Bin is the folder of the project's binaries: localcluster, operator, lurker, parser, hook, scanyard, reports-apiserver,
+	// forwarder, exporter and receiver; and, for those who install their charts, those of registry scanning and auto-discovery.
 	Bin string
 	// Charts is the folder of the charts.
 	Charts string
@@ -40,7 +40,6 @@ func (p *Programs) Check() error {
 	}
 	for _, name := range []string{
 		"localcluster", "operator", "lurker", "parser", "hook", "scanyard", "reports-apiserver", "forwarder", "exporter", "receiver",
-		"registry-controller", "registry-worker",
 	} {
 		if !exists(p.Path(name)) {
 			missing("%s is not built: make build", p.Path(name))
