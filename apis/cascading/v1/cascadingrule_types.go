@@ -79,7 +79,7 @@ type CascadingRuleStatus struct{}
 
 // CascadingRule starts Scans from findings of Scans in its namespace.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=cascadingrules,singular=cascadingrule,scope=Namespaced
+// +kubebuilder:resource:path=cascadingrules,singular=cascadingrule,scope=Namespaced,shortName=crule,categories=scanyard
 // +kubebuilder:printcolumn:name="Starts",type=string,JSONPath=`.spec.scanSpec.scanType`,description="Which Scanner should be started when this CascadingRule applies"
 // +kubebuilder:printcolumn:name="Invasiveness",type=string,JSONPath=`.metadata.labels.securecodebox\.io/invasive`,description="Indicates how invasive the Scanner is. Can be either 'invasive' or 'non-invasive'"
 // +kubebuilder:printcolumn:name="Intensiveness",type=string,JSONPath=`.metadata.labels.securecodebox\.io/intensive`,description="Indicates how much resource the Scanner consumes"
@@ -108,7 +108,7 @@ type CascadingRuleList struct {
 // ClusterCascadingRule starts Scans from findings of Scans of resourceMode clusterWide
 // in every namespace. Cluster admins only write it.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=clustercascadingrules,singular=clustercascadingrule,scope=Cluster
+// +kubebuilder:resource:path=clustercascadingrules,singular=clustercascadingrule,scope=Cluster,shortName=ccrule,categories=scanyard
 // +kubebuilder:printcolumn:name="Starts",type=string,JSONPath=`.spec.scanSpec.scanType`,description="Which Scanner should be started when this ClusterCascadingRule applies"
 // +kubebuilder:printcolumn:name="Invasiveness",type=string,JSONPath=`.metadata.labels.securecodebox\.io/invasive`,description="Indicates how invasive the Scanner is. Can be either 'invasive' or 'non-invasive'"
 // +kubebuilder:printcolumn:name="Intensiveness",type=string,JSONPath=`.metadata.labels.securecodebox\.io/intensive`,description="Indicates how much resource the Scanner consumes"

@@ -108,7 +108,7 @@ type ParseDefinitionStatus struct{}
 
 // ParseDefinition is the parser of one result type for Scans of its namespace.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=parsedefinitions,singular=parsedefinition,scope=Namespaced
+// +kubebuilder:resource:path=parsedefinitions,singular=parsedefinition,scope=Namespaced,shortName=pdef,categories=scanyard
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="Parser Container Image"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ParseDefinition struct {
@@ -135,7 +135,7 @@ type ParseDefinitionList struct {
 // ClusterParseDefinition is the parser of one result type for Scans of resourceMode
 // clusterWide in every namespace. Cluster admins only write it.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=clusterparsedefinitions,singular=clusterparsedefinition,scope=Cluster
+// +kubebuilder:resource:path=clusterparsedefinitions,singular=clusterparsedefinition,scope=Cluster,shortName=cpdef,categories=scanyard
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="Parser Container Image"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterParseDefinition struct {

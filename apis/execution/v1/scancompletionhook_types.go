@@ -157,7 +157,7 @@ type ScanCompletionHookStatus struct{}
 
 // ScanCompletionHook runs after the Scans of its namespace are parsed.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=scancompletionhooks,singular=scancompletionhook,scope=Namespaced
+// +kubebuilder:resource:path=scancompletionhooks,singular=scancompletionhook,scope=Namespaced,shortName=hook,categories=scanyard
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`,description="ScanCompletionHook Type"
 // +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`,description="ScanCompletionHook Priority"
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="ScanCompletionHook Image"
@@ -201,7 +201,7 @@ type ClusterScanCompletionHookSpec struct {
 // ClusterScanCompletionHook runs after Scans of resourceMode clusterWide are parsed,
 // in every namespace. Cluster admins only write it.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=clusterscancompletionhooks,singular=clusterscancompletionhook,scope=Cluster
+// +kubebuilder:resource:path=clusterscancompletionhooks,singular=clusterscancompletionhook,scope=Cluster,shortName=chook,categories=scanyard
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`,description="ClusterScanCompletionHook Type"
 // +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`,description="ClusterScanCompletionHook Priority"
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,description="ClusterScanCompletionHook Image"

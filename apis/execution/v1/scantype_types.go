@@ -43,7 +43,7 @@ type ScanTypeStatus struct{}
 
 // ScanType is a scanner that teams of its namespace can use.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=scantypes,singular=scantype,scope=Namespaced
+// +kubebuilder:resource:path=scantypes,singular=scantype,scope=Namespaced,shortName=stype,categories=scanyard
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.jobTemplate.spec.template.spec.containers[0].image`,description="Scanner Container Image"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ScanType struct {
@@ -70,7 +70,7 @@ type ScanTypeList struct {
 // ClusterScanType is a scanner that Scans of resourceMode clusterWide use in every
 // namespace. Writing one means running code in every namespace: cluster admins only.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=clusterscantypes,singular=clusterscantype,scope=Cluster
+// +kubebuilder:resource:path=clusterscantypes,singular=clusterscantype,scope=Cluster,shortName=cstype,categories=scanyard
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.jobTemplate.spec.template.spec.containers[0].image`,description="Scanner Container Image"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterScanType struct {

@@ -218,7 +218,7 @@ const AnnotationScheduledFor = "scanyard.io/scheduled-for"
 // ScheduledScan starts Scans again and again.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=scheduledscans,singular=scheduledscan,scope=Namespaced
+// +kubebuilder:resource:path=scheduledscans,singular=scheduledscan,scope=Namespaced,shortName=sscan,categories=scanyard
 // +kubebuilder:printcolumn:name="UID",type=string,JSONPath=`.metadata.uid`,description="K8s Resource UID",priority=1
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.scanSpec.scanType`,description="Scan Type"
 // +kubebuilder:printcolumn:name="Interval",type=string,JSONPath=`.spec.interval`,description="Interval of the schedule"

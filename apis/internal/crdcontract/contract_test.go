@@ -28,6 +28,7 @@ type kind struct {
 	Kind              string   `json:"kind"`
 	Group             string   `json:"group"`
 	Names             []string `json:"names"`
+	ShortName         string   `json:"shortName"`
 	Scope             string   `json:"scope"`
 	StatusSubresource bool     `json:"statusSubresource"`
 	Spec              string   `json:"spec"`
@@ -159,7 +160,13 @@ func TestKinds(t *testing.T) {
 			equal(t, "metadata.name", k.Names[0]+"."+k.Group, c.Metadata.Name)
 			equal(t, "group", k.Group, c.Spec.Group)
 			equal(t, "scope", k.Scope, c.Spec.Scope)
-			equal(t, "names", names{Kind: k.Kind, ListKind: k.Kind + "List", Plural: k.Names[0], Singular: k.Names[1]}, c.Spec.Names)
+			var short []string
+			if k.ShortName != "" {
+				short = []string{k.ShortName}
+			}
+			equal(t, "names", names{
+				Kind: k.Kind, ListKind: k.Kind + "List", Plural: k.Names[0], Singular: k.Names[1], ShortNames: short, Categories: []string{"scanyard"},
+			}, c.Spec.Names)
 			equal(t, "conversion", map[string]any(nil), c.Spec.Conversion)
 			if len(c.Spec.Versions) != 1 {
 				t.Fatalf("%d versions, want one", len(c.Spec.Versions))

@@ -188,7 +188,7 @@ type ClusterScanSettingStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion:warning="settings.scanyard.io/v1alpha1 cannot say resultForwarding: use v1alpha2"
-// +kubebuilder:resource:path=scansettings,singular=scansetting,scope=Namespaced
+// +kubebuilder:resource:path=scansettings,singular=scansetting,scope=Namespaced,shortName=sset,categories=scanyard
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.spec.limits.maxRunning`,description="How many Scans may run at a time"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the spec is in force"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is or is not"
@@ -220,7 +220,7 @@ type ScanSettingList struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion:warning="settings.scanyard.io/v1alpha1 cannot say resultForwarding: use v1alpha2"
-// +kubebuilder:resource:path=clusterscansettings,singular=clusterscansetting,scope=Cluster
+// +kubebuilder:resource:path=clusterscansettings,singular=clusterscansetting,scope=Cluster,shortName=csset,categories=scanyard
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.spec.limits.maxRunning`,description="How many Scans may run at a time"
 // +kubebuilder:printcolumn:name="Per Namespace",type=integer,JSONPath=`.spec.limits.maxRunningPerNamespace`,description="How many Scans of one namespace may run at a time"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the spec is in force"

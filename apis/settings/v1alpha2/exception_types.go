@@ -317,7 +317,7 @@ func (s *Scalar) UnmarshalJSON(raw []byte) error {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
-// +kubebuilder:resource:path=findingexceptions,singular=findingexception,shortName=fex,scope=Namespaced
+// +kubebuilder:resource:path=findingexceptions,singular=findingexception,scope=Namespaced,shortName=fex,categories=scanyard
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.spec.status`,description="Why the findings need not be dealt with"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.spec.reason`,priority=1,description="Why, in the words of the team"
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expiresAt`,description="When the exception ends"
@@ -350,7 +350,7 @@ type FindingExceptionList struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
-// +kubebuilder:resource:path=clusterfindingexceptions,singular=clusterfindingexception,shortName=cfex,scope=Cluster
+// +kubebuilder:resource:path=clusterfindingexceptions,singular=clusterfindingexception,scope=Cluster,shortName=cfex,categories=scanyard
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.spec.status`,description="Why the findings need not be dealt with"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.spec.reason`,priority=1,description="Why, in the words of the admin"
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expiresAt`,description="When the exception ends"
