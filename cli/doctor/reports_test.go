@@ -10,6 +10,7 @@ import (
 )
 
 // TestReports holds what is said of who answers for the groups of reports.
+// "AppliedOver" and "Undone" are row 45 of the fault list of the reports API.
 func TestReports(t *testing.T) {
 	own := `{"metadata":{"name":"v1alpha1.reports.scanyard.io"},"spec":{"service":{"name":"reports"}},"status":{"conditions":[{"type":"Available","status":"True"}]}}`
 	group := func(labels, annotations, spec, available string) string {

@@ -240,6 +240,7 @@ func TestAgain(t *testing.T) {
 }
 
 // TestFewer: the reports of the run before are replaced, and those that are too many go last.
+// This is row 42 of the fault list of the reports API.
 func TestFewer(t *testing.T) {
 	w := newWorld(t)
 	env := map[string]string{"REPORTS_CHUNK_RESULTS": "1"}
@@ -269,6 +270,7 @@ func TestFewer(t *testing.T) {
 }
 
 // TestHalfWritten: a Job that died between two reports is completed by the next one.
+// This is row 41 of the fault list of the reports API.
 func TestHalfWritten(t *testing.T) {
 	w := newWorld(t)
 	w.findings(3)

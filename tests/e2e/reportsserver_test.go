@@ -336,6 +336,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 	})
 
 	// Whoever reaches the server's port without kube-apiserver's certificate is nobody, whatever he says of himself.
+	// Row 16 of the fault list of the reports API.
 	It("believes no header of a client that goes around kube-apiserver", func(ctx SpecContext) {
 		pods, err := r.kube.CoreV1().Pods(reportsNamespace).List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -357,6 +358,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 	})
 
 	// What kube-apiserver shows is verified by what a ConfigMap says, which changes when the authority is replaced.
+	// This is row 17 of the fault list of the reports API.
 	It("believes a new authority of kube-apiserver's proxy without a restart, and an old one no longer", func(ctx SpecContext) {
 		pods, err := r.kube.CoreV1().Pods(reportsNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=server"})
 		Expect(err).NotTo(HaveOccurred())
@@ -411,6 +413,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 		Expect(same.Status.ContainerStatuses[0].RestartCount).To(BeZero())
 	})
 
+	// Row 35.
 	It("has reports collected with their owner, and before the server's restart as after", func(ctx SpecContext) {
 		ns := r.namespace(ctx)
 		for round, name := range []string{"before", "after"} {
@@ -447,6 +450,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "a report in a namespace that is gone: %v", err)
 	})
 
+	// Row 34.
 	It("lets a namespace with 10,000 reports be deleted", Label("long"), func(ctx SpecContext) {
 		ns := r.namespace(ctx)
 		var all errgroup.Group
@@ -548,6 +552,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 		used(reports, 0)
 	})
 
+	// Rows 32 and 45.
 	It("makes an APIService again that somebody has deleted, and takes again what somebody's chart has reset", func(ctx SpecContext) {
 		name := taken[0]
 		Expect(r.any.Resource(apiServices).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
@@ -564,6 +569,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 	})
 
 	// A policy engine's chart brings the CRDs along, and takes them away.
+	// These are rows 30 and 31.
 	It("keeps its groups and its reports while a CRD of a group comes and goes", func(ctx SpecContext) {
 		ns := r.namespace(ctx)
 		r.create(ctx, report(ns, "stays", "CVE-2024-1", "high"))
@@ -606,6 +612,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 	})
 
 	// An APIService without a server would keep every namespace from being deleted.
+	// This is row 33.
 	It("gives its groups back when the release is removed, and finds its reports when it comes again", func(ctx SpecContext) {
 		ns, empty := r.namespace(ctx), r.namespace(ctx)
 		uid := r.create(ctx, report(ns, "kept", "CVE-2024-1", "high")).GetUID()

@@ -207,6 +207,7 @@ func (w *world) owned(name string) {
 
 // TestMigration holds that nothing is lost when reports are moved while they are written, watched and interrupted: each
 // step is interrupted once, by Ctrl-C or by the death of the process, and the next call goes on.
+// This is row 43 of the fault list of the reports API.
 func TestMigration(t *testing.T) {
 	w := newWorld(t)
 	want := w.fill(reports(t))

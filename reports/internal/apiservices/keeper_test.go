@@ -189,6 +189,7 @@ func (w *world) untilLocal(t *testing.T) {
 	})
 }
 
+// Row 32 of the fault list: an APIService that somebody has deleted is made again.
 func TestGroupOfNobodyIsTakenAndKept(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.keeper(apiservices.TakeNever).RunOnce(t.Context()))
@@ -279,6 +280,7 @@ func TestGroupOfACRD(t *testing.T) {
 }
 
 // TestCRDComesAndGoes: neither takes a group that we serve away from us.
+// These are rows 30 and 31 of the fault list.
 func TestCRDComesAndGoes(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.keeper(apiservices.TakeIfAbsent).RunOnce(t.Context()))

@@ -119,6 +119,7 @@ func (c *counter) Enqueue() { c.n.Add(1) }
 
 // TestRotationFailsNoRequest asks two replicas through a rotation of the authority. They take their steps one after the
 // other, and the client, as kube-apiserver by an APIService, trusts what one of them has published last.
+// This is row 18 of the fault list.
 func TestRotationFailsNoRequest(t *testing.T) {
 	w := newWorld(t)
 	told := &counter{}

@@ -384,7 +384,7 @@ func TestNamesOfMetrics(t *testing.T) {
 	}
 }
 
-// What a filter says is a text, or a mistake with its position; never SQL.
+// Row 38 of the fault list: what a filter says is a text, or a mistake with its position; never SQL.
 func TestHostileFilters(t *testing.T) {
 	t.Parallel()
 	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))

@@ -379,6 +379,7 @@ func checkPages(t *testing.T, d *door, namespace string) {
 	}
 	d.ask(t, request{path: collection + "?continue=" + first.at("metadata", "continue") + "&resourceVersion=1"}).is(http.StatusBadRequest)
 
+	// Row 12 of the fault list: a continue token from before a compaction is answered with one that goes on.
 	current, err := d.store.Current(t.Context())
 	if err != nil {
 		t.Fatal(err)

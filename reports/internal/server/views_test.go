@@ -16,7 +16,8 @@ import (
 
 var prextReports = schema.GroupVersionResource{Group: "prext.demo", Version: "v1alpha1", Resource: "policyreports"}
 
-// A report is one object under three kinds.
+// A report is one object under three kinds. Row 35 of the fault list: who deletes it under one, as the garbage collector does, finds it
+// deleted under each, and whoever watches is told once.
 func TestGroupsShareTheirRows(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
 		d := serve(t, config, nil)
@@ -40,6 +41,19 @@ func TestGroupsShareTheirRows(t *testing.T) {
 			if again.at("reason") != "AlreadyExists" || again.at("details", "group") != gvr.Group {
 				t.Errorf("%s: %s", gvr.Group, again.body)
 			}
+		}
+
+		d.ask(t, request{method: http.MethodDelete, path: path(policyReports, "team-a") + "/a"}).is(http.StatusOK)
+		if event := next(t, events); event.Type != watch.Deleted || string(event.Object.(metav1.Object).GetUID()) != made.at("metadata", "uid") {
+			t.Errorf("deleted under another group: %s %s", event.Type, nameOf(t, event))
+		}
+		for _, gvr := range []schema.GroupVersionResource{policyReports, openReports, prextReports} {
+			d.ask(t, request{path: path(gvr, "team-a") + "/a"}).is(http.StatusNotFound)
+			d.ask(t, request{method: http.MethodDelete, path: path(gvr, "team-a") + "/a"}).is(http.StatusNotFound)
+		}
+		d.create(t, prextReports, "team-a", report("b"))
+		if event := next(t, events); event.Type != watch.Added || nameOf(t, event) != "b" {
+			t.Errorf("after one deletion: %s %s", event.Type, nameOf(t, event))
 		}
 	})
 }

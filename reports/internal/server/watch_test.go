@@ -119,6 +119,7 @@ func checkWatchList(t *testing.T, d *door, namespace string) {
 	}
 }
 
+// Row 14 of the fault list: an object that leaves the selector is deleted for the watcher, as of the change that made it leave.
 func checkWatchSelector(t *testing.T, d *door, namespace string) {
 	w, err := d.dynamic(t).Resource(policyReports).Namespace(namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: "on=yes"})
 	if err != nil {
