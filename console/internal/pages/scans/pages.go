@@ -12,11 +12,11 @@ import (
 	"github.com/scanyard/scanyard/console/internal/web"
 )
 
-//go:embed list.html scan.html log.html new.html
+//go:embed list.html scan.html log.html new.html changes.html
 var files embed.FS
 
 type pages struct {
-	listTemplate, oneTemplate, logTemplate, newTemplate *template.Template
+	listTemplate, oneTemplate, logTemplate, newTemplate, changesTemplate *template.Template
 }
 
 // Register adds the pages of Scans.
@@ -24,6 +24,7 @@ func Register(a *web.App) error {
 	p := &pages{}
 	for name, t := range map[string]**template.Template{
 		"list.html": &p.listTemplate, "scan.html": &p.oneTemplate, "log.html": &p.logTemplate, "new.html": &p.newTemplate,
+		"changes.html": &p.changesTemplate,
 	} {
 		parsed, err := a.Template(files, name)
 		if err != nil {
@@ -38,6 +39,7 @@ func Register(a *web.App) error {
 	a.Action("POST /scans", p.start)
 	a.Page("GET "+scan, p.one)
 	a.Stream("GET "+scan+"/live", p.oneLive)
+	a.Page("GET "+scan+"/changes", p.changes)
 	a.Page("GET "+scan+"/log", p.logPage)
 	a.Stream("GET "+scan+"/log/live", p.logLive)
 	a.Stream("GET "+scan+"/log/text", p.logText)

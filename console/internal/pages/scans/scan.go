@@ -56,6 +56,7 @@ type one struct {
 	CSRF             string
 	Parent, Schedule string
 	Children         []line
+	Pods             []pod
 }
 
 type fact struct{ Name, Value string }
@@ -167,6 +168,9 @@ func (p *pages) one(q *web.Request) (*web.View, error) {
 	}
 	if len(denied) > 0 {
 		o.Denied = "You may not " + strings.Join(denied, ", ") + " scans.execution.securecodebox.io in " + scan.Namespace + "."
+	}
+	if o.Pods, err = pods(q, scan.Namespace, list); err != nil {
+		return nil, err
 	}
 	children := &executionv1.ScanList{}
 	if err := q.Viewer.List(q.Context(), children, client.InNamespace(scan.Namespace)); err == nil {
