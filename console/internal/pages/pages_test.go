@@ -73,7 +73,8 @@ func TestFindingsOfTheStore(t *testing.T) {
 	w := consoletest.Full(t).Enter()
 	w.Rows = consoletest.Rows(500)
 	first := w.Get("/findings?severity=high")
-	has(t, first, "High", "Next page", "/findings/reported?index=")
+	has(t, first, "High", "Next page", "/findings/reported?index=", `name="ns" value="team-red"`)
+	has(t, w.Get("/findings?ns=team-red"), "in team-red ✕", `name="ns" value="team-red" checked`)
 	if strings.Contains(first.Body, `<span class="tag c2">`) {
 		t.Error("the filter keeps medium findings")
 	}

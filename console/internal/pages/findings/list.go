@@ -237,7 +237,10 @@ func (p *pages) fill(q *web.Request, data *list) ([]string, error) {
 	}
 	var notes []string
 	for _, kind := range []struct{ name, field, group, on string }{
-		{"Category", "category", "category", f.Category}, {"Scanner", "source", "source", f.Source}, {"Resource", "target", "resource", f.Target},
+		{"Category", "category", "category", f.Category},
+		{"Scanner", "source", "source", f.Source},
+		{"Resource", "target", "resource", f.Target},
+		{"Namespace", "ns", "namespace", q.URL.Query().Get("ns")},
 	} {
 		values, err := facetOf(ctx, q, f, kind.group)
 		if err != nil {
@@ -316,6 +319,7 @@ func parts(q *web.Request, f *filter) []part {
 	add("source", f.Source, f.Source)
 	add("target", f.Target, f.Target)
 	add("policy", f.Policy, f.Policy)
+	add("ns", q.URL.Query().Get("ns"), "in "+q.URL.Query().Get("ns"))
 	add("status", f.Status, f.Status)
 	for _, a := range ages {
 		if a.Value == f.Age {

@@ -106,12 +106,13 @@ func each(ctx context.Context, q *web.Request, f *filter, do func(*executionv1.S
 func (p *pages) fillFromScans(q *web.Request, data *list) ([]string, error) {
 	var kept []row
 	total := 0
-	categories, sources, targets := map[string]int64{}, map[string]int64{}, map[string]int64{}
+	categories, sources, targets, namespaces := map[string]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}
 	notes, scans, err := each(q.Context(), q, &data.Filter, func(scan *executionv1.Scan, e *report.Entry) error {
 		total++
 		categories[e.Category]++
 		sources[scan.Spec.ScanType]++
 		targets[scanview.Target(scan)]++
+		namespaces[scan.Namespace]++
 		if len(kept) < maxKept {
 			kept = append(kept, storedRow(scan, e))
 		}
@@ -139,6 +140,7 @@ func (p *pages) fillFromScans(q *web.Request, data *list) ([]string, error) {
 		{"Category", "category", top(categories, data.Filter.Category)},
 		{"Scanner", "source", top(sources, data.Filter.Source)},
 		{"Target", "target", top(targets, data.Filter.Target)},
+		{"Namespace", "ns", top(namespaces, q.URL.Query().Get("ns"))},
 	}
 	return notes, nil
 }
