@@ -293,6 +293,20 @@ func BenchmarkPeer(b *testing.B) {
 	}
 }
 
+// BenchmarkDelivery measures the exporter alone: from clients to a far end that is up, and a backlog.
+func BenchmarkDelivery(b *testing.B) {
+	for _, figure := range []struct {
+		name    string
+		measure func(*testing.B, contestant) float64
+	}{{"through", through}, {"drain", drain}} {
+		b.Run(figure.name, func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(figure.measure(b, contestant{"exporter", exporterUnderTest}), "records/s")
+			}
+		})
+	}
+}
+
 func median[T cmp.Ordered](all []T) T {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[len(sorted)/2]
