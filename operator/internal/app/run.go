@@ -110,7 +110,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		}).SetupWithManager(ctx, mgr, o.WatchNamespaces),
 		exception.NewReconciler(exception.Options{
 			Client: mgr.GetClient(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Sealer: sealer,
-		}).SetupWithManager(mgr),
+			Target: scan.TargetOf,
+		}).SetupWithManager(ctx, mgr),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("object-storage", monitor.Healthz),
 		mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())),

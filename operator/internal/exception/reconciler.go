@@ -4,6 +4,7 @@ package exception
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,6 +30,8 @@ type Options struct {
 	Clock  clock.PassiveClock
 	// Sealer knows who made an exception; nil where no admission stamps it.
 	Sealer *stamp.Sealer
+	// Target says what a Scan scans; nil where matches are not counted.
+	Target Target
 }
 
 // Reconciler writes the status of exceptions.
@@ -46,14 +49,12 @@ func CacheOptions() map[client.Object]cache.ByObject {
 }
 
 // SetupWithManager registers a controller for each of both kinds.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named("findingexceptions").
-		For(&settingsv1alpha2.FindingException{}).Complete(reconcile.Func(r.ReconcileNamespace))
-	if err != nil {
-		return err
-	}
-	return ctrl.NewControllerManagedBy(mgr).Named("clusterfindingexceptions").
-		For(&settingsv1alpha2.ClusterFindingException{}).Complete(reconcile.Func(r.ReconcileCluster))
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	return errors.Join(
+		addIndexes(ctx, mgr.GetFieldIndexer(), r.o.Target),
+		r.watch(mgr, exception.Kind, &settingsv1alpha2.FindingException{}, r.ReconcileNamespace),
+		r.watch(mgr, exception.ClusterKind, &settingsv1alpha2.ClusterFindingException{}, r.ReconcileCluster),
+	)
 }
 
 // ReconcileNamespace looks at a FindingException.
@@ -92,6 +93,16 @@ func (r *Reconciler) act(
 	decision := Decide(Observation{Exception: e, Generation: object.GetGeneration(), Conditions: of.Conditions, Now: r.o.Clock.Now()})
 	result := reconcile.Result{RequeueAfter: decision.After}
 	to.Conditions, to.ObservedGeneration = decision.Conditions, object.GetGeneration()
+	if r.o.Target != nil {
+		found, err := r.count(ctx, object.GetNamespace(), e.Kind(), object.GetName())
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		to.Matched = &found.findings
+		if found.last != nil && (of.LastMatched == nil || of.LastMatched.Before(found.last)) {
+			to.LastMatched = found.last // Scans are deleted after a while
+		}
+	}
 	if r.o.Sealer != nil {
 		made := r.o.Sealer.Last(stamped)
 		to.CreatedBy, to.ChangedBy, to.ChangedAt = made.CreatedBy, made.ChangedBy, nil

@@ -113,7 +113,7 @@ func lastOfTargets(scans []executionv1.Scan) []*executionv1.Scan {
 		if s.Status.State != executionv1.ScanStateDone || !s.DeletionTimestamp.IsZero() {
 			continue
 		}
-		key := runsKey{s.Namespace, cmp.Or(targetOf(s), string(s.UID))}
+		key := runsKey{s.Namespace, cmp.Or(TargetOf(s), string(s.UID))}
 		if was := last[key]; was == nil || byCreation(store.OwnerOf(was), store.OwnerOf(s)) < 0 {
 			last[key] = s
 		}

@@ -34,11 +34,11 @@ const annotationTarget = "cache.scanyard.io/target"
 // targetDigits is how many digits of a hash identify a target.
 const targetDigits = 24
 
-// targetOf identifies what a Scan scans and by which means: two Scans of one target can be compared.
+// TargetOf identifies what a Scan scans and by which means: two Scans of one target can be compared.
 // The target is the resource mode and the scan type and, if the Scan has it, the label
 // scanyard.io/target, else the whole part of the spec that decides what is scanned: many scan types
 // have their target not in the parameters but in what an init container fetches.
-func targetOf(s *executionv1.Scan) string {
+func TargetOf(s *executionv1.Scan) string {
 	if s.Spec.Parameters == nil && s.Annotations[annotationTarget] != "" {
 		return s.Annotations[annotationTarget] // stripScan has left nothing else
 	}
@@ -107,7 +107,7 @@ func (p *previousRuns) see(s *executionv1.Scan) {
 		p.forget(s.UID)
 		return
 	}
-	key := runsKey{s.Namespace, targetOf(s)}
+	key := runsKey{s.Namespace, TargetOf(s)}
 	owner := store.OwnerOf(s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +158,7 @@ func (p *previousRuns) before(ctx context.Context, s *executionv1.Scan) (store.O
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	runs := p.runs[runsKey{s.Namespace, targetOf(s)}]
+	runs := p.runs[runsKey{s.Namespace, TargetOf(s)}]
 	// Of two runs created in the same second neither is before the other.
 	at, _ := slices.BinarySearchFunc(runs, s.CreationTimestamp.Time, func(o store.Owner, t time.Time) int { return o.CreationTimestamp.Compare(t) })
 	if at == 0 {
@@ -174,7 +174,7 @@ func (p *previousRuns) newest(ctx context.Context, s *executionv1.Scan) (store.O
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	runs := p.runs[runsKey{s.Namespace, targetOf(s)}]
+	runs := p.runs[runsKey{s.Namespace, TargetOf(s)}]
 	if len(runs) == 0 {
 		return store.Owner{}, false, nil
 	}

@@ -51,21 +51,21 @@ func TestTargetOf(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			a, b := testobjects.Scan("s", tc.a...), testobjects.Scan("s", tc.b...)
-			if same := targetOf(a) == targetOf(b); same != tc.same {
+			if same := TargetOf(a) == TargetOf(b); same != tc.same {
 				t.Errorf("%s: the same is %t", tc.reason, same)
 			}
 			// The cache keeps little of a Scan that is Done, and its target.
 			done := life.Decide(&life.Observation{Now: testobjects.Epoch, Scan: testobjects.Scan("s", append(tc.a, testobjects.WithState(executionv1.ScanStateDone))...)}).Status
 			whole := testobjects.Scan("s", tc.a...)
 			whole.Status = *done
-			want := targetOf(whole)
+			want := TargetOf(whole)
 			small, err := stripScan(whole.DeepCopy())
 			if err != nil {
 				t.Fatal(err)
 			}
 			stripped, ok := small.(*executionv1.Scan)
-			if !ok || stripped.Spec.Parameters != nil || targetOf(stripped) != want || want != targetOf(a) {
-				t.Errorf("%s: target %q, %q in the cache", tc.reason, want, targetOf(stripped))
+			if !ok || stripped.Spec.Parameters != nil || TargetOf(stripped) != want || want != TargetOf(a) {
+				t.Errorf("%s: target %q, %q in the cache", tc.reason, want, TargetOf(stripped))
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func BenchmarkPreviousRuns(b *testing.B) {
 func TestTargetIsShort(t *testing.T) {
 	s := testobjects.Scan("s")
 	s.Spec.Parameters = []string{strings.Repeat("x", 1<<20)}
-	if n := len(targetOf(s)); n != targetDigits {
+	if n := len(TargetOf(s)); n != targetDigits {
 		t.Errorf("it has %d characters", n)
 	}
 }

@@ -104,8 +104,11 @@ func stripScan(in any) (any, error) {
 		State: s.Status.State, FinishedAt: s.Status.FinishedAt, RawResultFile: s.Status.RawResultFile,
 		Conditions: []metav1.Condition{{Type: ready.Type, Status: ready.Status, Reason: ready.Reason}},
 	}
+	if f := &s.Status.Findings; f.Excepted != nil {
+		small.Status.Findings = executionv1.FindingStats{Excepted: f.Excepted, Exceptions: f.Exceptions}
+	}
 	if s.Status.State == executionv1.ScanStateDone {
-		for key, value := range map[string]string{annotationTarget: targetOf(s), annotationFindings: countsOf(s)} {
+		for key, value := range map[string]string{annotationTarget: TargetOf(s), annotationFindings: countsOf(s)} {
 			if value == "" {
 				continue
 			}
