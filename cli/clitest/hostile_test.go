@@ -252,6 +252,7 @@ func hostileCalls(t *testing.T) map[string][]string {
 		"reports migrate":      {"reports migrate --dry-run", "reports migrate --groups " + hostile},
 		"exceptions":           {"exceptions"},
 		"exceptions list":      {"exceptions list -o wide", "exceptions list -A", "exceptions list -o yaml"},
+		"exceptions describe":  {"exceptions describe excepted unlike", "exceptions describe --cluster-wide " + hostile, "exceptions describe " + hostile},
 		"exceptions create":    {"exceptions create --status " + hostile, "exceptions create --status Mitigated --reason long-enough-a-reason --name " + hostile, "exceptions create --from done --fingerprint " + hostile + " --status Mitigated --reason x"},
 		"exceptions expire":    {"exceptions expire " + hostile},
 		"exceptions expiring":  {"exceptions expiring", "exceptions expiring -A", "exceptions expiring --within " + hostile},

@@ -41,7 +41,7 @@ Teams have FindingExceptions in their namespaces, cluster admins ClusterFindingE
   {{program}} exceptions explain trivy-shop`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newListCommand(s), newCreateCommand(s), newExpireCommand(s), newExpiringCommand(s), newExplainCommand(s),
+	cmd.AddCommand(newListCommand(s), newDescribeCommand(s), newCreateCommand(s), newExpireCommand(s), newExpiringCommand(s), newExplainCommand(s),
 		newImportCommand(s), newExportCommand(s))
 	return cmd
 }

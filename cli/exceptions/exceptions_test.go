@@ -78,6 +78,10 @@ func TestLifeOfAnException(t *testing.T) {
 	clitest.Ends(t, w.Run("exceptions", "expiring"), 0, "No exception in namespace "+w.Namespace+" ends within 14d")
 	clitest.Ends(t, w.Run("exceptions", "expiring", "--within", "31d"), 0, name, "The jump host needs it")
 
+	described := w.Run("exceptions", "describe", name)
+	clitest.Ends(t, described, 0, "FindingException:", w.Namespace+"/"+name, "Accepted", "The jump host needs it", "fingerprint fp-", "Until:", "Created:", "Holds")
+	clitest.Ends(t, w.Run("exceptions", "describe", "acepted"), 1, `there is no FindingException "acepted"`)
+
 	clitest.Ends(t, w.Run("exceptions", "expire", name), 0, "findingexception/"+name+" ended")
 	clitest.Ends(t, w.Run("exceptions", "expire", name), 1, "has ended at")
 	clitest.Ends(t, w.Run("exceptions", "expire", "acepted"), 1, `there is no FindingException "acepted"`)
@@ -127,6 +131,7 @@ func TestExceptionsOfTheCluster(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	clitest.Ends(t, w.Run("exceptions", "describe", "--cluster-wide", e.Name), 0, "ClusterFindingException:", "-team="+w.Namespace, "category Open*")
 	clitest.Ends(t, w.Run("findings", "ports"), 0, "2 high, 1 low")
 	clitest.Ends(t, w.Run("exceptions", "explain", "ports"), 0, e.Name+" matches none: spec.scope.namespaceSelector")
 	e.Spec.Scope = &settingsv1alpha2.ClusterExceptionScope{Namespaces: []string{w.Namespace}}

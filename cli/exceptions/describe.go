@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exceptions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/cli/termsafe"
+	"github.com/scanyard/scanyard/cli/view"
+	"github.com/scanyard/scanyard/findings/exception"
+)
+
+func newDescribeCommand(s *session.Session) *cobra.Command {
+	o := &options{session: s}
+	cmd := &cobra.Command{
+		Use:   "describe NAME...",
+		Short: "Show exceptions: what they except and why, who made them, and whether they hold",
+		Long: `Show exceptions: what they except and why, for which Scans and until when, who made and who
+changed them, how many findings they match in the latest runs, and whether they hold.`,
+		Example: `  {{program}} exceptions describe accepted-3f0a9c2b17
+  {{program}} exceptions describe --cluster-wide lodash-template`,
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: o.names(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, namespace, err := s.Connect()
+			if err != nil {
+				return err
+			}
+			for i, name := range args {
+				if i > 0 {
+					fmt.Fprintln(s.Out)
+				}
+				if err := o.describe(cmd.Context(), c, namespace, name); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	o.bindCluster(cmd)
+	return cmd
+}
+
+// fields prints names and values in two columns.
+type fields struct {
+	table *tabwriter.Writer
+	err   error
+}
+
+// field prints a value; an empty one is left out.
+func (f *fields) field(name, value string) {
+	if value == "" {
+		return
+	}
+	_, err := fmt.Fprintln(f.table, termsafe.Row(name+":", value))
+	f.err = errors.Join(f.err, err)
+}
+
+func (o *options) describe(ctx context.Context, c client.Client, namespace, name string) error {
+	object, _, err := o.get(ctx, c, namespace, name)
+	if err != nil {
+		return err
+	}
+	var e exception.Exception
+	var status *settingsv1alpha2.FindingExceptionStatus
+	switch x := object.(type) {
+	case *settingsv1alpha2.FindingException:
+		e, status = exception.Of(x), &x.Status
+	case *settingsv1alpha2.ClusterFindingException:
+		e, status = exception.OfCluster(x), &x.Status
+	}
+	w := &fields{table: tabwriter.NewWriter(o.session.Out, 0, 8, 2, ' ', 0)}
+	w.field(e.Kind(), strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"))
+	w.spec(&e.Spec)
+	w.scope(&e.Scope)
+	for i := range e.Spec.Match.AnyOf {
+		w.field("Excepts", entryLine(&e.Spec.Match.AnyOf[i]))
+	}
+	o.standing(w, &e, object, status)
+	return errors.Join(w.err, w.table.Flush())
+}
+
+func (f *fields) spec(spec *settingsv1alpha2.ExceptionSpec) {
+	f.field("Status", strings.TrimSuffix(string(spec.Status)+": "+string(spec.Justification), ": "))
+	f.field("Reason", termsafe.Line(spec.Reason))
+	f.field("Reviewer", termsafe.Line(spec.Reviewer))
+	f.field("Ticket", termsafe.Line(spec.Ticket))
+	f.field("From", timeOf(spec.NotBefore))
+	f.field("Until", timeOf(spec.ExpiresAt))
+}
+
+func (f *fields) scope(scope *settingsv1alpha2.ClusterExceptionScope) {
+	f.field("Namespaces", words(scope.Namespaces, ", "))
+	if scope.NamespaceSelector != nil {
+		f.field("Namespaces", termsafe.Line(metav1.FormatLabelSelector(scope.NamespaceSelector)))
+	}
+	f.field("Scan types", words(scope.ScanTypes, ", "))
+	f.field("Scans", words(scope.Scans, ", "))
+	f.field("Targets", words(scope.Targets, ", "))
+}
+
+// standing is what the operator says of the exception; whether it holds is said where there is no operator, too.
+func (o *options) standing(w *fields, e *exception.Exception, object client.Object, status *settingsv1alpha2.FindingExceptionStatus) {
+	if status.Matched != nil {
+		text := view.Plural(*status.Matched, "finding") + " in the latest runs"
+		if status.LastMatched != nil {
+			text += ", last at " + timeOf(status.LastMatched)
+		}
+		w.field("Matches", text)
+	}
+	created := object.GetCreationTimestamp()
+	w.field("Created", strings.TrimSuffix(timeOf(&created)+" by "+termsafe.Line(status.CreatedBy), " by "))
+	if status.ChangedAt != nil {
+		w.field("Changed", timeOf(status.ChangedAt)+" by "+termsafe.Line(status.ChangedBy))
+	}
+	if active := meta.FindStatusCondition(status.Conditions, settingsv1alpha2.ConditionActive); active != nil {
+		w.field("Active", string(active.Status)+", "+active.Reason+": "+termsafe.Line(active.Message))
+		return
+	}
+	if problem := exception.Check(*e); problem != nil {
+		w.field("Active", "False, "+settingsv1alpha2.ReasonInvalid+": "+termsafe.Line(problem.String()))
+		return
+	}
+	w.field("Active", string(e.PhaseAt(o.session.Now())))
+}
+
+// entryLine is one entry of what is excepted: all of its fields have to fit.
+func entryLine(e *settingsv1alpha2.ExceptionEntry) string {
+	var parts []string
+	for _, f := range []struct {
+		name   string
+		values []string
+	}{
+		{"fingerprint", e.Fingerprints},
+		{"name", e.Names},
+		{"category", e.Categories},
+		{"location", e.Locations},
+		{"severity", e.Severities},
+		{"reference", e.References},
+		{"package", e.Packages},
+		{"product", e.Products},
+	} {
+		if len(f.values) > 0 {
+			parts = append(parts, f.name+" "+words(f.values, " or "))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Attributes)) {
+		value := e.Attributes[name]
+		parts = append(parts, termsafe.Line(name+" = "+value.Raw()))
+	}
+	if e.Expression != "" {
+		parts = append(parts, termsafe.Line(e.Expression))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// shownWords is how many values of a list are shown.
+const shownWords = 10
+
+func words(list []string, between string) string {
+	more := ""
+	if n := len(list) - shownWords; n > 0 {
+		list, more = list[:shownWords], fmt.Sprintf(" and %d more", n)
+	}
+	return termsafe.Line(strings.Join(list, between)) + more
+}
+
+func timeOf(t *metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
