@@ -9,3 +9,5 @@ echo "== parsers, as whole processes"
 go run ./parsers/internal/parsebench -n "${BENCH_FINDINGS:-1000000}"
 echo "== parsers, findings, hooks: Go benchmarks"
 go test ./parsers/... ./apis/finding -run '^$' -bench . -benchtime 3x | grep -E '^(Benchmark|goos|cpu|FAIL)'
+echo "== a million findings and 1,000 exceptions"
+go test ./findings/exception -run '^$' -bench Million -benchtime 1x | grep -E '^(Benchmark|goos|cpu|FAIL)'
