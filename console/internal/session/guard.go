@@ -32,10 +32,11 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 
 func isChange(method string) bool { return method != http.MethodGet && method != http.MethodHead }
 
-// isForeign says whether another site has made a request. Browsers send one of the two headers with every change.
+// isForeign says whether another site has made a request. Browsers send one of the two headers with every change. Pages
+// without a referrer, as ours are, send an Origin of "null" even to their own site: where Sec-Fetch-Site is there, that decides.
 func isForeign(r *http.Request) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return true
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site != "same-origin" && site != "none"
 	}
 	origin := r.Header.Get("Origin")
 	if origin == "" {

@@ -128,6 +128,7 @@ func TestGuard(t *testing.T) {
 		"OtherPort":       {http.MethodGet, "127.0.0.1:80", "", "", 421},
 		"ForeignOrigin":   {http.MethodPost, "127.0.0.1:8123", "https://evil.example", "", 403},
 		"NullOrigin":      {http.MethodPost, "127.0.0.1:8123", "null", "", 403},
+		"WithoutReferrer": {http.MethodPost, "127.0.0.1:8123", "null", "same-origin", 200},
 		"ForeignSite":     {http.MethodPost, "127.0.0.1:8123", "", "cross-site", 403},
 		"NeighbourOfPort": {http.MethodPost, "127.0.0.1:8123", "http://127.0.0.1:9000", "same-site", 403},
 		"ForeignLink":     {http.MethodGet, "127.0.0.1:8123", "", "cross-site", 200},
