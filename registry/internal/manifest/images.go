@@ -153,15 +153,15 @@ func (w *walk) visit(digest string, p platform.Platform, level int) error {
 	case level > maxLevels:
 		w.skip(digest, NestingTooDeep, p)
 	default:
-		return w.index(digest, o, level)
+		return w.index(digest, o, p, level)
 	}
 	return nil
 }
 
-func (w *walk) index(digest string, o object, level int) error {
+func (w *walk) index(digest string, o object, p platform.Platform, level int) error {
 	entries, isList := o.list("manifests")
 	if !isList {
-		w.skip(digest, InvalidManifest, platform.Platform{})
+		w.skip(digest, InvalidManifest, p)
 		return nil
 	}
 	for _, text := range entries {

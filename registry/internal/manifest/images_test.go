@@ -236,6 +236,20 @@ func TestImages(t *testing.T) {
 		"LayerWithoutSize": {func(s store) string {
 			return s.put(ociManifest, of("config", blob(ociConfig, 1), "layers", `[{"digest":`+quoted(digestOf("x"))+`}]`))
 		}, "", "; InvalidManifest; InvalidManifest:1"},
+		// What is known of the platform of a broken index is told.
+		"NestedIndexIsNoList": {func(s store) string {
+			return s.index(entry(s.put(ociIndex, of("mediaType", quoted(ociIndex), "manifests", "{}")), "linux", "arm64"))
+		}, "linux/arm64", "; InvalidManifest(linux/arm64); InvalidManifest:1"},
+		"EntriesAreNoObjects": {func(s store) string {
+			return s.put(ociIndex, of("mediaType", quoted(ociIndex), "manifests", "[null,3,\"a\",{}]"))
+		}, "", "; InvalidDescriptor InvalidDescriptor InvalidDescriptor InvalidDescriptor; InvalidDescriptor:4"},
+		"NullMembers": {func(s store) string {
+			return s.put(ociManifest, of("mediaType", "null", "subject", "null", "manifests", "null", "config", of("mediaType", quoted(ociConfig),
+				"digest", quoted(s.put("", amd64)), "size", "1"), "layers", "["+one+"]"))
+		}, "", "linux/amd64"},
+		"SizeIsNoWholeNumber": {func(s store) string {
+			return s.index(of("mediaType", quoted(ociManifest), "digest", quoted(digestOf("x")), "size", "1.5"))
+		}, "", "; InvalidDescriptor; InvalidDescriptor:1"},
 		"TooMany": {func(s store) string {
 			entries := []string{entry(s.image(amd64, one), "linux", "amd64")}
 			for range 257 {
