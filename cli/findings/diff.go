@@ -48,7 +48,8 @@ finding of the second Scan is new or known; fixed findings are printed as the fi
 
 Findings that an exception suppresses are neither new nor known, and do not count for --fail-on.
 
-If one of the Scans has reached nothing, the comparison says little; a warning on stderr says so.
+If one of the Scans has reached nothing, or if their types or parameters differ, the comparison says
+little; a warning on stderr says so.
 
 Exit codes: 0 compared, 1 errored, 2 compared, and there are new findings of --fail-on or worse, 4 compared,
 and with --fail-on: the scanner of the second Scan reached nothing. Filters apply before --fail-on looks.`,
@@ -115,6 +116,9 @@ func (o *diffOptions) run(cmd *cobra.Command, oldName, newName string) error {
 	err = o.print(ctx, d, before, after)
 	if err = errors.Join(err, d.before.Close(), d.after.Close()); err != nil {
 		return o.session.Explain(err)
+	}
+	if differs := unlike(before, after); differs != "" {
+		fmt.Fprintln(o.session.ErrOut, differs)
 	}
 	for _, scan := range []*executionv1.Scan{before, after} {
 		if unreached := view.Unreached(scan); unreached != "" {
