@@ -48,6 +48,10 @@ help: ## Show this help
 demo: demo-programs tools ## Start a cluster on this machine, run real scans in it, show their findings, clean up
 	@$(BIN)/demo $(DEMO_ARGS)
 
+.PHONY: demo-registry
+demo-registry: demo-programs registry-programs tools ## Start a cluster and a container registry on this machine, show images, SBOMs, vulnerabilities and who has them, clean up
+	@$(BIN)/demo registry
+
 .PHONY: up
 up: demo-programs registry-programs tools ## Start a cluster with everything installed, and keep it for playing
 	@$(BIN)/demo up

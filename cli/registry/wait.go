@@ -218,19 +218,19 @@ func progressOf(job client.Object) (parts []string) {
 	switch job := job.(type) {
 	case *registryv1alpha1.DiscoveryJob:
 		status := &job.Status
-		if r := status.Repositories; r != nil {
+		if r := status.Repositories; r != nil && r.Total > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %s", r.Done+r.Failed, plural(r.Total, "repository", "repositories")))
 		}
-		if t := status.Tags; t != nil {
+		if t := status.Tags; t != nil && t.Listed > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %s taken", t.Selected, plural(t.Listed, "tag", "tags")))
 		}
-		if i := status.Images; i != nil {
+		if i := status.Images; i != nil && i.Found > 0 {
 			parts = append(parts, fmt.Sprintf("%s (%d new)", plural(i.Found, "image", "images"), i.New))
 		}
-		if d := status.SBOMs; d != nil {
+		if d := status.SBOMs; d != nil && d.Wanted > 0 {
 			parts = append(parts, fmt.Sprintf("SBOMs %d of %d", d.Made+d.Reused+d.Failed, d.Wanted))
 		}
-		if d := status.Reports; d != nil {
+		if d := status.Reports; d != nil && d.Wanted > 0 {
 			parts = append(parts, fmt.Sprintf("reports %d of %d", d.Made+d.Reused+d.Failed, d.Wanted))
 		}
 	case *registryv1alpha1.ScanJob:

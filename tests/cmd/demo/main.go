@@ -74,6 +74,10 @@ nothing is left behind.`,
 	root.Flags().BoolVar(&s.keep, "keep", false, "leave the cluster running at the end")
 	root.AddCommand(
 		&cobra.Command{
+			Use: "registry", Short: "A container registry looked at: images, SBOMs, vulnerabilities, who has what", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return demoRegistry(cmd.Context(), cmd.OutOrStdout(), s) },
+		},
+		&cobra.Command{
 			Use: "up", Short: "Start a cluster with everything installed, to play with", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd.Context(), cmd.OutOrStdout(), s) },
 		},
