@@ -216,6 +216,18 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	}
 }
 
+// TestFiltersKeepTheNamespace: a filter must not show what another namespace has, where the address names one.
+func TestFiltersKeepTheNamespace(t *testing.T) {
+	w := consoletest.Full(t).Enter()
+	for _, page := range []string{"/scans", "/schedules", "/exceptions", "/images/who", "/teams"} {
+		const kept = `<input type="hidden" name="ns" value="team-red">`
+		has(t, w.Get(page+"?ns=team-red"), kept)
+		if strings.Contains(w.Get(page).Body, kept) {
+			t.Errorf("%s names a namespace that its address does not name", page)
+		}
+	}
+}
+
 func TestScopeAndTheme(t *testing.T) {
 	w := consoletest.Full(t).Enter()
 	if a := w.Post("/", "/scope", "namespaces", "team-red", "back", "/scans?ns=team-blue&state=done"); a.Path != "/scans?state=done" {

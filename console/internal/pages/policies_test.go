@@ -17,6 +17,7 @@ func TestPolicyReports(t *testing.T) {
 	has(t, w.Get("/policyreports"), "CVE-2024-30", "50 shown of 1", "Next page")
 	has(t, w.Get("/policyreports?by=source"), "kyverno", "scanyard/nmap", "?source=kyverno")
 	has(t, w.Get("/policyreports?by=namespace"), "team-red", "?ns=team-red")
+	has(t, w.Get("/policyreports?ns=team-red"), `<input type="hidden" name="ns" value="team-red">`)
 	one := w.Get("/policyreports?policy=disallow-latest-tag")
 	has(t, one, "1 result", "kyverno", "pass", "/findings/reported?index=0")
 	lacks(t, one, "scanyard/nmap")

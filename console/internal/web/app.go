@@ -163,8 +163,10 @@ type frame struct {
 	CSRF, Back, Query  string
 	Scope              string
 	Chosen, Namespaces []string
-	Sections           []Section
-	SignedIn           bool
+	// Named are the namespaces that the address names: forms that filter keep them.
+	Named    []string
+	Sections []Section
+	SignedIn bool
 }
 
 // Page registers a page.
@@ -258,6 +260,7 @@ func (a *App) render(w http.ResponseWriter, q *Request, code int, v *View) error
 		f.Bare = false
 		f.Theme, f.User, f.CSRF, f.SignedIn = q.Session.Theme, q.Session.User, q.Session.CSRF, a.Code == nil
 		f.Back, f.Query, f.Scope, f.Chosen = q.page(), q.URL.Query().Get("q"), q.Scope.String(), q.Session.Namespaces
+		f.Named = q.URL.Query()["ns"]
 		f.Sections = slices.Clone(sections)
 		for i := range f.Sections {
 			f.Sections[i].Here = f.Sections[i].Name == v.Section
