@@ -63,8 +63,9 @@ func TestMatched(t *testing.T) {
 	create(ns)
 	spec := settingsv1alpha2.ExceptionSpec{Status: settingsv1alpha2.ExceptionMitigated, Reason: "dealt with in another way"}
 	spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{Names: []string{"a*"}}}
-	own := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "same"}}
-	all := &settingsv1alpha2.ClusterFindingException{ObjectMeta: metav1.ObjectMeta{Name: "same"}}
+	own := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: ns.Name}}
+	// The name is the namespace's own: Scans of an earlier run of this test are still there.
+	all := &settingsv1alpha2.ClusterFindingException{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
 	own.Spec.ExceptionSpec, all.Spec.ExceptionSpec = spec, spec
 	create(own)
 	create(all)
@@ -90,10 +91,10 @@ func TestMatched(t *testing.T) {
 		return s
 	}
 	mine := func(n int64) executionv1.ExceptionCount {
-		return executionv1.ExceptionCount{Name: "same", Kind: "FindingException", Count: n}
+		return executionv1.ExceptionCount{Name: ns.Name, Kind: "FindingException", Count: n}
 	}
 	everybodys := func(n int64) executionv1.ExceptionCount {
-		return executionv1.ExceptionCount{Name: "same", Kind: "ClusterFindingException", Count: n}
+		return executionv1.ExceptionCount{Name: ns.Name, Kind: "ClusterFindingException", Count: n}
 	}
 	want := func(when string, namespaced, clusterwide int64, last int) {
 		t.Helper()
