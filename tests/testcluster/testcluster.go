@@ -109,6 +109,9 @@ func (c *Cluster) Stop() error {
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
+// Kubeconfig is a file with the credentials of the cluster's admin, for programs of their own.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
+
 func findBinary() (string, error) {
 	path := os.Getenv("LOCALCLUSTER_BIN")
 	if path == "" {
@@ -150,7 +153,7 @@ func (c *Cluster) start(ctx context.Context, up ...string) error {
 
 func (c *Cluster) connect() error {
 	var err error
-	c.Config, err = clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "kubeconfig"))
+	c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	if err != nil {
 		return err
 	}
