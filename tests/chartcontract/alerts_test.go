@@ -248,7 +248,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	for _, name := range names {
 		name = strings.TrimSuffix(name, "_bucket")
-		if !regexp.MustCompile("(?m)^\\|.*`"+name+"[`{]").MatchString(docs) {
+		if !regexp.MustCompile("(?m)^\\|.*`" + name + "[`{]").MatchString(docs) {
 			t.Errorf("%s is in no row of a table of metrics", name)
 		}
 	}

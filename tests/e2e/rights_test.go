@@ -286,7 +286,7 @@ var _ = Describe("Rights", Label("rights"), func() {
 		named.names = map[string]string{
 			"secrets": "scanyard-upload-tls", "leases": "e341d981.securecodebox.io", "validatingwebhookconfigurations": "scanyard-" + install.Namespace,
 			"mutatingwebhookconfigurations": "scanyard-" + install.Namespace,
-			"customresourcedefinitions": "scansettings.settings.scanyard.io", "storageversionmigrations": "scanyard-scansettings",
+			"customresourcedefinitions":     "scansettings.settings.scanyard.io", "storageversionmigrations": "scanyard-scansettings",
 		}
 		wantDocumented("rights-operator", markdownTable(sideBySide(
 			measure(ctx, ns, []who{operator}), measure(ctx, install.Namespace, []who{home}), measure(ctx, install.Namespace, []who{named}))))
