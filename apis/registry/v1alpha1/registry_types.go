@@ -387,6 +387,11 @@ type RegistryStatus struct {
 	// +optional
 	Database *Database `json:"database,omitempty"`
 
+	// findings is the job whose findings were published last, or could not be; FindingsPublished says which. Absent without
+	// spec.findings.
+	// +optional
+	Findings *PublishedFindings `json:"findings,omitempty"`
+
 	// rateLimit is what the registry has told of its limits.
 	// +optional
 	RateLimit *RateLimit `json:"rateLimit,omitempty"`
@@ -458,6 +463,25 @@ type LastJob struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Result string `json:"result,omitempty"`
+}
+
+// PublishedFindings is a job whose findings are published as a Scan.
+type PublishedFindings struct {
+	// job is the UID of the DiscoveryJob or ScanJob.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Job string `json:"job"`
+
+	// scan is the name of the Scan, also where it could not be made.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Scan string `json:"scan"`
+
+	// ended is when the job ended.
+	// +required
+	Ended metav1.Time `json:"ended"`
 }
 
 // RateLimit is what a registry has told of its limits.

@@ -45,6 +45,8 @@ type Observed struct {
 	Scans    []Scan
 	// Published is the condition FindingsPublished; nil: there is none.
 	Published *metav1.Condition
+	// Last is the job that Published speaks of.
+	Last *registryv1alpha1.PublishedFindings
 }
 
 // Decision is what is done.
@@ -61,16 +63,16 @@ type Decision struct {
 // Decide says what is done about the findings of a Registry.
 func Decide(o Observed) Decision {
 	if o.Registry.Spec.Findings == nil {
-		return Decision{Remove: o.Published != nil}
+		return Decision{Remove: o.Published != nil || o.Last != nil}
 	}
 	var d Decision
 	for _, s := range o.Scans {
 		if s.Active {
 			d.Again = o.Now.Add(lookAgain)
 		}
-		if s.NoScanType && o.Published != nil && strings.HasPrefix(o.Published.Message, s.Name+" ") && o.Published.Reason == registryv1alpha1.ReasonPublished {
+		if s.NoScanType && o.Published != nil && o.Last != nil && o.Last.Scan == s.Name && o.Published.Reason == registryv1alpha1.ReasonPublished {
 			d.Condition = condition(o, metav1.ConditionFalse, registryv1alpha1.ReasonScanTypeNotFound,
-				s.Name+" has no ScanType "+o.Registry.Spec.Findings.ScanType+": install the chart registry-findings", o.Published.LastTransitionTime)
+				s.Name+" has no ScanType "+o.Registry.Spec.Findings.ScanType+": install the chart registry-findings")
 		}
 	}
 	if !d.Again.IsZero() || d.Condition != nil {
@@ -99,26 +101,25 @@ func isNew(o Observed, j *Job) bool {
 			return false
 		}
 	}
-	p := o.Published
-	if p == nil || !j.Ended.Equal(p.LastTransitionTime.Time) {
-		return p == nil || j.Ended.After(p.LastTransitionTime.Time)
+	if o.Published == nil || o.Last == nil {
+		return true
 	}
-	if !strings.HasPrefix(p.Message, name+" ") {
-		return true // another job has ended in the same second
+	if o.Last.Job != j.UID {
+		return !j.Ended.Before(o.Last.Ended.Time) // two may end in the same second
 	}
-	switch p.Reason {
+	switch o.Published.Reason {
 	case registryv1alpha1.ReasonScanRejected:
 		return true
 	case registryv1alpha1.ReasonTooManyFindings:
-		return p.ObservedGeneration != o.Registry.Generation // what was too much may be less now
+		return o.Published.ObservedGeneration != o.Registry.Generation // what was too much may be less now
 	}
 	return false
 }
 
-// condition speaks of a job that ended at a time.
-func condition(o Observed, status metav1.ConditionStatus, reason, message string, ended metav1.Time) *metav1.Condition {
+// condition is the condition FindingsPublished.
+func condition(o Observed, status metav1.ConditionStatus, reason, message string) *metav1.Condition {
 	return &metav1.Condition{
-		Type: registryv1alpha1.ConditionFindingsPublished, Status: status, Reason: reason, Message: message, LastTransitionTime: ended,
+		Type: registryv1alpha1.ConditionFindingsPublished, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(o.Now),
 		ObservedGeneration: o.Registry.Generation,
 	}
 }
@@ -181,5 +182,5 @@ func Build(r *registryv1alpha1.Registry, j Job, labels map[string]string) *execu
 func tooMany(o Observed, j Job, count int64) *metav1.Condition {
 	message := fmt.Sprintf("%s was not made: there are %d findings, and a Scan holds %d; raise findings.minSeverity, or set findings.publish: Changed",
 		NameOf(o.Registry.Name, j.UID), count, MostFindings)
-	return condition(o, metav1.ConditionFalse, registryv1alpha1.ReasonTooManyFindings, message, metav1.NewTime(j.Ended))
+	return condition(o, metav1.ConditionFalse, registryv1alpha1.ReasonTooManyFindings, message)
 }

@@ -52,8 +52,9 @@ func hub(change ...func(*registryv1alpha1.Registry)) *registryv1alpha1.Registry 
 
 func TestDecide(t *testing.T) {
 	old, recent := Job{"first", "1", begin}, Job{"second", "2", begin.Add(time.Minute)}
-	of := func(j Job, reason string) *metav1.Condition {
-		return &metav1.Condition{Reason: reason, Message: NameOf("hub", j.UID) + " is told of", LastTransitionTime: metav1.NewTime(j.Ended), ObservedGeneration: 1}
+	of := func(reason string) *metav1.Condition { return &metav1.Condition{Reason: reason, ObservedGeneration: 1} }
+	last := func(j Job) *registryv1alpha1.PublishedFindings {
+		return &registryv1alpha1.PublishedFindings{Job: j.UID, Scan: NameOf("hub", j.UID), Ended: metav1.NewTime(j.Ended)}
 	}
 	published := registryv1alpha1.ReasonPublished
 	for name, tc := range map[string]struct {
@@ -63,25 +64,25 @@ func TestDecide(t *testing.T) {
 		reason string
 		again  time.Duration
 	}{
-		"NothingWanted":      {o: Observed{Registry: hub(func(r *registryv1alpha1.Registry) { r.Spec.Findings = nil }), Published: of(old, published)}, remove: true},
+		"NothingWanted":      {o: Observed{Registry: hub(func(r *registryv1alpha1.Registry) { r.Spec.Findings = nil }), Published: of(published), Last: last(old)}, remove: true},
 		"NoJobs":             {o: Observed{}},
 		"First":              {o: Observed{Jobs: []Job{old}}, job: "first"},
 		"TheNewestOnly":      {o: Observed{Jobs: []Job{old, recent}}, job: "second"},
-		"Published":          {o: Observed{Jobs: []Job{old, recent}, Published: of(recent, published)}},
-		"PublishedAndGone":   {o: Observed{Jobs: []Job{old}, Published: of(recent, published)}},
-		"ANewerOne":          {o: Observed{Jobs: []Job{old, recent}, Published: of(old, published), Scans: []Scan{{Name: NameOf("hub", "1")}}}, job: "second"},
-		"InTheSameSecond":    {o: Observed{Jobs: []Job{{"third", "3", begin}}, Published: of(old, published)}, job: "third"},
-		"OneAtATime":         {o: Observed{Jobs: []Job{old, recent}, Published: of(old, published), Scans: []Scan{{Name: NameOf("hub", "1"), Active: true}}}, again: lookAgain},
+		"Published":          {o: Observed{Jobs: []Job{old, recent}, Published: of(published), Last: last(recent)}},
+		"PublishedAndGone":   {o: Observed{Jobs: []Job{old}, Published: of(published), Last: last(recent)}},
+		"ANewerOne":          {o: Observed{Jobs: []Job{old, recent}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1")}}}, job: "second"},
+		"InTheSameSecond":    {o: Observed{Jobs: []Job{{"third", "3", begin}}, Published: of(published), Last: last(old)}, job: "third"},
+		"OneAtATime":         {o: Observed{Jobs: []Job{old, recent}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1"), Active: true}}}, again: lookAgain},
 		"StatusWasWiped":     {o: Observed{Jobs: []Job{old}, Scans: []Scan{{Name: NameOf("hub", "1")}}}},
-		"RejectedOnesAgain":  {o: Observed{Jobs: []Job{old}, Published: of(old, registryv1alpha1.ReasonScanRejected)}, job: "first"},
-		"TooManyStayTooMany": {o: Observed{Jobs: []Job{old}, Published: of(old, registryv1alpha1.ReasonTooManyFindings)}},
+		"RejectedOnesAgain":  {o: Observed{Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonScanRejected), Last: last(old)}, job: "first"},
+		"TooManyStayTooMany": {o: Observed{Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonTooManyFindings), Last: last(old)}},
 		"TooManyOfBefore": {
 			o: Observed{
-				Registry: hub(func(r *registryv1alpha1.Registry) { r.Generation = 2 }), Jobs: []Job{old}, Published: of(old, registryv1alpha1.ReasonTooManyFindings),
+				Registry: hub(func(r *registryv1alpha1.Registry) { r.Generation = 2 }), Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonTooManyFindings), Last: last(old),
 			}, job: "first",
 		},
 		"NoScanType": {
-			o:      Observed{Jobs: []Job{old}, Published: of(old, published), Scans: []Scan{{Name: NameOf("hub", "1"), NoScanType: true}}},
+			o:      Observed{Jobs: []Job{old}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1"), NoScanType: true}}},
 			reason: registryv1alpha1.ReasonScanTypeNotFound,
 		},
 	} {

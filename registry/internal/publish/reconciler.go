@@ -66,10 +66,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	published := meta.FindStatusCondition(registry.Status.Conditions, registryv1alpha1.ConditionFindingsPublished)
-	if !registry.DeletionTimestamp.IsZero() || registry.Spec.Findings == nil && published == nil {
+	last := registry.Status.Findings
+	if !registry.DeletionTimestamp.IsZero() || registry.Spec.Findings == nil && published == nil && last == nil {
 		return reconcile.Result{}, nil
 	}
-	o := Observed{Now: r.Clock.Now(), Registry: registry, Published: published}
+	o := Observed{Now: r.Clock.Now(), Registry: registry, Published: published, Last: last}
 	if err := r.observe(ctx, &o); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -170,17 +171,16 @@ func (r *Reconciler) publish(ctx context.Context, o Observed, j Job) (*metav1.Co
 		}
 	}
 	scan := Build(registry, j, labels(registry))
-	ended := metav1.NewTime(j.Ended)
 	switch err := r.Direct.Create(ctx, scan); {
 	case err == nil, apierrors.IsAlreadyExists(err):
-		return condition(o, metav1.ConditionTrue, registryv1alpha1.ReasonPublished, scan.Name+" holds the findings of job "+j.Name, ended), nil
+		return condition(o, metav1.ConditionTrue, registryv1alpha1.ReasonPublished, scan.Name+" holds the findings of job "+j.Name), nil
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return condition(o, metav1.ConditionFalse, registryv1alpha1.ReasonScanRejected,
-			scan.Name+" was not made: the cluster knows no Scans; install the chart scanyard", ended), nil
+			scan.Name+" was not made: the cluster knows no Scans; install the chart scanyard"), nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, fmt.Errorf("create Scan: %w", err)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
-		return condition(o, metav1.ConditionFalse, registryv1alpha1.ReasonScanRejected, scan.Name+" was not made: "+err.Error(), ended), nil
+		return condition(o, metav1.ConditionFalse, registryv1alpha1.ReasonScanRejected, scan.Name+" was not made: "+err.Error()), nil
 	default:
 		return nil, fmt.Errorf("create Scan: %w", err)
 	}
@@ -206,14 +206,18 @@ func (r *Reconciler) ensureAccount(ctx context.Context, registry *registryv1alph
 	return nil
 }
 
-// write patches the condition.
+// write patches the condition, and the job that it speaks of.
 func (r *Reconciler) write(ctx context.Context, registry *registryv1alpha1.Registry, d Decision) error {
 	changed := registry.DeepCopy()
-	if d.Remove || d.Condition != nil {
+	if d.Remove {
 		meta.RemoveStatusCondition(&changed.Status.Conditions, registryv1alpha1.ConditionFindingsPublished)
+		changed.Status.Findings = nil
 	}
 	if d.Condition != nil {
-		changed.Status.Conditions = append(changed.Status.Conditions, *d.Condition)
+		meta.SetStatusCondition(&changed.Status.Conditions, *d.Condition)
+	}
+	if d.Job != nil {
+		changed.Status.Findings = &registryv1alpha1.PublishedFindings{Job: d.Job.UID, Scan: NameOf(registry.Name, d.Job.UID), Ended: metav1.NewTime(d.Job.Ended)}
 	}
 	if equality.Semantic.DeepEqual(registry.Status, changed.Status) {
 		return nil
