@@ -41,8 +41,14 @@ func TestLooks(t *testing.T) {
 	w.scan(t, ns, "office", running)
 	w.scan(t, ns, "queued", waiting)
 	pages := []struct{ name, path string }{
-		{"overview", "/?ns=" + ns}, {"findings", "/findings?ns=" + ns}, {"finding", "/findings/fp-Outdated-OpenSSL?scan=shop&ns=" + ns}, {"scans", "/scans?ns=" + ns},
-		{"scan", "/scans/" + ns + "/shop"}, {"scan-failed", "/scans/" + ns + "/broken"}, {"scan-running", "/scans/" + ns + "/office"}, {"scan-new", "/scans/new?ns=" + ns},
+		{"overview", "/?ns=" + ns},
+		{"findings", "/findings?ns=" + ns},
+		{"finding", "/findings/fp-Outdated-OpenSSL?scan=shop&ns=" + ns},
+		{"scans", "/scans?ns=" + ns},
+		{"scan", "/scans/" + ns + "/shop"},
+		{"scan-failed", "/scans/" + ns + "/broken"},
+		{"scan-running", "/scans/" + ns + "/office"},
+		{"scan-new", "/scans/new?ns=" + ns},
 	}
 	b := open(t)
 	for _, look := range []struct {

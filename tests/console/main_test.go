@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,8 +66,8 @@ func (w *world) start(ctx context.Context) (end func() error, err error) {
 	var ends []func() error
 	end = func() error {
 		var errs []error
-		for i := len(ends) - 1; i >= 0; i-- {
-			errs = append(errs, ends[i]())
+		for _, last := range slices.Backward(ends) {
+			errs = append(errs, last())
 		}
 		return errors.Join(errs...)
 	}
