@@ -61,7 +61,7 @@ var _ = Describe("The command line", Label("cli"), func() {
 		s.run(ctx, w.alice, 1, "scan", "tset-scan", "--", "x")
 		s.run(ctx, w.alice, 1, "scan", "nikto", "--", "-h", "x")
 		s.run(ctx, w.alice, 1, "scan", "test-scan", "--cluster-wide")
-		s.run(ctx, w.alice, 1, "scan", "test-scan", "--fail-on", "critical")
+		s.run(ctx, w.alice, 1, "scan", "test-scan", "--fail-on", "worst")
 		s.run(ctx, w.alice, 1, "scan", "test-scan", "--ttl", "soon")
 		s.run(ctx, w.alice, 1, "scan", "test-scan", "--unknown")
 		s.run(ctx, w.alice, 1, "scan", "test-scan", "-sV", "127.0.0.1")
