@@ -65,7 +65,8 @@ func (w *Worker) preview(ctx context.Context, d *queue.Delivery, a around) (*reg
 		return status, err
 	}
 	status.Repositories.Total = int64(len(found.listed))
-	for _, name := range found.listed {
+	// A catalogue has any order, and previews are compared.
+	for _, name := range slices.Sorted(slices.Values(found.listed)) {
 		result, err := discovery.Discover(ctx, discovery.Input{
 			Registry: s.host, Repository: name, Filter: compiled, ImmutableTags: a.registry.Spec.ImmutableTags,
 			MaxImageBytes: limitsOf(a.registry).CompressedBytes, Parallel: parallel, Now: w.Clock.Now,
