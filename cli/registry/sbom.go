@@ -150,7 +150,7 @@ func newImportCommand(s *session.Session) *cobra.Command {
 		Long: `Store an SBOM that another program has made, with an Image that is marked as external. The document
 is SPDX 2.3 as JSON, of 4 MiB at most; - is standard input.
 
-An image is what its digest says, so --image has one: HOST/REPOSITORY[:TAG]@sha256:…`,
+An image is what its digest says, so --image has one: HOST/REPOSITORY[:TAG]@sha256:DIGEST.`,
 		Example: `  {{program}} registry sbom import api.spdx.json --image registry.example.com/shop/api:1.2@sha256:…`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
