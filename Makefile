@@ -45,7 +45,7 @@ help: ## Show this help
 ##@ What most people want
 
 .PHONY: demo
-demo: demo-programs tools ## Start a cluster on this machine, run real scans in it, show their findings, clean up
+demo: demo-programs registry-programs tools ## Start a cluster on this machine, run real scans in it, show their findings, clean up
 	@$(BIN)/demo $(DEMO_ARGS)
 
 .PHONY: demo-registry
@@ -114,7 +114,7 @@ demo-programs: $(BIN)/localcluster
 		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... && \
 		cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo"
 
-# What a cluster that is kept may run besides.
+# The images of the local cluster are made of these as well, so that they must be there.
 .PHONY: registry-programs
 registry-programs:
 	@hack/slow.sh "building registry scanning" go build -ldflags='-s -w' -o $(BIN)/ ./registry/cmd/...
