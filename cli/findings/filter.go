@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/cli/view"
 	"github.com/scanyard/scanyard/findings/rating"
 	"github.com/scanyard/scanyard/findings/report"
 )
@@ -40,11 +39,11 @@ func (f *filter) bindFlags(flags *pflag.FlagSet) {
 
 // severityFlag reads the severity of a flag.
 func severityFlag(flag, text string) (report.Severity, error) {
-	word, err := view.ParseSeverity(text)
-	if err != nil {
-		return 0, fmt.Errorf("--%s: %w", flag, err)
+	least, err := report.ParseThreshold(text)
+	if err != nil || least.IsCritical() {
+		return 0, fmt.Errorf("--%s: severity %q is none of %s", flag, text, strings.ToLower(strings.Join(report.SeverityNames(), ", ")))
 	}
-	return report.SeverityOf(word), nil
+	return least.Least(), nil
 }
 
 // thresholdFlag reads the threshold of a flag.

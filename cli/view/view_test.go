@@ -55,19 +55,6 @@ func TestAtOrAbove(t *testing.T) {
 	}
 }
 
-func TestParseSeverity(t *testing.T) {
-	for text, want := range map[string]string{"high": "HIGH", "Med": "MEDIUM", "INFO": "INFORMATIONAL", "low": "LOW"} {
-		if got, err := ParseSeverity(text); err != nil || got != want {
-			t.Errorf("%s: got %q, %v", text, got, err)
-		}
-	}
-	for _, bad := range []string{"", "h", "critical", "lo"} {
-		if got, err := ParseSeverity(bad); err == nil {
-			t.Errorf("%q is taken for %s", bad, got)
-		}
-	}
-}
-
 func TestNext(t *testing.T) {
 	scan := func(state executionv1.ScanState, conditions ...metav1.Condition) *executionv1.Scan {
 		return &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Status: executionv1.ScanStatus{State: state, Conditions: conditions}}

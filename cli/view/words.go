@@ -44,17 +44,6 @@ func Plural(n int64, noun string) string {
 	}
 }
 
-// ParseSeverity reads a severity as a user types it.
-func ParseSeverity(text string) (string, error) {
-	up := strings.ToUpper(strings.TrimSpace(text))
-	for _, s := range scanview.Severities {
-		if up == s || len(up) >= 3 && strings.HasPrefix(s, up) {
-			return s, nil
-		}
-	}
-	return "", fmt.Errorf("severity %q is none of high, medium, low, informational", text)
-}
-
 // AtOrAbove counts the findings of a severity and of those above it.
 func AtOrAbove(f executionv1.FindingStats, severity string) int64 {
 	var n int64
