@@ -9,8 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
+	"github.com/scanyard/scanyard/registry/internal/clock"
 	"github.com/scanyard/scanyard/registry/internal/export"
 )
 
@@ -19,26 +19,10 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	command := export.New(export.Streams{Out: os.Stdout, Env: os.Getenv, Clock: clock{}})
+	command := export.New(export.Streams{Out: os.Stdout, Env: os.Getenv, Clock: clock.Real{}})
 	if err := command.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		return 1
 	}
 	return 0
-}
-
-// clock is that of the machine.
-type clock struct{}
-
-func (clock) Now() time.Time { return time.Now() }
-
-func (clock) Wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

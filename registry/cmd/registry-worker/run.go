@@ -37,6 +37,7 @@ import (
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/adapter/sandbox"
+	"github.com/scanyard/scanyard/registry/internal/clock"
 	"github.com/scanyard/scanyard/registry/internal/config"
 	"github.com/scanyard/scanyard/registry/internal/egress"
 	"github.com/scanyard/scanyard/registry/internal/engine"
@@ -149,22 +150,6 @@ func (o *runOptions) check() error {
 	return errors.Join(wrong...)
 }
 
-// clock is that of the machine.
-type clock struct{}
-
-func (clock) Now() time.Time { return time.Now() }
-
-func (clock) Wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
 func (o *runOptions) run(ctx context.Context) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -231,7 +216,7 @@ func (o *runOptions) options(ctx context.Context, read *config.Config, kube *res
 	if err != nil {
 		return worker.Options{}, fmt.Errorf("make a client of the API server: %w", err)
 	}
-	reports, err := reportsclient.New(reportsclient.Options{Config: kube, Clock: clock{}})
+	reports, err := reportsclient.New(reportsclient.Options{Config: kube, Clock: clock.Real{}})
 	if err != nil {
 		return worker.Options{}, err
 	}
@@ -251,7 +236,7 @@ func (o *runOptions) options(ctx context.Context, read *config.Config, kube *res
 	}
 	return worker.Options{
 		Name: o.name, Namespace: o.namespace, Namespaces: o.namespaces, Config: read, Reports: reports, Cluster: cluster, Dialer: egress.NewDialer(rules),
-		Roots: roots, Slots: slots, Drain: o.drain, CacheDir: o.cacheDir, Clock: clock{}, Chance: mathrand.Float64, Draw: rand.Text, Log: log, Metrics: metrics,
+		Roots: roots, Slots: slots, Drain: o.drain, CacheDir: o.cacheDir, Clock: clock.Real{}, Chance: mathrand.Float64, Draw: rand.Text, Log: log, Metrics: metrics,
 	}, nil
 }
 
@@ -323,7 +308,7 @@ func (o *runOptions) connect(ctx context.Context, log *slog.Logger) (*queue.Queu
 			return connected, nil
 		}
 		log.Info("the queue does not answer yet", "error", err)
-		if err := (clock{}).Wait(ctx, queueRetry); err != nil {
+		if err := (clock.Real{}).Wait(ctx, queueRetry); err != nil {
 			return nil, fmt.Errorf("wait for the queue: %w", err)
 		}
 	}
