@@ -45,15 +45,15 @@ help: ## Show this help
 ##@ What most people want
 
 .PHONY: demo
-demo: demo-programs registry-programs tools ## Start a cluster on this machine, run real scans in it, show their findings, clean up
+demo: demo-programs tools ## Start a cluster on this machine, run real scans in it, show their findings, clean up
 	@$(BIN)/demo $(DEMO_ARGS)
 
 .PHONY: demo-registry
-demo-registry: demo-programs registry-programs tools ## Start a cluster and a container registry on this machine, show images, SBOMs, vulnerabilities and who has them, clean up
+demo-registry: demo-programs tools ## Start a cluster and a container registry on this machine, show images, SBOMs, vulnerabilities and who has them, clean up
 	@$(BIN)/demo registry
 
 .PHONY: up
-up: demo-programs registry-programs tools ## Start a cluster with everything installed, and keep it for playing
+up: demo-programs tools ## Start a cluster with everything installed, and keep it for playing
 	@$(BIN)/demo up
 
 .PHONY: down
@@ -106,18 +106,13 @@ adapters: build $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) ## Build, lint and te
 licences: ## List the modules that the adapters link, each with its licence
 	@hack/adapters.sh licences $(ADAPTERS)
 
-# What the demo runs; the rest would cost a new machine a minute.
+# What the demo runs, and what the images of its cluster are made of; the rest would cost a new machine a minute.
 .PHONY: demo-programs
 demo-programs: $(BIN)/localcluster
 	@hack/needs.sh go
 	@hack/slow.sh "building the operator, its scanners and hooks, and the demo" \
-		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... && \
+		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/... && \
 		cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo"
-
-# The images of the local cluster are made of these as well, so that they must be there.
-.PHONY: registry-programs
-registry-programs:
-	@hack/slow.sh "building registry scanning" go build -ldflags='-s -w' -o $(BIN)/ ./registry/cmd/...
 
 # Kubernetes' servers take minutes to compile on a machine that has not done it before;
 # go build itself finds out what has changed.
