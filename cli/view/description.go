@@ -196,10 +196,9 @@ func conditionsToShow(s *executionv1.Scan) []metav1.Condition {
 		executionv1.ConditionScanned: true, executionv1.ConditionParsed: true, executionv1.ConditionHooksCompleted: true,
 		executionv1.ConditionAdmitted: true,
 	}
-	const field = executionv1.ConditionTargetReached // the fields show it
 	var out []metav1.Condition
 	for _, c := range s.Status.Conditions {
-		if c.Type == field {
+		if c.Type == executionv1.ConditionTargetReached || c.Type == executionv1.ConditionStalled { // the fields show it, and Ready
 			continue
 		}
 		plain := c.Reason == executionv1.ReasonCompleted || c.Reason == executionv1.ReasonRunning

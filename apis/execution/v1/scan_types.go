@@ -338,6 +338,10 @@ const (
 	// ConditionReady is True when the Scan is Done, False when it is Errored and
 	// Unknown while it is on its way; its message says what it does or waits for.
 	ConditionReady = "Ready"
+	// ConditionStalled is True when the Scan is Errored, with the reason and the message of Ready; other
+	// Scans have none. Tools that wait by kstatus (Flux, Helm, kpt) take Ready=False for "in progress" and
+	// this for "failed".
+	ConditionStalled = "Stalled"
 	// ConditionScanned is True when the raw result is stored.
 	ConditionScanned = "Scanned"
 	// ConditionParsed is True when the findings are stored.
@@ -377,7 +381,7 @@ const (
 // equal on the wire and writers do not undo each other.
 func ConditionOrder() []string {
 	return []string{
-		ConditionReady, ConditionAdmitted, ConditionScanned, ConditionParsed, ConditionTargetReached, ConditionHooksCompleted,
+		ConditionReady, ConditionStalled, ConditionAdmitted, ConditionScanned, ConditionParsed, ConditionTargetReached, ConditionHooksCompleted,
 		ConditionExceptionsApplied, ConditionCancelled, ConditionRerun, ConditionForwarded, ConditionResultsStored,
 	}
 }

@@ -146,6 +146,10 @@ func checkInvariants(t *testing.T, o *Observation, d Decision) {
 	if ready := FindCondition(d.Status.Conditions, executionv1.ConditionReady); ready == nil || ready.Reason == "" || ready.Message == "" {
 		t.Errorf("condition Ready is %v", ready)
 	}
+	stalled := FindCondition(d.Status.Conditions, executionv1.ConditionStalled)
+	if (stalled != nil) != (d.Status.State == executionv1.ScanStateErrored) {
+		t.Errorf("step %s: a Scan in state %q has condition Stalled %v", d.Step, d.Status.State, stalled)
+	}
 	if d.Status.State == executionv1.ScanStateErrored && d.Status.ErrorDescription == "" && !o.Scan.Settled() {
 		t.Error("Errored without errorDescription")
 	}

@@ -18,7 +18,7 @@ import (
 
 // ConditionTypes are the conditions of a Scan that the operator writes.
 var ConditionTypes = []string{
-	executionv1.ConditionReady, executionv1.ConditionAdmitted, executionv1.ConditionScanned, executionv1.ConditionParsed,
+	executionv1.ConditionReady, executionv1.ConditionStalled, executionv1.ConditionAdmitted, executionv1.ConditionScanned, executionv1.ConditionParsed,
 	executionv1.ConditionTargetReached, executionv1.ConditionHooksCompleted, executionv1.ConditionCancelled, executionv1.ConditionRerun,
 }
 
@@ -176,11 +176,24 @@ func (s *Status) settled(o *Observation, value metav1.ConditionStatus, reason, m
 // result is the finished status: conditions in a fixed order, so that equal statuses
 // are equal on the wire, and the generation they speak of.
 func (s *Status) result() *executionv1.ScanStatus {
+	s.stall()
 	order := executionv1.ConditionOrder()
 	slices.SortStableFunc(s.Conditions, func(a, b metav1.Condition) int {
 		return slices.Index(order, a.Type) - slices.Index(order, b.Type)
 	})
 	return s.ScanStatus
+}
+
+// stall says once more that the Scan has failed, for tools that take Ready=False for "in progress".
+func (s *Status) stall() {
+	ready := s.condition(executionv1.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionFalse {
+		s.forget(executionv1.ConditionStalled)
+		return
+	}
+	stalled := *ready
+	stalled.Type, stalled.Status = executionv1.ConditionStalled, metav1.ConditionTrue
+	meta.SetStatusCondition(&s.Conditions, stalled)
 }
 
 // hooksMessage sums up the hooks that have run, and what went wrong and was ignored.
