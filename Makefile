@@ -38,6 +38,10 @@ export GOFLAGS     := -buildvcs=false
 VERSION_PKG := k8s.io/component-base/version
 LDFLAGS_LOCALCLUSTER := -s -w -X $(VERSION_PKG).gitVersion=$(K8S_VERSION) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=37
 
+# Only the command line is linked with it: what every commit changed would be linked anew by every build.
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS_CLI := -s -w -X github.com/scanyard/scanyard/apis/buildinfo.version=$(VERSION)
+
 .PHONY: help
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,8 +95,9 @@ fault-forwarding: build tools ## Run the list of faults of forwarding at its ful
 build: $(BIN)/localcluster ## Build all programs into bin/
 	@hack/needs.sh go
 	@mkdir -p $(BIN)
+	@hack/slow.sh "building the command line" go build -ldflags='$(LDFLAGS_CLI)' -o $(BIN)/ ./cli/cmd/...
 	@hack/slow.sh "building all other programs" go build -ldflags='-s -w' -o $(BIN)/ \
-		./operator/cmd/... ./cli/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... \
+		./operator/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... \
 		./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/...
 	@hack/slow.sh "building the demo and the benchmarks" \
 		bash -c "cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench"
@@ -111,7 +116,7 @@ licences: ## List the modules that the adapters link, each with its licence
 demo-programs: $(BIN)/localcluster
 	@hack/needs.sh go
 	@hack/slow.sh "building the operator, its scanners and hooks, and the demo" \
-		bash -c "go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./cli/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/... && \
+		bash -c "go build -ldflags='$(LDFLAGS_CLI)' -o $(BIN)/ ./cli/cmd/... && go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/... && \
 		cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo"
 
 # Kubernetes' servers take minutes to compile on a machine that has not done it before;

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/scanyard/scanyard/apis/buildinfo"
 	"github.com/scanyard/scanyard/cli"
 	"github.com/scanyard/scanyard/cli/session"
 )
@@ -37,7 +37,7 @@ func run() int {
 	context.AfterFunc(ctx, stop)
 	s, err := session.New(session.Options{
 		Streams: genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
-		Program: program(os.Args[0]), Version: version(), Args: os.Args[1:], Getenv: os.Getenv, Now: time.Now,
+		Program: program(os.Args[0]), Version: buildinfo.Version(), Args: os.Args[1:], Getenv: os.Getenv, Now: time.Now,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -55,12 +55,4 @@ func program(path string) string {
 		return "kubectl scanyard"
 	}
 	return "scanyard"
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }

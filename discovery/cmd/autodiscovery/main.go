@@ -15,6 +15,7 @@ import (
 	clientconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/scanyard/scanyard/apis/buildinfo"
 	"github.com/scanyard/scanyard/discovery/kubernetes"
 	"github.com/scanyard/scanyard/discovery/kubernetes/config"
 )
@@ -57,7 +58,7 @@ func run() int {
 	}
 	flag.Parse()
 	if *version {
-		fmt.Println(buildVersion())
+		fmt.Println(buildinfo.Version())
 		return 0
 	}
 	if err := checkConfig(o.ConfigFile); err != nil {
@@ -94,12 +95,4 @@ func checkConfig(file string) error {
 	}
 	_, err = config.Load(filepath.Base(file), raw)
 	return err
-}
-
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }

@@ -14,13 +14,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"k8s.io/client-go/rest"
 
+	"github.com/scanyard/scanyard/apis/buildinfo"
 	"github.com/scanyard/scanyard/apis/exitcode"
 	"github.com/scanyard/scanyard/hooks/cascading"
 	"github.com/scanyard/scanyard/hooks/findingpostprocessing"
@@ -52,9 +52,6 @@ var hooks = []sdk.Hook{
 	persistencestaticreport.Hook(),
 	updatefield.Hook(),
 }
-
-// version is set by the linker for releases.
-var version = ""
 
 func main() {
 	ctx, stop := process.Context(context.Background())
@@ -159,7 +156,7 @@ func builtin(args []string, stdout io.Writer) bool {
 		}
 		return table.Flush() == nil
 	case "version", "--version":
-		fmt.Fprintln(stdout, release())
+		fmt.Fprintln(stdout, buildinfo.Version())
 		return true
 	case "help", "--help", "-h":
 		fmt.Fprintf(stdout, usage, names())
@@ -188,16 +185,6 @@ func printHook(stdout io.Writer, h sdk.Hook) {
 	for _, s := range h.Settings {
 		fmt.Fprintf(stdout, "  %s\n      %s\n", s.Name, s.Text)
 	}
-}
-
-func release() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 // kubernetes finds the API server.

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/scanyard/scanyard/apis/buildinfo"
 )
 
 func TestChoose(t *testing.T) {
@@ -66,7 +68,7 @@ func TestCommands(t *testing.T) {
 		"Help":     {[]string{"hook", "--help"}, 0, "hook NAME RAW-URL FINDINGS-URL"},
 		"HookHelp": {[]string{"hook", "update-field", "--help"}, 0, "ATTRIBUTE_VALUE"},
 		"LinkHelp": {[]string{"/hook-generic-webhook", "-h"}, 0, "WEBHOOK_URL"},
-		"Version":  {[]string{"hook", "version"}, 0, release()},
+		"Version":  {[]string{"hook", "version"}, 0, buildinfo.Version()},
 		"Unknown":  {[]string{"hook", "sing"}, 2, `"sing"`},
 	}
 	for name, c := range cases {

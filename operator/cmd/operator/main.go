@@ -8,13 +8,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime/debug"
 	_ "time/tzdata" // time zones of schedules: the image has none
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/scanyard/scanyard/apis/buildinfo"
 	"github.com/scanyard/scanyard/operator/internal/app"
 )
 
@@ -43,10 +43,10 @@ func run() int {
 	}
 	flag.Parse()
 	if *version {
-		fmt.Println(buildVersion())
+		fmt.Println(buildinfo.Version())
 		return 0
 	}
-	o.Version = buildVersion()
+	o.Version = buildinfo.Version()
 	if errs := o.Validate(); len(errs) > 0 {
 		fmt.Fprintf(os.Stderr, "operator: these settings are wrong:\n%s\n", app.Describe(errs))
 		return 2
@@ -69,12 +69,4 @@ func run() int {
 		return 1
 	}
 	return 0
-}
-
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
+	"runtime"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/scanyard/scanyard/apis/buildinfo"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/container"
 	"github.com/scanyard/scanyard/podkit/kubeapi"
@@ -98,7 +99,7 @@ func (p *Program) dispatch(ctx context.Context, args []string) error {
 	case "list":
 		return p.list()
 	case "version", "--version":
-		_, err := fmt.Fprintln(p.Stdout, "parser "+version())
+		_, err := fmt.Fprintln(p.Stdout, "parser", buildinfo.Version(), runtime.Version())
 		return err
 	case "help", "--help", "-h":
 		_, err := io.WriteString(p.Stdout, usage)
@@ -119,21 +120,6 @@ func (p *Program) list() error {
 		fmt.Fprintf(w, "%s\t%s\n", parser.ResultType, parser.Summary)
 	}
 	return w.Flush()
-}
-
-// version is the Go command's version of the build.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	version, revision := info.Main.Version, ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = " " + s.Value
-		}
-	}
-	return version + revision + " " + info.GoVersion
 }
 
 func (p *Program) container(ctx context.Context, args []string) error {

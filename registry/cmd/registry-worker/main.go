@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/scanyard/scanyard/apis/buildinfo"
 	"github.com/scanyard/scanyard/registry/internal/adapter/sandbox"
 	"github.com/scanyard/scanyard/registry/internal/conform"
 	"github.com/scanyard/scanyard/registry/internal/mini"
@@ -27,7 +27,7 @@ func run() int {
 		return code
 	}
 	root := &cobra.Command{
-		Use: "registry-worker", Short: "Look at container registries", Version: version(), SilenceErrors: true, SilenceUsage: true,
+		Use: "registry-worker", Short: "Look at container registries", Version: buildinfo.Version(), SilenceErrors: true, SilenceUsage: true,
 	}
 	root.AddCommand(preview.New(preview.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: time.Now}))
 	root.AddCommand(conform.New(os.Stdout))
@@ -60,12 +60,4 @@ func runChild(arguments []string) (code int, child bool) {
 		return 1, true
 	}
 	return 0, true
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }

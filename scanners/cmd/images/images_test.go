@@ -70,9 +70,11 @@ func newWorld(t *testing.T, opts ...registry.Option) *world {
 		}
 	})
 
-	w.write("go.work", "go 1.26.0\n\nuse ./hello\n")
+	w.write("go.work", "go 1.26.0\n\nuse ./apis\nuse ./hello\n")
+	w.write("apis/go.mod", "module github.com/scanyard/scanyard/apis\n\ngo 1.26.0\n")
+	w.write("apis/buildinfo/buildinfo.go", "package buildinfo\n\nvar version, commit string\n\nfunc Version() string { return version }\n")
 	w.write("hello/go.mod", "module example.com/hello\n\ngo 1.26.0\n")
-	w.write("hello/cmd/hello/main.go", "package main\n\nvar version string\n\nfunc main() { println(\"hello\", version) }\n")
+	w.write("hello/cmd/hello/main.go", "package main\n\nimport \"github.com/scanyard/scanyard/apis/buildinfo\"\n\nfunc main() { println(\"hello\", buildinfo.Version()) }\n")
 	w.write("scanners/images/debian.yaml", "distribution: debian-test\nsuites: [{archive: debian, suite: test}]\ncomponents: [main]\nkeys: [key.asc]\n")
 	w.write("scanners/images/key.asc", string(w.archive.Keys()))
 	w.recipe("hello", "programs: [{package: ./hello/cmd/hello, path: /hello}]\naccounts: true\ncertificates: true\ndirectories: [{path: /tmp, mode: \"1777\"}]\nentrypoint: [/hello]\nuser: \"65532:65532\"\n")

@@ -45,7 +45,7 @@ func (o *options) bindBuild(cmd *cobra.Command) {
 	f.StringVar(&o.registry, "registry", "docker.io/scanyard", "registry and prefix of the images' names")
 	f.StringVar(&o.tag, "tag", "dev", "tag of the images")
 	f.StringVar(&o.version, "version", "", "version of the programs of this repository (default: the tag)")
-	f.StringVar(&o.revision, "revision", "", "commit of the source, for the label")
+	f.StringVar(&o.revision, "revision", "", "commit of the source, for the label and for what programs say of themselves")
 	f.StringVar(&o.source, "source", "https://github.com/scanyard/scanyard", "address of the source, for the label")
 }
 
@@ -170,7 +170,7 @@ func (o *options) registryClient() *registry.Client {
 }
 
 func (o *options) goBuilder() *gobuild.Builder {
-	return &gobuild.Builder{Root: o.root, Env: o.Environ, Version: o.version}
+	return &gobuild.Builder{Root: o.root, Env: o.Environ, Version: o.version, Revision: o.revision}
 }
 
 // builder sets up building below a folder that the caller removes.

@@ -23,8 +23,8 @@ type Builder struct {
 	Root string
 	// Env is the environment of the go command, without what decides about the result.
 	Env []string
-	// Version is linked into our programs as main.version, if not empty.
-	Version string
+	// Version and Revision are linked into our programs, if not empty.
+	Version, Revision string
 }
 
 // flags give the same program anywhere. Trimming paths is what makes a digest independent of where the
@@ -40,8 +40,12 @@ func (b *Builder) environ(p recipe.Platform, extra ...string) []string {
 // Program builds a main package of this repository into file out.
 func (b *Builder) Program(ctx context.Context, pkg string, p recipe.Platform, out string) error {
 	ld := "-s -w"
+	const info = " -X github.com/scanyard/scanyard/apis/buildinfo."
 	if b.Version != "" {
-		ld += " -X main.version=" + b.Version
+		ld += info + "version=" + b.Version
+	}
+	if b.Revision != "" {
+		ld += info + "commit=" + b.Revision
 	}
 	args := append([]string{"build"}, flags...)
 	_, err := b.run(ctx, b.Root, b.environ(p, "GOWORK="+filepath.Join(b.Root, "go.work")), append(args, "-ldflags="+ld, "-o", out, pkg)...)
