@@ -43,7 +43,7 @@ Flags:
 func newOptionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "options", Short: "List the flags that every command takes",
-		Long:              `List the flags that every command takes. They are those of kubectl.`,
+		Long:              `List the flags that every command takes. They are those of kubectl, and --color.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Run:               func(cmd *cobra.Command, _ []string) { cmd.Print(cmd.InheritedFlags().FlagUsages()) },

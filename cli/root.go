@@ -91,6 +91,9 @@ func asRoot(s *session.Session, root *cobra.Command) *cobra.Command {
 	root.SetOut(s.Out)
 	root.SetErr(s.ErrOut)
 	s.BindFlags(root.PersistentFlags())
+	s.BindColor(root)
+	root.Version = s.Version // for --version
+	root.SetVersionTemplate(thisVersion(s) + "\n")
 	root.AddCommand(newOptionsCommand())
 	root.SetUsageTemplate(usageTemplate)
 	// It fails only for a flag that does not exist.

@@ -45,6 +45,8 @@ type World struct {
 	Live bool
 	// Color makes the session treat stdout as a terminal with colors.
 	Color bool
+	// Columns makes the session treat stdout as a terminal of this width.
+	Columns int
 	// Now is the user's clock.
 	Now func() time.Time
 }
@@ -104,7 +106,7 @@ func (w *World) RunContext(ctx context.Context, args ...string) Result {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	s.Live, s.Color = w.Live, w.Color
+	s.Live, s.Color, s.Columns = w.Live, w.Color, w.Columns
 	root := cli.NewCommand(s)
 	root.SetArgs(append([]string{"--kubeconfig", w.Kubeconfig}, args...))
 	code := cli.End(s, root.ExecuteContext(ctx))

@@ -18,6 +18,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/cli/clitest"
 	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/findings/report/reporttest"
 )
 
@@ -359,6 +360,25 @@ func TestFiles(t *testing.T) {
 	hidden, err := filepath.Glob(filepath.Join(dir, ".*part*"))
 	if err != nil || len(hidden) != 0 {
 		t.Errorf("parts are left: %v, %v", hidden, err)
+	}
+}
+
+// TestWidth: a table takes no more columns than the terminal has, as long as each column can be read.
+func TestWidth(t *testing.T) {
+	w := clitest.New(t, cluster)
+	w.Scan("shop", testdata(t, "trivy.json"), nil)
+	for _, columns := range []int{60, 80, 100, 0} {
+		w.Columns = columns
+		widest := 0
+		for line := range strings.Lines(w.Run("findings", "shop", "--limit", "0").Out) {
+			widest = max(widest, termsafe.Width(strings.TrimSuffix(line, "\n")))
+		}
+		switch {
+		case columns > 0 && widest > columns:
+			t.Errorf("a terminal of %d columns gets lines of %d", columns, widest)
+		case columns == 0 && widest <= 100:
+			t.Errorf("a file gets lines of at most %d columns: this test needs longer texts", widest)
+		}
 	}
 }
 

@@ -132,6 +132,36 @@ func (t *table) widen(r row) {
 	}
 }
 
+// gap is the space between columns.
+const gap = 3
+
+// narrowest is what a column keeps where the terminal is narrow: the longest severity fits.
+const narrowest = 13
+
+// narrow takes width from the widest columns until rows fit into a terminal of some columns; 0 has room for everything.
+// What fits into no terminal of that size, as with -o wide, stays as it is.
+func (t *table) narrow(columns int) {
+	over := gap*(len(t.widths)-1) - columns
+	for _, w := range t.widths {
+		over += w
+	}
+	if columns <= 0 || t.columns[0].most == maxWide {
+		return
+	}
+	for ; over > 0; over-- {
+		widest := 0
+		for i, w := range t.widths {
+			if w > t.widths[widest] {
+				widest = i
+			}
+		}
+		if t.widths[widest] <= narrowest {
+			return
+		}
+		t.widths[widest]--
+	}
+}
+
 func (t *table) total() (n int) {
 	for _, c := range t.counts {
 		n += c
@@ -185,9 +215,10 @@ func (p *printer) print(r row) error {
 func (p *printer) line(cells []string, paint func(i int, text string) string) error {
 	var out strings.Builder
 	for i, cell := range cells {
+		cell = termsafe.Fit(cell, p.table.widths[i])
 		out.WriteString(paint(i, cell))
 		if i < len(cells)-1 {
-			out.WriteString(strings.Repeat(" ", p.table.widths[i]-termsafe.Width(cell)+3))
+			out.WriteString(strings.Repeat(" ", p.table.widths[i]-termsafe.Width(cell)+gap))
 		}
 	}
 	_, err := fmt.Fprintln(p.out, strings.TrimRight(out.String(), " "))
@@ -236,6 +267,7 @@ func printTable(ctx context.Context, s *session.Session, out io.Writer, t *table
 		for _, r := range rows {
 			t.widen(r)
 		}
+		t.narrow(s.Columns)
 		for _, r := range rows {
 			if err := p.print(r); err != nil {
 				return err
@@ -243,6 +275,7 @@ func printTable(ctx context.Context, s *session.Session, out io.Writer, t *table
 		}
 		return nil
 	}
+	t.narrow(s.Columns)
 	for group := range groups {
 		if t.counts[group] == 0 {
 			continue
@@ -298,13 +331,13 @@ func cutBytes(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "")
 }
 
-// paintless is a session without colors, for files.
+// paintless is a session without colors and without a width, for files.
 func paintless(s *session.Session, plain bool) *session.Session {
 	if !plain {
 		return s
 	}
 	copied := *s
-	copied.Color = false
+	copied.Color, copied.Columns = false, 0
 	return &copied
 }
 

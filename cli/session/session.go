@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -44,8 +45,10 @@ type Session struct {
 	Version string
 	// Args are the arguments of this call, without the program; nil if unknown.
 	Args []string
-	// Color says whether stdout takes colors: stdout is a terminal, and NO_COLOR is not set.
+	// Color says whether texts on stdout are colored: stdout is a terminal, and NO_COLOR is not set; or --color says so.
 	Color bool
+	// Columns is the width of stdout's terminal, or 0 if stdout is not a terminal.
+	Columns int
 	// Live says whether stderr is a terminal on which lines can be redrawn.
 	Live bool
 	// HTTP downloads from object storage.
@@ -91,6 +94,7 @@ func New(o Options) (*Session, error) {
 	}
 	plain := o.Getenv("NO_COLOR") != "" || o.Getenv("TERM") == "dumb"
 	s.Color = IsTerminal(o.Streams.Out) && !plain
+	s.Columns = width(o.Streams.Out)
 	s.Live = IsTerminal(o.Streams.ErrOut) && o.Getenv("TERM") != "dumb"
 	return s, nil
 }
@@ -107,8 +111,10 @@ func (s *Session) ErrorWord() string {
 }
 
 // Width is the width of the terminal of stderr in columns, or 0 if stderr is not a terminal.
-func (s *Session) Width() int {
-	f, ok := file(s.ErrOut)
+func (s *Session) Width() int { return width(s.ErrOut) }
+
+func width(stream io.Writer) int {
+	f, ok := file(stream)
 	if !ok {
 		return 0
 	}
