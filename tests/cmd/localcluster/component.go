@@ -54,7 +54,7 @@ func runComponent(ctx context.Context, name string, l localcluster.Layout, s *lo
 	case localcluster.APIServer:
 		return controlplane.RunAPIServer(ctx, controlplane.APIServerArgs(l, s))
 	case localcluster.ControllerManager:
-		return controlplane.RunControllerManager(ctx, controlplane.ControllerManagerArgs(l, s))
+		return controlplane.RunControllerManager(ctx, l, s)
 	default:
 		return runNode(ctx, l, s)
 	}
