@@ -18,9 +18,9 @@ ALL     := $(MODULES) tests examples/gatekeeper
 K8S_VERSION        := v1.37.2
 CONTROLLER_GEN     := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 CRD_REF_DOCS       := github.com/elastic/crd-ref-docs@v0.3.0
-# Helm is built with the local cluster's libraries, most of which it shares.
+# Helm and gitleaks are built with the local cluster's versions of the libraries that they share.
 HELM_VERSION       := $(shell awk '$$1 == "helm.sh/helm/v4" {print $$2}' tests/go.mod)
-GITLEAKS_VERSION   := v8.30.1
+GITLEAKS_VERSION   := $(shell awk '$$1 == "github.com/zricethezav/gitleaks/v8" && $$2 {print $$2}' hack/gitleaks/go.mod)
 FFUF_VERSION       := v2.2.1
 GOLANGCI_VERSION   := v2.15.0
 HELM_DOCS_VERSION  := v1.14.2
@@ -53,11 +53,11 @@ demo: demo-programs tools ## Start a cluster on this machine, run real scans in 
 	@$(BIN)/demo $(DEMO_ARGS)
 
 .PHONY: demo-registry
-demo-registry: demo-programs tools ## Start a cluster and a container registry on this machine, show images, SBOMs, vulnerabilities and who has them, clean up
+demo-registry: demo-programs other-programs tools ## Start a cluster and a container registry on this machine, show images, SBOMs, vulnerabilities and who has them, clean up
 	@$(BIN)/demo registry
 
 .PHONY: up
-up: demo-programs tools ## Start a cluster with everything installed, and keep it for playing
+up: demo-programs other-programs tools ## Start a cluster with everything installed, and keep it for playing
 	@$(BIN)/demo up
 
 .PHONY: down
@@ -111,13 +111,19 @@ adapters: build $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) ## Build, lint and te
 licences: ## List the modules that the adapters link, each with its licence
 	@hack/adapters.sh licences $(ADAPTERS)
 
-# What the demo runs, and what the images of its cluster are made of; the rest would cost a new machine a minute.
+# What the demo runs; the rest would cost a new machine a minute.
 .PHONY: demo-programs
 demo-programs: $(BIN)/localcluster
 	@hack/needs.sh go
 	@hack/slow.sh "building the operator, its scanners and hooks, and the demo" \
-		bash -c "go build -ldflags='$(LDFLAGS_CLI)' -o $(BIN)/ ./cli/cmd/... && go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/... && \
+		bash -c "go build -ldflags='$(LDFLAGS_CLI)' -o $(BIN)/ ./cli/cmd/... && go build -ldflags='-s -w' -o $(BIN)/ ./operator/cmd/... ./parsers/cmd/... \
+			./hooks/cmd/... ./scanners/cmd/test-scan ./reports/cmd/... ./forwarding/cmd/forwarder ./forwarding/cmd/receiver && \
 		cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo"
+
+# What charts run that people may install on a cluster that stays. An image whose program is not built is not on the cluster.
+.PHONY: other-programs
+other-programs: $(BIN)/localcluster
+	@hack/slow.sh "building registry scanning and the exporter" go build -ldflags='-s -w' -o $(BIN)/ ./registry/cmd/... ./forwarding/cmd/exporter
 
 # Kubernetes' servers take minutes to compile on a machine that has not done it before;
 # go build itself finds out what has changed.
@@ -147,7 +153,7 @@ $(TOOLS)/helm-$(HELM_VERSION):
 	@hack/tool.sh helm $(HELM_VERSION) helm.sh/helm/v4/cmd/helm tests
 
 $(TOOLS)/gitleaks-$(GITLEAKS_VERSION):
-	@hack/tool.sh gitleaks $(GITLEAKS_VERSION) github.com/zricethezav/gitleaks/v8
+	@hack/tool.sh gitleaks $(GITLEAKS_VERSION) github.com/zricethezav/gitleaks/v8 hack/gitleaks
 
 $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION):
 	@hack/tool.sh helm-docs $(HELM_DOCS_VERSION) github.com/norwoodj/helm-docs/cmd/helm-docs

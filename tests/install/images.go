@@ -4,7 +4,9 @@ package install
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -20,9 +22,10 @@ type Image struct {
 }
 
 // Images lists the images of the operator, the hooks, the reports API server, the programs of forwarding and of registries, and the
-// demo's scanners. Users are those of the real images, as far as it matters to file permissions.
+// demo's scanners. Users are those of the real images, as far as it matters to file permissions. An image whose program is not built is
+// left out: the cluster says of its pods that the image cannot be pulled.
 func (p Programs) Images() []Image {
-	return []Image{
+	return slices.DeleteFunc([]Image{
 		p.own("operator", "operator"), p.own("lurker", "lurker"), p.own("parser", "parser"), p.own("hook", "hook"), p.own("reports-apiserver", "reports-apiserver"),
 		p.own("forwarder", "forwarder"), p.own("exporter", "exporter"), p.own("receiver", "receiver"),
 		p.own("registry-controller", "registry-controller"), p.own("registry-worker", "registry-worker"),
@@ -34,7 +37,9 @@ func (p Programs) Images() []Image {
 		{Image: "docker.io/securecodebox/scanner-test-scan:*"},
 		{Image: "docker.io/zricethezav/gitleaks:*", User: "0:0", Binaries: map[string]string{"/usr/bin/gitleaks": p.Gitleaks}},
 		{Image: "docker.io/alpine/git:*", User: "0:0", Entrypoint: []string{"git"}},
-	}
+	}, func(i Image) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(i.Binaries)), func(program string) bool { return !exists(program) })
+	})
 }
 
 // own is an image of this project, which holds one of its binaries.

@@ -14,7 +14,7 @@ import (
 // the charts themselves.
 type Programs struct {
 	// Bin is the folder of the project's binaries: localcluster, operator, lurker, parser, hook, scanyard, reports-apiserver,
-	// forwarder, exporter and receiver; and, for those who install their charts, those of registry scanning and auto-discovery.
+	// forwarder and receiver; and, for those who install their charts, the exporter and those of registry scanning and auto-discovery.
 	Bin string
 	// Charts is the folder of the charts.
 	Charts string
@@ -39,7 +39,7 @@ func (p *Programs) Check() error {
 		*dir = abs
 	}
 	for _, name := range []string{
-		"localcluster", "operator", "lurker", "parser", "hook", "scanyard", "reports-apiserver", "forwarder", "exporter", "receiver",
+		"localcluster", "operator", "lurker", "parser", "hook", "scanyard", "reports-apiserver", "forwarder", "receiver",
 	} {
 		if !exists(p.Path(name)) {
 			missing("%s is not built: make build", p.Path(name))

@@ -62,7 +62,7 @@ nothing is left behind.`,
 	usual := install.Default(repository())
 	flags.StringVar(
 		&s.programs.Bin, "bin", usual.Bin,
-		"folder of the binaries localcluster, operator, lurker, parser, hook, scanyard, reports-apiserver, forwarder, exporter and receiver",
+		"folder of the binaries localcluster, operator, lurker, parser, hook, scanyard, reports-apiserver, forwarder and receiver",
 	)
 	flags.StringVar(&s.programs.Charts, "charts", usual.Charts, "folder of the charts")
 	flags.StringVar(&s.programs.Helm, "helm", usual.Helm, "Helm, by path or name")
