@@ -6,8 +6,8 @@
 set -euo pipefail
 message=$1
 shift
-# A tenth of what compilers and linkers do is collecting garbage. They do it less often, up to a size that fits small machines.
-export GOGC=${GOGC:-400} GOMEMLIMIT=${GOMEMLIMIT:-1500MiB}
+# A fifth of what compilers and linkers do is collecting garbage. They do not, up to a size that fits small machines.
+export GOGC=${GOGC:-off} GOMEMLIMIT=${GOMEMLIMIT:-1500MiB}
 "$@" &
 pid=$!
 (
