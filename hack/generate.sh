@@ -28,6 +28,7 @@ go -C ../reports run "k8s.io/kube-openapi/cmd/openapi-gen@$kube_openapi" --go-he
   $scanyard/apis/wgpolicyk8s/v1alpha2 $scanyard/apis/openreports/v1alpha1 $scanyard/apis/reports/v1alpha1 $meta/apis/meta/v1 $meta/runtime $meta/version
 go -C ../parsers run ./internal/findingsdoc ../docs/reference/findings.md
 go -C ../cli run ./clidoc ../docs/reference
+GOWORK=off go -C ../tests test ./chartcontract -run TestSchemas -count=1 -update >"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
 if [ -f ../docs/reference/config.yaml ]; then
   go run "$crd_ref_docs" --config=../docs/reference/config.yaml --source-path=. --renderer=markdown --output-path=../docs/reference/api.md >"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; exit 1; }
 fi

@@ -202,6 +202,9 @@ refuse 'did you mean cascadingRules?' nmap --set cascadingrules.enabled=true
 refuse 'did you mean parser.image?' nmap --set parser.imagge.tag=1
 refuse 'scanner.foo is not a value of the chart nmap' nmap --set scanner.foo=1
 refuse 'did you mean trivyDatabaseCache.replicas?' trivy --set trivyDatabaseCache.repilcas=2
+refuse '/scanner/backoffLimit' nmap --set scanner.backoffLimit=abc
+refuse '/parser/image/pullPolicy' gitleaks --set parser.image.pullPolicy=Sometimes
+refuse '/hook/failurePolicy' update-field --set hook.failurePolicy=Retry
 refuse 'Reports are of wgpolicyk8s.io' persistence-reports --set group=example.com
 refuse 'brings no Elasticsearch' persistence-elastic --set externalElasticStack.enabled=false
 refuse '--set executionNamespace=team' notification --set clusterWide=true,customTemplateMap.exists=true
