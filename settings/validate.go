@@ -73,6 +73,8 @@ func Review(cluster *settingsv1alpha2.ClusterScanSettingSpec, s *settingsv1alpha
 		p.bounds = append(p.bounds, storageProblems(ptr.Deref(c.Storage, settingsv1alpha2.ClusterStorage{}), *own, path)...)
 	}
 	p.bounds = append(p.bounds, exceptionBounds(c.Exceptions, s.Spec.Exceptions, root.Child("exceptions"))...)
+	p.invalid = append(p.invalid, checkRegistry(s.Spec.Registry, root.Child("registry"))...)
+	p.bounds = append(p.bounds, registryBounds(c.Registry, s.Spec.Registry, root.Child("registry"))...)
 	p.reviewForwarding(c.ResultForwarding, s.Spec.ResultForwarding, root.Child("resultForwarding"))
 	p.patches(s.Spec.JobPatches, root.Child("jobPatches"), rules{tenant: true, allowed: allowed(c.Allowed, s.Spec.Allowed)})
 	return p
@@ -97,6 +99,7 @@ func ReviewCluster(s *settingsv1alpha2.ClusterScanSetting) *Problems {
 			p.invalid = append(p.invalid, checkBucket(b, root.Child("storage", "buckets").Index(i))...)
 		}
 	}
+	p.invalid = append(p.invalid, checkRegistry(s.Spec.Registry, root.Child("registry"))...)
 	p.reviewClusterForwarding(s.Spec.ResultForwarding, root.Child("resultForwarding"))
 	p.patches(s.Spec.JobPatches, root.Child("jobPatches"), rules{})
 	return p

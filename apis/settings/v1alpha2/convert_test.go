@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func fill(r *rand.Rand, v reflect.Value, depth int) {
 		*at = metav1.NewTime(time.Unix(r.Int64N(1<<32), 0).UTC())
 		return
 	case *resource.Quantity:
-		*at = *resource.NewQuantity(r.Int64N(1<<40), resource.BinarySI)
+		*at = resource.MustParse(strconv.FormatInt(r.Int64N(1<<40), 10))
 		return
 	case *intstr.IntOrString:
 		*at = intstr.FromInt32(r.Int32N(1 << 16))

@@ -57,6 +57,10 @@ type ScanSettingSpec struct {
 	// exceptions bound the FindingExceptions of this namespace, within what the cluster's say.
 	// +optional
 	Exceptions *ExceptionLimits `json:"exceptions,omitempty"`
+
+	// registry bounds what is done for the Registries of this namespace, within what the cluster's says.
+	// +optional
+	Registry *RegistryScanning `json:"registry,omitempty"`
 }
 
 // ClusterScanSettingSpec bounds all namespaces, and says what they inherit.
@@ -120,6 +124,11 @@ type ClusterScanSettingSpec struct {
 	// allowedStatuses hold for ClusterFindingExceptions as well.
 	// +optional
 	Exceptions *ExceptionLimits `json:"exceptions,omitempty"`
+
+	// registry bounds what is done for the Registries of each namespace, within what the installation
+	// allows.
+	// +optional
+	Registry *RegistryScanning `json:"registry,omitempty"`
 }
 
 // ScanSettingStatus says whether the settings of a namespace are in force.
