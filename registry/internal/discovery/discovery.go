@@ -23,6 +23,8 @@ import (
 const (
 	NoHead         = "NoHead"
 	RepositoryGone = "RepositoryGone"
+	// OverQuota is the reason of a tag whose images the namespace may not have: who stores the Result writes that.
+	OverQuota = "QuotaExceeded"
 )
 
 // Source is where a repository is; *distribution.Client is one. Its errors are those of the Client.
@@ -245,7 +247,7 @@ func (r *run) lacks(t Tag) bool {
 }
 
 // healing are the reasons that may be others the next time.
-var healing = []manifest.Reason{manifest.ManifestMissing, manifest.ConfigMissing, manifest.DigestMismatch}
+var healing = []manifest.Reason{manifest.ManifestMissing, manifest.ConfigMissing, manifest.DigestMismatch, OverQuota}
 
 // reasonsOfNames are those of filters that tell nothing of a document. PlatformNotSelected is a reason of both.
 var reasonsOfNames = []filter.Reason{
@@ -273,25 +275,9 @@ func (r *run) warn(code, example, message string) {
 
 // finish judges the tags, reads the images of those that are selected, and says what is gone.
 func (r *run) finish(ctx context.Context, complete bool) (Result, error) {
-	answer := r.judge()
-	if answer.Error != nil {
-		return Result{}, answer.Error
-	}
-	wanted := make([]string, 0, len(answer.Selected)+len(r.demand.Pins))
-	for _, name := range answer.Selected {
-		if !slices.ContainsFunc(r.demand.Pins, func(p filter.Pin) bool { return p.Tag == name }) {
-			wanted = append(wanted, r.tags[name].Digest)
-		}
-	}
-	for _, pin := range r.demand.Pins {
-		wanted = append(wanted, pin.Digest)
-	}
-	if err := r.resolve(ctx, wanted, func(known resolved) bool { return known.stored }); err != nil {
+	answer, err := r.settle(ctx)
+	if err != nil {
 		return Result{}, err
-	}
-	answer = r.judge()
-	if answer.Error != nil {
-		return Result{}, answer.Error
 	}
 	result := Result{Selected: true, Rule: r.demand.Rule, Name: r.demand.Name, Complete: complete, Resolved: r.answers, Tags: []Tag{}}
 	for _, name := range slices.Sorted(maps.Keys(r.tags)) {
@@ -309,13 +295,42 @@ func (r *run) finish(ctx context.Context, complete bool) (Result, error) {
 	return result, nil
 }
 
+// settle asks the filter, and reads the images of what is selected, until nothing is selected that was not read: what turns out to
+// have no image makes place for another one.
+func (r *run) settle(ctx context.Context) (filter.Answer, error) {
+	for {
+		answer := r.judge()
+		if answer.Error != nil {
+			return answer, answer.Error
+		}
+		var wanted []string
+		for _, name := range answer.Selected {
+			if !slices.ContainsFunc(r.demand.Pins, func(p filter.Pin) bool { return p.Tag == name }) {
+				wanted = append(wanted, r.tags[name].Digest)
+			}
+		}
+		for _, pin := range r.demand.Pins {
+			wanted = append(wanted, pin.Digest)
+		}
+		wanted = slices.DeleteFunc(wanted, func(digest string) bool { return digest == "" || r.digests[digest].stored })
+		if len(wanted) == 0 {
+			return answer, nil
+		}
+		if err := r.resolve(ctx, wanted, func(known resolved) bool { return known.stored }); err != nil {
+			return answer, err
+		}
+	}
+}
+
 // judge asks the filter.
 func (r *run) judge() filter.Answer {
 	repository := filter.Repository{Registry: r.Registry, Name: r.Repository, Now: r.now}
 	for _, name := range slices.Sorted(maps.Keys(r.tags)) {
 		t := r.tags[name]
 		known := r.digests[t.Digest]
-		tag := filter.Tag{Name: name, Digest: t.Digest, Created: known.created, FirstSeen: known.firstSeen, Platforms: known.platforms}
+		tag := filter.Tag{
+			Name: name, Digest: t.Digest, Created: known.created, FirstSeen: known.firstSeen, Platforms: known.platforms, NoImage: known.reason != "",
+		}
 		if t.Digest == "" {
 			tag.FirstSeen = time.Time{}
 		}

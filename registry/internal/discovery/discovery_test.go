@@ -195,6 +195,26 @@ func TestBrokenTag(t *testing.T) {
 	}
 }
 
+// TestBrokenTakesNoPlace: newest counts images, so a tag that has none makes place for the next one, whatever newest goes by.
+func TestBrokenTakesNoPlace(t *testing.T) {
+	for by, requests := range map[string]string{
+		"SemVer": "1 lists, 5 HEADs, 4 manifests, 2 configs", "Name": "1 lists, 5 HEADs, 4 manifests, 2 configs", "Created": "1 lists, 5 HEADs, 5 manifests, 3 configs",
+	} {
+		w := newWorld(t, `{"tags":{"newest":2,"newestBy":"`+by+`"}}`)
+		for i, tag := range []string{"1.0.0", "2.0.0", "3.0.0"} {
+			w.Push(repository, tag, image(amd64, tag, day(1+i)))
+		}
+		w.Manifest(repository, "4.0.0", registrytest.TypeManifest, []byte(`{"schemaVersion":2,"layers":7}`))
+		w.Manifest(repository, "5.0.0", registrytest.TypeManifest, []byte(`{"schemaVersion":2,"config":7}`))
+		t.Log(by)
+		want := "1.0.0:NotNewest 2.0.0=linux/amd64 3.0.0=linux/amd64 4.0.0:InvalidManifest 5.0.0:InvalidManifest; InvalidManifest:2"
+		w.expect(w.discover(), want, requests)
+		if got := told(w.discover()); got != want || w.Count("GET manifests") != 0 {
+			t.Errorf("the second time: %s, %s", got, w.requests())
+		}
+	}
+}
+
 // TestMayHeal has an index whose image comes later.
 func TestMayHeal(t *testing.T) {
 	w := newWorld(t, `{}`)
@@ -211,7 +231,7 @@ func TestMayHeal(t *testing.T) {
 	}
 	w.Manifest(repository, "index", registrytest.TypeIndex,
 		[]byte(fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":%q,"digest":%q,"size":1}]}`, registrytest.TypeManifest, digest)))
-	if got := told(w.discover()); got != "index:ManifestMissing; ManifestMissing:1" {
+	if got := told(w.discover()); got != "index:ManifestMissing; ManifestMissing:1 NothingSelected:1" {
 		t.Error(got)
 	}
 	away.Store(false)

@@ -48,6 +48,8 @@ type Tag struct {
 	// Created is the date of the image, FirstSeen when discovery first saw the digest.
 	Created, FirstSeen time.Time
 	Platforms          []string
+	// NoImage: it is known that the tag has none. It is neither selected nor left out, and takes no place of newest.
+	NoImage bool
 }
 
 // Repository is what a registry has under a name.
@@ -325,6 +327,9 @@ func (s *selection) judgeAge(t candidate) Reason {
 	}
 	if rule.maxAge > 0 && !t.date.IsZero() && s.repository.Now.Sub(t.date) > rule.maxAge {
 		return TooOld
+	}
+	if t.NoImage {
+		return ""
 	}
 	s.rest = append(s.rest, t)
 	return ""
