@@ -274,6 +274,7 @@ var _ = Describe("Registries", Ordered, Label("registry"), func() {
 				"registries/status": "patch", "discoveryjobs/status": "patch", "scanjobs/status": "patch",
 				"images": "get list watch", "repositories": "get list watch", "imagequeries": "create", "vulnerabilitydatabases": "get list watch",
 				"scans": "get list create", "serviceaccounts": "create", "rolebindings": "create",
+				"scansettings": "get list watch", "clusterscansettings": "get list watch", "namespaces": "get",
 			},
 			"registry-worker": {
 				"registries": "get", "discoveryjobs": "get", "scanjobs": "get",
@@ -291,7 +292,7 @@ var _ = Describe("Registries", Ordered, Label("registry"), func() {
 				"vulnerabilityreports/findings", "vulnerabilityreports/sarif", "imagequeries", "findingqueries", "vulnerabilitydatabases", "vulnerabilitydatabases/status",
 				"vulnerabilitydatabases/changes",
 			},
-			"": {"secrets", "pods", "serviceaccounts"}, "rbac.authorization.k8s.io": {"rolebindings"}, "execution.securecodebox.io": {"scans"},
+			"": {"secrets", "pods", "serviceaccounts", "namespaces"}, "settings.scanyard.io": {"scansettings", "clusterscansettings"}, "rbac.authorization.k8s.io": {"rolebindings"}, "execution.securecodebox.io": {"scans"},
 		}
 		for account, rights := range allowed {
 			for group, resources := range things {

@@ -335,7 +335,8 @@ func (o *runOptions) engine(ctx context.Context, read *config.Config, log *slog.
 	}
 	metrics.Confined(confined)
 	return engine.Open(ctx, engine.Options{
-		CacheDir: o.cacheDir, CacheBytes: read.CacheSize.Value(), Adapters: adapters, Launcher: own, Sandbox: mode, Log: log, Now: time.Now,
+		CacheDir: o.cacheDir, CacheBytes: read.CacheSize.Value(), Adapters: adapters, Launcher: own, Sandbox: mode, Grown: metrics.Grown,
+		Log: log, Now: time.Now,
 	})
 }
 

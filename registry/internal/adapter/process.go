@@ -70,6 +70,8 @@ type Options struct {
 	Memory int64
 	// FileBytes is the most that a file may have that the process writes; 0: no bound.
 	FileBytes uint64
+	// Grown hears by how many bytes the memory of the process has grown since the last time; less than 0: it has shrunk. May be nil.
+	Grown func(bytes int64)
 }
 
 // Process is an adapter that runs. Several goroutines may use it at once.
@@ -78,6 +80,7 @@ type Process struct {
 	in      *os.File
 	log     *tail
 	memory  int64
+	grown   func(bytes int64)
 
 	writing sync.Mutex
 	mutex   sync.Mutex
@@ -109,7 +112,8 @@ func Start(o Options) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{
-		command: command, log: &tail{}, memory: o.Memory, waiting: map[string]chan protocol.Answer{}, output: make(chan struct{}), dead: make(chan struct{}),
+		command: command, log: &tail{}, memory: o.Memory, grown: o.Grown, waiting: map[string]chan protocol.Answer{}, output: make(chan struct{}),
+		dead: make(chan struct{}),
 	}
 	pipes, err := openPipes()
 	if err != nil {
@@ -372,13 +376,22 @@ func (p *Process) Dead() <-chan struct{} { return p.dead }
 func (p *Process) watch() {
 	ticker := time.NewTicker(watch)
 	defer ticker.Stop()
+	told := int64(0)
+	tell := func(used int64) {
+		if p.grown != nil && used != told {
+			p.grown(used - told)
+			told = used
+		}
+	}
 	for {
 		select {
 		case <-p.dead:
+			tell(0)
 			return
 		case <-ticker.C:
 		}
 		used := resident(p.command.Process.Pid)
+		tell(used)
 		p.mutex.Lock()
 		p.peak = max(p.peak, used)
 		p.mutex.Unlock()

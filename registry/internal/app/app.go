@@ -27,12 +27,14 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/registry/internal/feeder"
 	"github.com/scanyard/scanyard/registry/internal/job"
 	"github.com/scanyard/scanyard/registry/internal/publish"
 	"github.com/scanyard/scanyard/registry/internal/queue"
 	"github.com/scanyard/scanyard/registry/internal/registry"
 	"github.com/scanyard/scanyard/registry/internal/runs"
+	"github.com/scanyard/scanyard/registry/internal/tenancy"
 )
 
 const (
@@ -47,7 +49,9 @@ func Run(ctx context.Context, kubernetes *rest.Config, o *Options) error {
 	ctrl.SetLogger(log)
 	kubernetes.QPS, kubernetes.Burst = queriesPerSecond, queriesBurst
 	scheme := runtime.NewScheme()
-	adders := []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, registryv1alpha1.AddToScheme, reportsv1.AddToScheme, executionv1.AddToScheme}
+	adders := []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, registryv1alpha1.AddToScheme, reportsv1.AddToScheme, executionv1.AddToScheme, settingsv1alpha2.AddToScheme,
+	}
 	for _, add := range adders {
 		if err := add(scheme); err != nil {
 			return err
@@ -89,16 +93,18 @@ func namespaces(o *Options) map[string]cache.Config {
 func assemble(manager ctrl.Manager, direct client.Client, log logr.Logger, o *Options) error {
 	real := clock.RealClock{}
 	s := newState(manager.GetClient(), direct, log.WithName("state"))
+	settings := tenancy.NewSource(o.config, manager.GetCache(), direct)
 	var reconcilers map[string]*runs.Reconciler
+	counts := newCounts()
 	f := feeder.New(feeder.Options{
-		Clock: real, Log: log.WithName("feeder"),
+		Clock: real, Log: log.WithName("feeder"), Admitted: counts.admitted,
 		Bounds: feeder.Bounds{
 			Concurrent: o.config.Quotas.Concurrent, HostConcurrent: o.config.Hosts.Concurrent, HostRequests: o.config.Hosts.RequestsPerSecond,
 			Bytes: o.config.Quotas.BytesPerDay.Value(),
 		},
 		Woken: func(namespace, kind, name string) { reconcilers[kind].Wake(namespace, name) },
 	})
-	counts := newCounts(f)
+	counts.feeder = f
 	counts.maxAge.Set(o.config.MaxAge().Seconds())
 	w := &work{options: o, client: direct, clock: real, feeder: f, state: s, log: log.WithName("queue"), data: &databases{
 		client: manager.GetClient(), reports: direct, config: o.config, feeder: f, clock: real, log: log.WithName("databases"),
@@ -106,7 +112,7 @@ func assemble(manager ctrl.Manager, direct client.Client, log logr.Logger, o *Op
 	}, dead: counts.buried}
 	options := runs.Options{
 		Client: manager.GetClient(), Reports: direct, Feeder: f, Events: manager.GetEventRecorder("registry-controller"), Clock: real, Config: o.config,
-		Away: s.away, Zones: zone, Cancel: w.cancel,
+		Limits: settings.Limits, Away: s.away, Zones: zone, Cancel: w.cancel,
 		Unaffected: func(n int64) { counts.unaffected.Add(float64(n)) },
 	}
 	reconcilers = map[string]*runs.Reconciler{
@@ -122,12 +128,13 @@ func assemble(manager ctrl.Manager, direct client.Client, log logr.Logger, o *Op
 		return err
 	}
 	registries := registry.NewReconciler(registry.Options{
-		Client: manager.GetClient(), Events: manager.GetEventRecorder("registry-controller"), Clock: real, Bounds: bounds, Away: s.away, Changed: s.changed,
+		Client: manager.GetClient(), Events: manager.GetEventRecorder("registry-controller"), Clock: real, Bounds: bounds, Limits: settings.Limits,
+		Away: s.away, Changed: s.changed,
 	})
 	published := publish.NewReconciler(publish.Options{Client: manager.GetClient(), Direct: direct, Clock: real})
 	return errors.Join(
 		metrics.Registry.Register(counts), registries.SetUp(manager), published.SetUp(manager), reconcilers[string(job.Discovery)].SetUp(manager),
-		reconcilers[string(job.Scan)].SetUp(manager), manager.Add(w), manager.AddHealthzCheck("alive", healthz.Ping),
+		reconcilers[string(job.Scan)].SetUp(manager), manager.Add(w), manager.Add(&settingsWatch{settings, s, real}), manager.AddHealthzCheck("alive", healthz.Ping),
 		manager.AddReadyzCheck("reports", func(*http.Request) error { return s.isReady() }),
 	)
 }

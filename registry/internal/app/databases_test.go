@@ -62,13 +62,15 @@ func TestEventsOfDatabases(t *testing.T) {
 // The alerts of the chart go by these names.
 func TestMetrics(t *testing.T) {
 	f := feeder.New(feeder.Options{Clock: clocktesting.NewFakePassiveClock(begin), Bounds: feeder.Bounds{Bytes: 1000}})
-	c := newCounts(f)
+	c := newCounts()
+	c.feeder = f
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
 	c.maxAge.Set(5)
 	c.buried(queue.SBOM)
 	c.ended(queue.Ended{Step: queue.Discover, Outcome: "Refused"})
 	c.unaffected.Add(4)
+	c.admitted(true, 3*time.Second)
 	c.registries([]registryv1alpha1.Registry{
 		{Status: registryv1alpha1.RegistryStatus{Images: &registryv1alpha1.ImageCounts{Scanned: 3, Quarantined: 1}}},
 		{},
@@ -85,12 +87,12 @@ func TestMetrics(t *testing.T) {
 			for _, label := range m.GetLabel() {
 				name = append(name, label.GetValue())
 			}
-			got[strings.Join(name, " ")] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			got[strings.Join(name, " ")] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum()
 		}
 	}
 	for name, want := range map[string]float64{
 		"database_max_age_seconds": 5, "dead_total sbom": 1, "ended_total Refused discover": 1, "quarantined": 2, "images scanned": 5, "unaffected_total": 4,
-		"quota_used_ratio bytesPerDay": 0, "host_paused": 0, "workers": 0, "backlog sbom": 0,
+		"quota_used_ratio bytesPerDay": 0, "host_paused": 0, "workers": 0, "backlog sbom": 0, "admission_wait_seconds Interactive": 3,
 	} {
 		if value, there := got[name]; !there || value != want {
 			t.Errorf("%s is %v (there: %v), want %v", name, value, there, want)

@@ -4,6 +4,7 @@ package app
 
 import (
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -29,11 +30,11 @@ type counts struct {
 	ends        *prometheus.CounterVec
 	dead        *prometheus.CounterVec
 	unaffected  prometheus.Counter
+	waits       *prometheus.HistogramVec
 }
 
-func newCounts(f *feeder.Feeder) *counts {
+func newCounts() *counts {
 	return &counts{
-		feeder:   f,
 		backlog:  prometheus.NewDesc(prefix+"backlog", "Items that wait, as far as jobs have told of them.", []string{"step"}, nil),
 		inFlight: prometheus.NewDesc(prefix+"inflight", "Items that were let in and have not ended.", []string{"step"}, nil),
 		workers:  prometheus.NewDesc(prefix+"workers", "Workers that have spoken in the last 30 s.", nil, nil),
@@ -52,6 +53,9 @@ func newCounts(f *feeder.Feeder) *counts {
 		unaffected: prometheus.NewCounter(
 			prometheus.CounterOpts{Name: prefix + "unaffected_total", Help: "Images that ScanJobs left alone: the newer data says nothing of them."},
 		),
+		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: prefix + "admission_wait_seconds", Help: "How long items have waited that were let in.", Buckets: prometheus.ExponentialBuckets(0.1, 4, 10),
+		}, []string{"priority"}),
 		ends: prometheus.NewCounterVec(
 			prometheus.CounterOpts{Name: prefix + "ended_total", Help: "Items whose end a worker has told."}, []string{"step", "outcome"},
 		),
@@ -72,7 +76,7 @@ func (c *counts) Describe(to chan<- *prometheus.Desc) {
 
 // kept are those that remember what they have counted.
 func (c *counts) kept() []prometheus.Collector {
-	return []prometheus.Collector{c.maxAge, c.images, c.quarantined, c.ends, c.dead, c.unaffected}
+	return []prometheus.Collector{c.maxAge, c.images, c.quarantined, c.ends, c.dead, c.unaffected, c.waits}
 }
 
 // Collect gives the metrics.
@@ -89,6 +93,15 @@ func (c *counts) Collect(to chan<- prometheus.Metric) {
 	for _, m := range c.kept() {
 		m.Collect(to)
 	}
+}
+
+// admitted counts how long an item has waited.
+func (c *counts) admitted(interactive bool, waited time.Duration) {
+	priority := registryv1alpha1.Scheduled
+	if interactive {
+		priority = registryv1alpha1.Interactive
+	}
+	c.waits.WithLabelValues(string(priority)).Observe(max(waited, 0).Seconds())
 }
 
 // buried counts a dead letter.

@@ -10,11 +10,13 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/registry/internal/tenancy"
 )
 
 const (
@@ -101,6 +103,26 @@ func (s *state) askReports(ctx context.Context) string {
 	default:
 		return "the reports API does not answer; look at the APIService v1alpha1.reports.scanyard.io"
 	}
+}
+
+// lookForSettings is how often it is looked whether the kinds of settings are served by now.
+const lookForSettings = 30 * time.Second
+
+// settingsWatch has all Registries looked at when settings change; their changed conditions wake the jobs.
+type settingsWatch struct {
+	source *tenancy.Source
+	state  *state
+	clock  clock.WithTicker
+}
+
+// NeedLeaderElection has the manager start this on the leader.
+func (w *settingsWatch) NeedLeaderElection() bool { return true }
+
+// Start watches until ctx ends.
+func (w *settingsWatch) Start(ctx context.Context) error {
+	ticker := w.clock.NewTicker(lookForSettings)
+	defer ticker.Stop()
+	return w.source.Watch(ctx, ticker.C(), w.state.wakeAll)
 }
 
 // wakeAll has all Registries looked at; their changed conditions wake the jobs.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,9 +35,13 @@ type Dialer struct {
 	dial    Dial
 	// proxy is the address of the proxy that the chart sets.
 	proxy string
+	slots *slots
+}
+
+// slots are the connections that hosts have.
+type slots struct {
 	mutex sync.Mutex
-	// slots are the connections that hosts have.
-	slots map[string]chan struct{}
+	of    map[string]chan struct{}
 }
 
 // Option changes a Dialer.
@@ -50,7 +55,7 @@ func WithProxy(address string) Option { return func(d *Dialer) { d.proxy = addre
 
 // NewDialer makes a Dialer that keeps to rules.
 func NewDialer(rules Rules, options ...Option) *Dialer {
-	d := &Dialer{rules: rules, dial: (&net.Dialer{Timeout: timeout}).DialContext, slots: map[string]chan struct{}{}}
+	d := &Dialer{rules: rules, dial: (&net.Dialer{Timeout: timeout}).DialContext, slots: &slots{of: map[string]chan struct{}{}}}
 	d.resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}
@@ -63,6 +68,16 @@ func NewDialer(rules Rules, options ...Option) *Dialer {
 // Rules gives what the dialer keeps to.
 func (d *Dialer) Rules() Rules { return d.rules }
 
+// Within gives a Dialer that allows no other hosts than these lists do, too. Both share the connections of hosts.
+func (d *Dialer) Within(lists [][]string) *Dialer {
+	if len(lists) == 0 {
+		return d
+	}
+	narrow := *d
+	narrow.rules.AllowedHosts = slices.Concat(d.rules.AllowedHosts, lists)
+	return &narrow
+}
+
 type hopKey struct{}
 
 // Hop marks a context as that of a redirect of a host: the error then tells the host that redirected and no address.
@@ -73,7 +88,7 @@ func Hop(ctx context.Context, from string) context.Context {
 // DialContext resolves, decides, and dials the addresses that are allowed one after the other. The error is an *Error where all
 // addresses are refused. A host that has all of its connections is waited for.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	slots := d.slotsOf(address)
+	slots := d.slots.to(address)
 	select {
 	case slots <- struct{}{}:
 	case <-ctx.Done():
@@ -87,15 +102,15 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return &counted{Conn: connection, release: sync.OnceFunc(func() { <-slots })}, nil
 }
 
-// slotsOf gives the connections of an address, host:port.
-func (d *Dialer) slotsOf(address string) chan struct{} {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
+// to gives the connections to an address, host:port.
+func (s *slots) to(address string) chan struct{} {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	address = strings.ToLower(address)
-	if d.slots[address] == nil {
-		d.slots[address] = make(chan struct{}, maxConnections)
+	if s.of[address] == nil {
+		s.of[address] = make(chan struct{}, maxConnections)
 	}
-	return d.slots[address]
+	return s.of[address]
 }
 
 // counted gives its place back when it is closed.

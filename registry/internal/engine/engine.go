@@ -50,8 +50,10 @@ type Options struct {
 	Sandbox  sandbox.Mode
 	// SBOMMemory and MatchMemory may be 0: 1 GiB.
 	SBOMMemory, MatchMemory int64
-	Log                     *slog.Logger
-	Now                     func() time.Time
+	// Grown hears how the memory of an adapter's processes changes, all together. May be nil.
+	Grown func(adapter string, bytes int64)
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Engine runs the adapters of a worker. Several goroutines may use it at once.
@@ -134,6 +136,9 @@ func (e *Engine) processOptions(a Adapter, memory int64) adapter.Options {
 	o := adapter.Options{
 		Command: adapter.Command{Path: a.Path, Args: a.Args}, Launcher: e.options.Launcher, Sandbox: e.options.Sandbox, Memory: memory,
 		Ports: []uint16{e.proxy.Port()},
+	}
+	if grown := e.options.Grown; grown != nil {
+		o.Grown = func(bytes int64) { grown(a.Name, bytes) }
 	}
 	if free, err := freeBytes(e.options.CacheDir); err == nil {
 		o.FileBytes = uint64(free)

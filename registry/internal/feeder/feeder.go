@@ -77,6 +77,8 @@ type Own struct {
 	Weight     int64
 	Concurrent int
 	Bytes      int64
+	// Bounds are for workers.
+	Bounds *queue.Bounds
 }
 
 // key is an item in flight.
@@ -115,6 +117,7 @@ type Feeder struct {
 	clock  clock.PassiveClock
 	bounds Bounds
 	woken  func(namespace, kind, name string)
+	admit  func(interactive bool, waited time.Duration)
 	log    logr.Logger
 
 	mu       sync.Mutex
@@ -127,7 +130,15 @@ type Feeder struct {
 	windows  map[string]int
 	spent    ledger
 	told     map[string]telling
-	wake     chan struct{}
+	// allowances are what hosts have told of their limits, by the UID of the Registry: they hang on its account.
+	allowances map[string]Allowance
+	wake       chan struct{}
+}
+
+// Allowance is what a host has told of its limits. Without Remaining it wants to be left alone until ResetTime.
+type Allowance struct {
+	Remaining *int64
+	ResetTime time.Time
 }
 
 type heard struct {
@@ -142,15 +153,17 @@ type Options struct {
 	Bounds Bounds
 	// Woken is told of a job whose items have changed.
 	Woken func(namespace, kind, name string)
-	Log   logr.Logger
+	// Admitted hears how long an item has waited that is let in; nil: nobody does.
+	Admitted func(interactive bool, waited time.Duration)
+	Log      logr.Logger
 }
 
 // New returns a Feeder.
 func New(o Options) *Feeder {
 	return &Feeder{
-		clock: o.Clock, bounds: o.Bounds, woken: o.Woken, log: o.Log, offers: map[string]Offer{}, flights: map[string]*flight{}, workers: map[string]heard{},
-		paused: map[string]time.Time{}, refusals: map[string]refusal{}, windows: map[string]int{}, wake: make(chan struct{}, 1),
-		spent: ledger{}, told: map[string]telling{},
+		clock: o.Clock, bounds: o.Bounds, woken: o.Woken, admit: o.Admitted, log: o.Log, offers: map[string]Offer{}, flights: map[string]*flight{},
+		workers: map[string]heard{}, paused: map[string]time.Time{}, refusals: map[string]refusal{}, windows: map[string]int{}, wake: make(chan struct{}, 1),
+		spent: ledger{}, told: map[string]telling{}, allowances: map[string]Allowance{},
 	}
 }
 
@@ -177,6 +190,27 @@ func (f *Feeder) Held(registryUID, host string, generation int64) (registry, pau
 		registry = r.until
 	}
 	return registry, f.paused[host]
+}
+
+// Allowance is what the host of a Registry has told of its limits; false: nothing that counts still.
+func (f *Feeder) Allowance(registryUID, host string) (Allowance, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	if until := f.paused[host]; until.After(now) {
+		return Allowance{ResetTime: until}, true
+	}
+	a, told := f.allowances[registryUID]
+	return a, told && a.ResetTime.After(now)
+}
+
+// Pause leaves a host alone until a time, as it has asked a controller before this one.
+func (f *Feeder) Pause(host string, until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if until.After(f.paused[host]) {
+		f.paused[host] = until
+	}
 }
 
 // Adapters are those that workers have told of lately, with the newest version of their engine.
@@ -243,6 +277,9 @@ func (f *Feeder) Ended(e queue.Ended) {
 			continue
 		}
 		job = at.job
+		if e.Remaining != nil {
+			f.allowances[at.item.Registry] = Allowance{e.Remaining, e.ResetTime}
+		}
 		f.spent.add(ofNamespace(e.Namespace), now, e.Bytes)
 		f.spent.add(at.item.Registry, now, e.Bytes)
 		switch {
@@ -456,6 +493,9 @@ func (f *Feeder) choose() []let {
 			Step: stepNames[item.Step], Namespace: item.Namespace, Registry: &queue.Ref{Name: b.offer.Registry, UID: b.offer.RegistryUID}, Job: new(b.offer.Job),
 			Items: b.items, Adapter: b.adapter(item.Step), Deadline: b.offer.Deadline, ID: rand.Text(),
 		}
+		if item.Step != feed.Match {
+			m.Bounds = b.offer.Own.Bounds
+		}
 		if item.Step == feed.SBOM {
 			m.BudgetBytes = f.budget(b.offer, now)
 		}
@@ -470,6 +510,9 @@ func (f *Feeder) choose() []let {
 			m.Database = b.offer.Database
 		}
 		f.flights[m.ID] = at
+		if f.admit != nil {
+			f.admit(item.Interactive, now.Sub(latest(item.Since, item.NotBefore)))
+		}
 		all = append(all, let{m})
 	}
 	shares := f.shares()
@@ -481,6 +524,13 @@ func (f *Feeder) choose() []let {
 		all[i].message.RequestsPerSecond = own
 	}
 	return all
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // batched are images that go together, or one item.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
@@ -34,7 +35,31 @@ func (r Reader) Discovery(ctx context.Context, j Job) (*Found, error) {
 		}
 	}
 	l.sum()
-	return l.found, nil
+	if l.found.Items.Waiting+l.found.Items.Working > 0 {
+		return l.found, nil
+	}
+	return l.found, l.images(ctx)
+}
+
+// images counts those of the Registry once the job has nothing to do any more: before, the numbers would be old at once.
+func (l *look) images(ctx context.Context) error {
+	f := &l.found.Images
+	*f = registryv1alpha1.FoundImages{}
+	return l.eachOf(ctx, fields.Set{"spec.registry.uid": l.registryUID()}, func(image *reportsv1.Image) bool {
+		left := image.Status.GoneTime
+		switch {
+		case !narrowed(l.job.Spec.Repositories, image.Spec.Repository):
+		case image.Status.Presence == reportsv1.ImagePresent && !image.CreationTimestamp.Time.Before(l.job.Started):
+			f.Found++
+			f.New++
+		case image.Status.Presence == reportsv1.ImagePresent:
+			f.Found++
+			f.Unchanged++
+		case left != nil && !left.Time.Before(l.job.Started):
+			f.Gone++
+		}
+		return true
+	})
 }
 
 // catalog tells whether the catalogue has been read for the job. As long as it has not, it is the only item.
@@ -275,6 +300,7 @@ func (l *look) ended(ctx context.Context, match bool) error {
 		return err
 	}
 	f, by := l.found, answer.ByState
+	f.Images.Found = answer.Total
 	scanned, matched := by[reportsv1.ImageScanned], by[reportsv1.ImageScanned]
 	if !match {
 		scanned += by[reportsv1.ImageWaitingForMatch]
@@ -282,7 +308,6 @@ func (l *look) ended(ctx context.Context, match bool) error {
 	failed := by[reportsv1.ImageFailed] + by[reportsv1.ImageQuarantined]
 	f.Items.Done += scanned + by[reportsv1.ImageSkipped]
 	f.Items.Failed += failed
-	f.Images.Found = answer.Total
 	f.SBOMs.Made, f.SBOMs.Failed = scanned, failed
 	f.SBOMs.Wanted += f.SBOMs.Made + f.SBOMs.Failed
 	if match {

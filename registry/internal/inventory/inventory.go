@@ -122,6 +122,11 @@ func (l *look) eachImage(ctx context.Context, state string, do func(*reportsv1.I
 	if state != "" {
 		selector["status.state"] = state
 	}
+	return l.eachOf(ctx, selector, do)
+}
+
+// eachOf goes over the Images that a selector takes, until do says stop.
+func (l *look) eachOf(ctx context.Context, selector fields.Set, do func(*reportsv1.Image) bool) error {
 	next := ""
 	for {
 		list := &reportsv1.ImageList{}

@@ -64,10 +64,20 @@ type Message struct {
 	RequestsPerSecond float64 `json:"requestsPerSecond,omitempty"`
 	// Refused is the version of the Secret that the registry has refused: a worker that reads the same version asks nobody.
 	Refused string `json:"refused,omitempty"`
+	// Bounds are those of the namespace, where settings are tighter than the installation.
+	Bounds *Bounds `json:"bounds,omitempty"`
 	// ID is drawn when the item is let in; the same only for a publisher's retry of this message.
 	ID string `json:"-"`
 	// TraceParent is that of the W3C's trace context.
 	TraceParent string `json:"-"`
+}
+
+// Bounds of a namespace; what is 0 or empty is that of the installation.
+type Bounds struct {
+	Repositories int64 `json:"repositories,omitempty"`
+	Images       int64 `json:"images,omitempty"`
+	// AllowedHosts are lists of patterns; a host fits one of each.
+	AllowedHosts [][]string `json:"allowedHosts,omitempty"`
 }
 
 // maxItems of a message is a batch of matches.
@@ -137,6 +147,9 @@ type Ended struct {
 	Host              string `json:"host,omitempty"`
 	RetryAfterSeconds int64  `json:"retryAfterSeconds,omitempty"`
 	Bytes             int64  `json:"bytes,omitempty"`
+	// Remaining requests until ResetTime, as the host has told; nil: it tells none.
+	Remaining *int64    `json:"remaining,omitempty"`
+	ResetTime time.Time `json:"resetTime,omitzero"`
 	// Secret is the version of the Secret that was used, where the registry has refused it.
 	Secret string `json:"secret,omitempty"`
 	// Preview is what a dry run has found: a worker writes no status of jobs.

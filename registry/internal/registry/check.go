@@ -15,6 +15,7 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/egress"
 	"github.com/scanyard/scanyard/registry/internal/filter"
 	"github.com/scanyard/scanyard/registry/internal/schedule"
+	"github.com/scanyard/scanyard/registry/internal/tenancy"
 )
 
 // Bounds are what the installation allows.
@@ -24,10 +25,19 @@ type Bounds struct {
 	CloudIdentityNamespaces []string
 	// Adapters are the names of those that workers have.
 	Adapters []string
-	// Registries of a namespace; 0: no bound.
+	// Registries of a namespace.
 	Registries int
+	// Denied: settings let nothing be done for Registries of the namespace.
+	Denied bool
 	// Zones finds time zones; the name "" is that of the controller.
 	Zones func(name string) (*time.Location, error)
+}
+
+// within are the bounds of a namespace.
+func (b Bounds) within(l tenancy.Limits) Bounds {
+	b.Denied, b.Registries = l.Denied, l.Registries
+	b.Egress.AllowedHosts = slices.Concat(b.Egress.AllowedHosts, l.AllowedHosts)
+	return b
 }
 
 // withoutCatalog are types of registries that tell no names.
@@ -64,6 +74,9 @@ func check(r *registryv1alpha1.Registry, b Bounds) *problem {
 	}
 	if spec.Auth != nil && spec.Auth.Provider != "" && !slices.Contains(b.CloudIdentityNamespaces, r.Namespace) {
 		return invalid("spec.auth.provider", "the installation does not allow this namespace the identity of its workers (cloudIdentityNamespaces); use secretName")
+	}
+	if b.Denied {
+		return &problem{registryv1alpha1.ReasonHostNotAllowed, "settings let nothing be done for Registries here (spec.registry.denied); ask the cluster admin"}
 	}
 	if err := b.Egress.Host(u); err != nil {
 		return &problem{registryv1alpha1.ReasonHostNotAllowed, err.Error()}

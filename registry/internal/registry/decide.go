@@ -81,7 +81,7 @@ func judge(o Observed, b Bounds) metav1.Condition {
 	switch {
 	case p != nil:
 		ready.Reason, ready.Message = p.reason, p.message
-	case b.Registries > 0 && o.Older >= b.Registries:
+	case o.Older >= b.Registries:
 		ready.Reason = registryv1alpha1.ReasonQuotaExceeded
 		ready.Message = fmt.Sprintf("the namespace may have %d Registries, and there are older ones; delete one, or ask for a wider quota", b.Registries)
 	case o.ReportsAway != "":

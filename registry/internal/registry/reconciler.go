@@ -25,6 +25,7 @@ import (
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/schedule"
+	"github.com/scanyard/scanyard/registry/internal/tenancy"
 )
 
 // conflictRetry is when a pass is repeated whose object somebody else has written meanwhile.
@@ -36,6 +37,8 @@ type Options struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 	Bounds Bounds
+	// Limits tells what is in force for a namespace.
+	Limits func(ctx context.Context, namespace string) (tenancy.Limits, error)
 	// Away tells what is wrong with the reports API and the queue; "": nothing.
 	Away func() (reports, queue string)
 	// Changed has Registries looked at of which the API server tells nothing new; nil: never.
@@ -80,7 +83,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if o == nil || err != nil {
 		return reconcile.Result{}, err
 	}
-	d := Decide(*o, r.Bounds)
+	limits, err := r.Limits(ctx, request.Namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := Decide(*o, r.Bounds.within(limits))
 	log.FromContext(ctx).V(1).Info("Decided", "ready", d.Conditions[0].Reason, "start", len(d.Start), "delete", len(d.Delete))
 	switch err := r.act(ctx, o, d); {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -186,6 +193,12 @@ func (r *Reconciler) act(ctx context.Context, o *Observed, d Decision) error {
 	}
 	if err := r.writeStatus(ctx, o.Registry, d); err != nil {
 		return err
+	}
+	if ready := d.Conditions[0]; ready.Reason == registryv1alpha1.ReasonQuotaExceeded {
+		before := meta.FindStatusCondition(o.Registry.Status.Conditions, registryv1alpha1.ConditionReady)
+		if before == nil || before.Reason != ready.Reason {
+			r.Events.Eventf(o.Registry, nil, corev1.EventTypeWarning, ready.Reason, "Observe", "%s", ready.Message)
+		}
 	}
 	for _, kind := range d.Skipped {
 		r.Events.Eventf(o.Registry, nil, corev1.EventTypeNormal, "Skipped", "Schedule", "a %s was due while another one waited or worked", kindNames[kind])

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
+	"github.com/scanyard/scanyard/registry/internal/tenancy"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
@@ -45,6 +46,7 @@ type world struct {
 	namespace string
 	clock     *clocktesting.FakePassiveClock
 	events    *events.FakeRecorder
+	limits    tenancy.Limits
 }
 
 func newWorld(t *testing.T) *world {
@@ -54,8 +56,10 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, namespace: namespace.Name, clock: clocktesting.NewFakePassiveClock(created), events: events.NewFakeRecorder(10)}
+	w.limits = tenancy.Limits{Registries: bounds().Registries}
 	w.Reconciler = NewReconciler(Options{
-		Client: cluster.Client, Events: w.events, Clock: w.clock, Bounds: bounds(), Away: func() (string, string) { return "", "" },
+		Client: cluster.Client, Events: w.events, Clock: w.clock, Bounds: bounds(),
+		Limits: func(context.Context, string) (tenancy.Limits, error) { return w.limits, nil }, Away: func() (string, string) { return "", "" },
 	})
 	return w
 }
@@ -206,6 +210,29 @@ func TestYoungestRegistriesWait(t *testing.T) {
 	}
 	if reasons["Accepted"] != 2 || reasons["QuotaExceeded"] != 1 {
 		t.Errorf("reasons %v", reasons)
+	}
+	if event := <-w.events.Events; !strings.Contains(event, "QuotaExceeded") {
+		t.Errorf("event %s", event)
+	}
+}
+
+// TestSettingsHold: what the settings of a namespace say holds beside the installation's.
+func TestSettingsHold(t *testing.T) {
+	w := newWorld(t)
+	w.create(hourlyRegistry())
+	for reason, limits := range map[string]tenancy.Limits{
+		"QuotaExceeded": {Registries: 0}, "HostNotAllowed": {Registries: 2, AllowedHosts: [][]string{{"*.example.org"}}},
+	} {
+		w.limits = limits
+		w.mustPass("prod")
+		if ready := meta.FindStatusCondition(w.registry("prod").Status.Conditions, registryv1alpha1.ConditionReady); ready.Reason != reason {
+			t.Errorf("condition %+v, want %s", ready, reason)
+		}
+	}
+	w.limits = tenancy.Limits{Registries: 2, Denied: true}
+	w.mustPass("prod")
+	if ready := meta.FindStatusCondition(w.registry("prod").Status.Conditions, registryv1alpha1.ConditionReady); !strings.Contains(ready.Message, "spec.registry.denied") {
+		t.Errorf("condition %+v", ready)
 	}
 }
 

@@ -94,6 +94,23 @@ func List[T any](ctx context.Context, c *Client, namespace, resource, selector s
 	}
 }
 
+// Count counts all objects of a namespace.
+func (c *Client) Count(ctx context.Context, namespace, resource string) (count int64, err error) {
+	var page struct {
+		Metadata metav1.ListMeta   `json:"metadata"`
+		Items    []json.RawMessage `json:"items"`
+	}
+	query := url.Values{"limit": {"1"}}
+	if _, err = c.do(ctx, request{method: http.MethodGet, path: pathOf(namespace, resource, "", ""), query: query, take: decode(&page)}); err != nil {
+		return 0, about(err, "count", resource, namespace)
+	}
+	count = int64(len(page.Items))
+	if more := page.Metadata.RemainingItemCount; more != nil {
+		count += *more
+	}
+	return count, nil
+}
+
 // Selector joins fields and values.
 func Selector(pairs ...string) string {
 	var parts []string

@@ -82,6 +82,10 @@ func (r *Reconciler) offer(s *seen) feeder.Offer {
 		Job:         queue.Ref{Kind: string(r.kind), Name: s.wanted.Name, UID: s.wanted.UID},
 		Interactive: s.wanted.Spec.Priority != registryv1alpha1.Scheduled, Priority: registry.Spec.Priority,
 		Host: hostOf(registry), Adapter: s.wanted.Adapter, Database: s.wanted.Database.Version, Deadline: o.Started.Add(o.Deadline), Heads: s.found.Heads,
+		Own: feeder.Own{
+			Weight: s.limits.Weight, Concurrent: s.limits.Concurrent, Bytes: s.limits.Bytes,
+			Bounds: &queue.Bounds{Repositories: s.limits.Repositories, Images: s.limits.Images, AllowedHosts: s.limits.AllowedHosts},
+		},
 	}
 	if l := registry.Spec.Limits; l != nil {
 		if l.Concurrent != nil {

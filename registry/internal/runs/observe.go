@@ -55,6 +55,11 @@ func (r *Reconciler) observe(ctx context.Context, a anyJob) (*seen, error) {
 		return nil, err
 	}
 	o.Invalid = invalid(a, s.registry)
+	limits, err := r.Limits(ctx, s.registry.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	s.limits = limits
 	if err := r.observeWork(ctx, s); err != nil {
 		return nil, err
 	}
@@ -230,6 +235,9 @@ func (r *Reconciler) holds(s *seen, reports, queue string) []job.Hold {
 	}
 	if r.kind == job.Scan {
 		all = append(all, r.databaseHolds(s)...)
+	}
+	if told := registry.Status.RateLimit; told != nil && told.Remaining == nil && told.ResetTime != nil && told.ResetTime.After(now) {
+		r.Feeder.Pause(told.Host, told.ResetTime.Time)
 	}
 	// A registry that refuses holds no job: one item goes out now and then, and sees a new Secret.
 	if _, paused := r.Feeder.Held(string(registry.UID), hostOf(registry), registry.Generation); paused.After(now) {

@@ -27,6 +27,7 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/inventory"
 	"github.com/scanyard/scanyard/registry/internal/job"
 	"github.com/scanyard/scanyard/registry/internal/queue"
+	"github.com/scanyard/scanyard/registry/internal/tenancy"
 )
 
 const (
@@ -50,6 +51,8 @@ type Options struct {
 	Events  events.EventRecorder
 	Clock   clock.PassiveClock
 	Config  *config.Config
+	// Limits tells what is in force for a namespace.
+	Limits func(ctx context.Context, namespace string) (tenancy.Limits, error)
 	// Away tells what is wrong with the reports API and the queue; "": nothing.
 	Away func() (reports, queue string)
 	// Zones finds time zones; the name "" is that of the controller.
@@ -227,4 +230,5 @@ type seen struct {
 	observed job.Observed
 	found    *inventory.Found
 	wanted   inventory.Job
+	limits   tenancy.Limits
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/job"
 	"github.com/scanyard/scanyard/registry/internal/queue"
 	"github.com/scanyard/scanyard/registry/internal/results"
+	"github.com/scanyard/scanyard/registry/internal/tenancy"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
@@ -64,6 +65,9 @@ func newWorld(t *testing.T) *world {
 	w.feeder = feeder.New(feeder.Options{Clock: w.clock, Woken: func(string, string, string) {}, Log: logr.Discard()})
 	options := Options{
 		Client: cluster.Client, Reports: w.reports, Feeder: w.feeder, Events: events.NewFakeRecorder(100), Clock: w.clock, Config: c,
+		Limits: func(_ context.Context, namespace string) (tenancy.Limits, error) {
+			return tenancy.Of(c, namespace, tenancy.Settings{}), nil
+		},
 		Away: func() (string, string) { return w.reportsAway, "" }, Zones: time.LoadLocation,
 		Cancel: func(uid string) error { w.cancelled = append(w.cancelled, uid); return nil },
 	}
@@ -173,18 +177,26 @@ func TestDiscoveryFromCatalogueToEnd(t *testing.T) {
 		t.Fatalf("offered: %v", got)
 	}
 	w.repository("shop/web", reportsv1.RepositoryFailed, work(j)).Status.Reason = "NotFound"
-	w.image("api", reportsv1.ImageScanned, work(j)).Status.Vulnerabilities = &reportsv1.VulnerabilitySummary{Critical: new(int64(2))}
+	gone := w.image("old", reportsv1.ImageScanned, nil)
+	gone.Status.Presence, gone.Status.GoneTime = reportsv1.ImageGone, &metav1.Time{Time: w.clock.Now()}
+	w.image("known", reportsv1.ImageScanned, nil).CreationTimestamp = metav1.NewTime(w.clock.Now().Add(-time.Hour))
+	api := w.image("api", reportsv1.ImageScanned, work(j))
+	api.CreationTimestamp = metav1.NewTime(w.clock.Now())
+	api.Status.Vulnerabilities = &reportsv1.VulnerabilitySummary{Critical: new(int64(2))}
 	w.pass(w.discovery, "first")
 	ended := w.discoveryState("first", registryv1alpha1.ReasonCompletedWithErrors, registryv1alpha1.Progress{Total: 3, Done: 2, Failed: 1})
 	if ended.Status.CompletionTime == nil || ended.Status.Tags.Selected != 2 || ended.Status.ErrorsTotal != 1 || ended.Status.Errors[0].Item != "shop/web" {
 		t.Errorf("the status: %+v", ended.Status)
+	}
+	if want := (registryv1alpha1.FoundImages{Found: 2, New: 1, Unchanged: 1, Gone: 1}); *ended.Status.Images != want {
+		t.Errorf("images %+v, want %+v", *ended.Status.Images, want)
 	}
 	if len(w.waiting()) != 0 {
 		t.Errorf("an ended job offers %v", w.waiting())
 	}
 	w.get(w.registry, "hub")
 	s := w.registry.Status
-	if s.LastDiscovery == nil || s.LastDiscovery.Job != "first" || s.Images.Scanned != 1 || s.Vulnerabilities.Critical != 2 || s.Repositories != 2 || s.Tags != 2 {
+	if s.LastDiscovery == nil || s.LastDiscovery.Job != "first" || s.Images.Scanned != 2 || s.Vulnerabilities.Critical != 2 || s.Repositories != 2 || s.Tags != 2 {
 		t.Errorf("the Registry: %+v", s)
 	}
 	for kind, reason := range map[string]string{

@@ -23,6 +23,7 @@ func (r *Reconciler) tellRegistry(ctx context.Context, s *seen, d job.Decision, 
 	changed := s.registry.DeepCopy()
 	status := &changed.Status
 	r.reachable(s, changed)
+	r.rateLimit(s, status, over)
 	if over {
 		if err := r.summarize(ctx, s, d, status); err != nil {
 			return err
@@ -53,9 +54,37 @@ func (r *Reconciler) announce(s *seen, changed *registryv1alpha1.Registry, over 
 	if now != nil && now.Status == metav1.ConditionFalse && (before == nil || before.Reason != now.Reason) && refusals[now.Reason] != "" {
 		r.Events.Eventf(changed, nil, corev1.EventTypeWarning, refusals[now.Reason], "Discover", "%s: %s", now.Reason, now.Message)
 	}
+	if over && r.kind == job.Discovery && overQuota(changed.Status.Warnings) != nil && overQuota(s.registry.Status.Warnings) == nil {
+		r.Events.Eventf(changed, s.job.object(), corev1.EventTypeWarning, registryv1alpha1.ReasonQuotaExceeded, "Discover",
+			"%d repositories or images were left out: the namespace has as many as it may have", overQuota(changed.Status.Warnings).Count)
+	}
 	if found := s.found.SBOMs.Made; over && r.kind == job.Discovery && found > 0 {
 		r.Events.Eventf(changed, s.job.object(), corev1.EventTypeNormal, "Discovered", "Discover", "%d images are new", found)
 	}
+}
+
+// rateLimit writes that the host wants to be left alone, which outlives this controller. What is left of an allowance changes with each
+// request, and is written at the end of a job.
+func (r *Reconciler) rateLimit(s *seen, status *registryv1alpha1.RegistryStatus, over bool) {
+	host := hostOf(s.registry)
+	told, counts := r.Feeder.Allowance(string(s.registry.UID), host)
+	switch {
+	case counts && (told.Remaining == nil || over):
+		reset := metav1.NewTime(told.ResetTime.Truncate(time.Second))
+		status.RateLimit = &registryv1alpha1.RateLimit{Host: host, Remaining: told.Remaining, ResetTime: &reset}
+	case !counts && status.RateLimit != nil && (status.RateLimit.ResetTime == nil || !status.RateLimit.ResetTime.After(s.observed.Now)):
+		status.RateLimit = nil
+	}
+}
+
+// overQuota is the warning of a discovery that has left something out for a quota.
+func overQuota(warnings []registryv1alpha1.Warning) *registryv1alpha1.Warning {
+	for i := range warnings {
+		if warnings[i].Code == registryv1alpha1.ReasonQuotaExceeded {
+			return &warnings[i]
+		}
+	}
+	return nil
 }
 
 // reachable writes the conditions Reachable and CatalogAvailable.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -120,11 +121,13 @@ func (w *Worker) keepRepositories(h *hold, a around, found *names) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range found.listed {
+	quota, _ := w.quotas(h.d.Bounds)
+	// The first ones by name are taken, whatever the order of the catalogue.
+	for _, name := range slices.Sorted(slices.Values(found.listed)) {
 		if there[name] != nil {
 			continue
 		}
-		if all >= w.Config.Quotas.Repositories {
+		if all >= quota {
 			found.warn(warningQuota, name)
 			continue
 		}

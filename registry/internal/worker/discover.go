@@ -135,6 +135,9 @@ func (w *Worker) readRepository(h *hold, repository *reportsv1.Repository, a aro
 		return listErr
 	}
 	changes := results.Plan(placeOf(a, h.seen.namespace), found, r.images)
+	if err := r.keepToQuota(h.ctx, &found, &changes); err != nil {
+		return errors.Join(listErr, err)
+	}
 	if err := r.apply(h.ctx, found, changes); err != nil {
 		return errors.Join(listErr, err)
 	}

@@ -14,6 +14,7 @@ import (
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/item"
+	"github.com/scanyard/scanyard/registry/internal/limits"
 	"github.com/scanyard/scanyard/registry/internal/queue"
 	"github.com/scanyard/scanyard/registry/internal/reportsclient"
 )
@@ -39,6 +40,8 @@ type hold struct {
 	began time.Time
 	// secret is the version of the Secret that the try has used.
 	secret string
+	// account is that at the registry; nil: the registry was not asked.
+	account *limits.Host
 	// ctx ends with the claim.
 	ctx  context.Context //nolint:containedctx // the claim is the span of the context
 	stop context.CancelCauseFunc
@@ -137,9 +140,9 @@ func (w *Worker) hold(ctx context.Context, d *queue.Delivery, step item.Step, s 
 
 // open begins to ask the registry of the item.
 func (h *hold) open(r *registryv1alpha1.Registry) (*session, error) {
-	s, err := h.w.open(h.ctx, r, h.d.RequestsPerSecond)
+	s, err := h.w.open(h.ctx, r, h.d)
 	if s != nil {
-		h.secret = s.secret
+		h.secret, h.account = s.secret, s.account
 	}
 	return s, err
 }
@@ -194,6 +197,11 @@ func (h *hold) end(ctx context.Context, err error, host string, bytes int64) ver
 	w.Metrics.seconds.WithLabelValues(string(h.d.Step)).Observe(w.Clock.Now().Sub(h.began).Seconds())
 	e := endedOf(h.d, h.seen.name)
 	e.Row, e.Outcome, e.Reason, e.Host, e.Bytes = h.decision.Row, outcomes[v.outcome], v.reason, host, bytes
+	if h.account != nil {
+		if told, does := h.account.RateLimit(); does {
+			e.Remaining, e.ResetTime = &told.Remaining, told.ResetTime
+		}
+	}
 	w.Metrics.bytes.Add(float64(max(bytes, 0)))
 	switch v.outcome {
 	case item.Refused:

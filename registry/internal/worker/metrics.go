@@ -14,7 +14,7 @@ type Metrics struct {
 	work, redelivered, reused, requests, updates, crashes *prometheus.CounterVec
 	seconds                                               *prometheus.HistogramVec
 	doubled, bytes, throttled, uploaded                   prometheus.Counter
-	databaseAge                                           *prometheus.GaugeVec
+	databaseAge, memory                                   *prometheus.GaugeVec
 	sandbox                                               prometheus.Gauge
 }
 
@@ -35,7 +35,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		work:        vector("work_total", "Items that were worked on, by step and outcome.", "step", "outcome"),
 		redelivered: vector("redelivered_total", "Messages that another worker had before.", "step"),
-		reused:      vector("reused_total", "SBOMs and reports that were there already.", "kind"),
+		reused:      vector("reused_total", "SBOMs and reports that were there already, by who may share them: the host's, or the namespace's.", "kind", "scope"),
 		requests:    vector("requests_total", "Requests to registries.", "host_class", "method", "code"),
 		updates:     vector("database_updates_total", "Looks for newer vulnerability data.", "adapter", "result"),
 		crashes:     vector("adapter_restarts_total", "Adapters that ended over an item.", "adapter", "reason"),
@@ -49,9 +49,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		databaseAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "database_age_seconds", Help: "Age of the vulnerability data in use.",
 		}, []string{"adapter"}),
+		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: prefix + "adapter_rss_bytes", Help: "Resident memory of an adapter's processes, all together.",
+		}, []string{"adapter"}),
 		sandbox: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "sandbox", Help: "Whether adapters are confined."}),
 	}
-	registry.MustRegister(m.seconds, m.databaseAge, m.sandbox)
+	registry.MustRegister(m.seconds, m.databaseAge, m.memory, m.sandbox)
 	return m
 }
 
@@ -61,6 +64,11 @@ func (m *Metrics) Confined(confined bool) {
 	if confined {
 		m.sandbox.Set(1)
 	}
+}
+
+// Grown adds to the memory of an adapter's processes.
+func (m *Metrics) Grown(adapter string, bytes int64) {
+	m.memory.WithLabelValues(adapter).Add(float64(bytes))
 }
 
 // asked counts a request to a host.

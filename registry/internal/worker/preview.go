@@ -50,7 +50,7 @@ func (w *Worker) preview(ctx context.Context, d *queue.Delivery, a around) (*reg
 	if err != nil {
 		return nil, err
 	}
-	s, err := w.open(ctx, a.registry, d.RequestsPerSecond)
+	s, err := w.open(ctx, a.registry, d)
 	if err != nil {
 		return nil, err
 	}

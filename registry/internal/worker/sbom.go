@@ -173,9 +173,13 @@ func (w *Worker) reuse(h *hold, s *session, a around, maker reportsv1.Engine) (b
 	if err != nil {
 		return false, err
 	}
+	scope := "namespace"
+	if s.shareable {
+		scope = "host"
+	}
 	for kind, was := range map[string]bool{"sbom": answer.SBOM, "report": answer.Report} {
 		if was {
-			w.Metrics.reused.WithLabelValues(kind).Inc()
+			w.Metrics.reused.WithLabelValues(kind, scope).Inc()
 		}
 	}
 	return answer.SBOM || answer.Report, nil

@@ -81,6 +81,8 @@ type session struct {
 	host string
 	// secret is the version of the Secret whose credentials are used; "": there is none.
 	secret string
+	// account knows what the host has told of its limits.
+	account *limits.Host
 	// shareable: what is made here may be shared with other namespaces. scope is who may share analyses of layers.
 	shareable bool
 	scope     string
@@ -99,7 +101,7 @@ func hostOf(r *registryv1alpha1.Registry) string {
 }
 
 // open begins to ask a registry, with the credentials that its Secret has now.
-func (w *Worker) open(ctx context.Context, r *registryv1alpha1.Registry, share float64) (*session, error) {
+func (w *Worker) open(ctx context.Context, r *registryv1alpha1.Registry, d *queue.Delivery) (*session, error) {
 	s := &session{host: hostOf(r)}
 	s.shareable = w.mayShare(around{registry: r})
 	switch {
@@ -130,14 +132,19 @@ func (w *Worker) open(ctx context.Context, r *registryv1alpha1.Registry, share f
 		URL: r.Spec.URL, PlainHTTP: r.Spec.Insecure == registryv1alpha1.PlainHTTP, SkipVerify: r.Spec.Insecure == registryv1alpha1.SkipVerify,
 		CABundle: []byte(r.Spec.CABundle), Credentials: set,
 	}
-	return s, w.connect(s, o, secret.account, share, own)
+	o.Dialer = w.Dialer
+	if d.Bounds != nil {
+		o.Dialer = w.Dialer.Within(d.Bounds.AllowedHosts)
+	}
+	return s, w.connect(s, o, secret.account, d.RequestsPerSecond, own)
 }
 
 // connect makes the client of a session.
 func (w *Worker) connect(s *session, o distribution.Options, account string, share, own float64) (err error) {
 	host := w.hosts.Host(limits.Key{Host: s.host, Account: account})
+	s.account = host
 	entry := host.NewItem(w.Clock.Now(), share, own)
-	o.Item, o.Dialer, o.Roots, o.Clock, o.Chance = entry, w.Dialer, w.Roots, w.Clock, w.Chance
+	o.Item, o.Roots, o.Clock, o.Chance = entry, w.Roots, w.Clock, w.Chance
 	o.Observe = func(method string, status int) {
 		if method == "HEAD" {
 			s.heads.Add(1)
@@ -242,7 +249,7 @@ func (w *Worker) databaseSession(ctx context.Context, adapter string) (s *sessio
 	if source.Insecure {
 		scheme = "http://"
 	}
-	o := distribution.Options{URL: scheme + s.host, PlainHTTP: source.Insecure, CABundle: []byte(source.CABundle), Credentials: set}
+	o := distribution.Options{URL: scheme + s.host, PlainHTTP: source.Insecure, CABundle: []byte(source.CABundle), Credentials: set, Dialer: w.Dialer}
 	return s, repository, reference, w.connect(s, o, secret.account, 0, 0)
 }
 
