@@ -44,7 +44,7 @@ func newExpression(environment *cel.Env, text string) (*expression, error) {
 	if err := issues.Err(); err != nil {
 		return nil, oneLine(err)
 	}
-	if ast.OutputType() != cel.BoolType {
+	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return nil, fmt.Errorf("the expression is of type %s: it must be of type bool", ast.OutputType())
 	}
 	program, err := environment.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(&library.CostEstimator{}), cel.CostLimit(maxCost))
@@ -65,13 +65,14 @@ func (e *expression) asks(words ...string) bool {
 
 // holds evaluates the expression for a tag.
 func (e *expression) holds(r Repository, name string, t candidate) (bool, error) {
-	created := t.created
+	// CEL reads hours and days in the zone that a time carries; they must not depend on the zone that a date was written in.
+	created := t.created.UTC()
 	if created.IsZero() {
 		created = time.Unix(0, 0).UTC()
 	}
 	value, _, err := e.program.Eval(map[string]any{
 		"tag": t.Name, "repository": name, "registry": r.Registry, "digest": t.Digest, "created": created, "hasCreated": !t.created.IsZero(),
-		"now": r.Now, "platforms": t.canonical,
+		"now": r.Now.UTC(), "platforms": t.canonical,
 	})
 	if err != nil {
 		return false, oneLine(err)

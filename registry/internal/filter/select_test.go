@@ -43,7 +43,10 @@ func tag(t testing.TB, text string) filter.Tag {
 	text, digest, _ := strings.Cut(text, "#")
 	name, date, dated := strings.Cut(text, "@")
 	result := filter.Tag{Name: name, Digest: map[string]string{"1": digest1, "2": digest2, "3": digest3}[digest]}
-	if dated && date != "" {
+	switch {
+	case date == "zone":
+		result.Created = time.Date(2025, 8, 25, 23, 0, 0, 0, time.FixedZone("", 2*60*60))
+	case dated && date != "":
 		if strings.Count(date, "-") == 1 {
 			date = "2025-" + date
 		}
@@ -82,20 +85,30 @@ func TestSelect(t *testing.T) {
 	for name, test := range map[string]struct {
 		filter, repository, tags, want string
 	}{
-		"Everything":         {`{}`, "", "b a", "a b"},
-		"BadTags":            {`{}`, "", ".a a/b " + strings.Repeat("x", 129) + " ok", "ok; .a=InvalidTag a/b=InvalidTag " + strings.Repeat("x", 129) + "=InvalidTag; InvalidTag:3"},
-		"Referrers":          {`{}`, "", referrer + " " + referrer + ".sig sha256-abc " + referrer + ".SIG", referrer + ".SIG sha256-abc; " + referrer + "=ReferrerTag " + referrer + ".sig=ReferrerTag"},
-		"Twice":              {`{}`, "", "a a", "a"},
-		"IncludeExclude":     {`{"tags":{"include":["stable*"],"exclude":["*-amd64"]}}`, "", "stable stable-2 stable-2-amd64 Stable", "stable stable-2; Stable=NotIncluded stable-2-amd64=Excluded"},
-		"QuestionMark":       {`{"tags":{"include":["v?.?"]}}`, "", "v1.2 v1.23 v1x2", "v1.2; v1.23=NotIncluded v1x2=NotIncluded"},
-		"Tilde":              {`{"tags":{"semver":{"range":"~7.4"}}}`, "", "7.3.9 7.4 7.4.12 7.4.13-dev seven", "7.4 7.4.12; 7.3.9=OutOfRange 7.4.13-dev=Prerelease seven=NotAVersion"},
-		"Versions":           {`{"tags":{"semver":{}}}`, "", "1 1.2 v1.2 V1.2 1.2.3.4 01.02.03 1.2.3_build.5 1.2.3_ 1.2-rc 18446744073709551616.0 18446744073709551615.0", "01.02.03 1.2 1.2.3_build.5 18446744073709551615.0 v1.2; 1=NotAVersion 1.2-rc=Prerelease 1.2.3.4=NotAVersion 1.2.3_=NotAVersion 18446744073709551616.0=NotAVersion V1.2=NotAVersion"},
-		"Prereleases":        {`{"tags":{"semver":{"range":">=1.2.0-rc.2 <1.3","prereleases":true}}}`, "", "1.2.0-rc.1 1.2.0-rc.2 1.2.0-rc.10 1.2.1-a 1.3.0-a 1.3.0 1.2.0-rc.01 1.2.0-rc..1", "1.2.0-rc.10 1.2.0-rc.2 1.2.1-a 1.3.0-a; 1.2.0-rc..1=NotAVersion 1.2.0-rc.01=NotAVersion 1.2.0-rc.1=OutOfRange 1.3.0=OutOfRange"},
-		"PrereleaseOfAny":    {`{"tags":{"semver":{"prereleases":true}}}`, "", "1.2.0-rc.1", "1.2.0-rc.1"},
-		"Expression":         {`{"tags":{"expression":"semver(tag).major() > 5"}}`, "", "6.0.0 5.9.9 tip", "6.0.0; 5.9.9=ExpressionFalse tip=ExpressionError; ExpressionError:1"},
-		"ExpressionSelect":   {`{"tags":{"expression":"semver(tag).major() > 5","onError":"Select"}}`, "", "6.0.0 5.9.9 tip", "6.0.0 tip; 5.9.9=ExpressionFalse; ExpressionError:1"},
-		"ExpressionDates":    {`{"tags":{"expression":"hasCreated && now - created < duration('240h') || !hasCreated && created == timestamp(0)"}}`, "", "x@08-25 y@08-01 z old@1985-01-01", "old x z; y=ExpressionFalse"},
-		"ExpressionNames":    {`{"tags":{"expression":"repository == 'shop/app' && registry == 'registry.example.com' && tag.lowerAscii() == 'a' && digest.startsWith('sha256:1')"}}`, "shop/app", "A@#1 a", "A; a=ExpressionFalse"},
+		"Everything":       {`{}`, "", "b a", "a b"},
+		"BadTags":          {`{}`, "", ".a a/b " + strings.Repeat("x", 129) + " ok", "ok; .a=InvalidTag a/b=InvalidTag " + strings.Repeat("x", 129) + "=InvalidTag; InvalidTag:3"},
+		"Referrers":        {`{}`, "", referrer + " " + referrer + ".sig sha256-abc " + referrer + ".SIG", referrer + ".SIG sha256-abc; " + referrer + "=ReferrerTag " + referrer + ".sig=ReferrerTag"},
+		"Twice":            {`{}`, "", "a a", "a"},
+		"IncludeExclude":   {`{"tags":{"include":["stable*"],"exclude":["*-amd64"]}}`, "", "stable stable-2 stable-2-amd64 Stable", "stable stable-2; Stable=NotIncluded stable-2-amd64=Excluded"},
+		"QuestionMark":     {`{"tags":{"include":["v?.?"]}}`, "", "v1.2 v1.23 v1x2", "v1.2; v1.23=NotIncluded v1x2=NotIncluded"},
+		"Tilde":            {`{"tags":{"semver":{"range":"~7.4"}}}`, "", "7.3.9 7.4 7.4.12 7.4.13-dev seven", "7.4 7.4.12; 7.3.9=OutOfRange 7.4.13-dev=Prerelease seven=NotAVersion"},
+		"Versions":         {`{"tags":{"semver":{}}}`, "", "1 1.2 v1.2 V1.2 1.2.3.4 01.02.03 1.2.3_build.5 1.2.3_ 1.2-rc 18446744073709551616.0 18446744073709551615.0", "01.02.03 1.2 1.2.3_build.5 18446744073709551615.0 v1.2; 1=NotAVersion 1.2-rc=Prerelease 1.2.3.4=NotAVersion 1.2.3_=NotAVersion 18446744073709551616.0=NotAVersion V1.2=NotAVersion"},
+		"Prereleases":      {`{"tags":{"semver":{"range":">=1.2.0-rc.2 <1.3","prereleases":true}}}`, "", "1.2.0-rc.1 1.2.0-rc.2 1.2.0-rc.10 1.2.1-a 1.3.0-a 1.3.0 1.2.0-rc.01 1.2.0-rc..1", "1.2.0-rc.10 1.2.0-rc.2 1.2.1-a 1.3.0-a; 1.2.0-rc..1=NotAVersion 1.2.0-rc.01=NotAVersion 1.2.0-rc.1=OutOfRange 1.3.0=OutOfRange"},
+		"PrereleaseOfAny":  {`{"tags":{"semver":{"prereleases":true}}}`, "", "1.2.0-rc.1", "1.2.0-rc.1"},
+		"Expression":       {`{"tags":{"expression":"semver(tag).major() > 5"}}`, "", "6.0.0 5.9.9 tip", "6.0.0; 5.9.9=ExpressionFalse tip=ExpressionError; ExpressionError:1"},
+		"ExpressionSelect": {`{"tags":{"expression":"semver(tag).major() > 5","onError":"Select"}}`, "", "6.0.0 5.9.9 tip", "6.0.0 tip; 5.9.9=ExpressionFalse; ExpressionError:1"},
+		"ExpressionDates":  {`{"tags":{"expression":"hasCreated && now - created < duration('240h') || !hasCreated && created == timestamp(0)"}}`, "", "x@08-25 y@08-01 z old@1985-01-01", "old x z; y=ExpressionFalse"},
+		"ExpressionNames":  {`{"tags":{"expression":"repository == 'shop/app' && registry == 'registry.example.com' && tag.lowerAscii() == 'a' && digest.startsWith('sha256:1')"}}`, "shop/app", "A@#1 a", "A; a=ExpressionFalse"},
+		// Hours are those of UTC, whatever zone a date was written in, and a bool is one however it comes to be.
+		"ExpressionZone":     {`{"tags":{"expression":"hasCreated && created.getHours() == 21 && now.getHours() == 0"}}`, "", "x@zone", "x"},
+		"ExpressionBool":     {`{"tags":{"expression":"[tag == 'a'][0] || {'b': tag == 'b'}['b'] || (tag == 'c' ? true : false)"}}`, "", "a b c d", "a b c; d=ExpressionFalse"},
+		"ExpressionMap":      {`{"tags":{"expression":"platforms.exists(p, p.startsWith('linux/')) || size(tag) > 1"}}`, "", "a bb", "bb; a=ExpressionFalse"},
+		"ExpressionBadRE":    {`{"tags":{"expression":"tag.matches(tag)"}}`, "", "a.b __", "__ a.b"},
+		"NewestTieAll":       {`{"tags":{"newest":1,"newestBy":"SemVer"}}`, "", "1.0@01-01#1 v1.0.0@01-01#2 01.0@01-01#3", "v1.0.0; 01.0=NotNewest 1.0=NotNewest"},
+		"NewestGroupDate":    {`{"tags":{"newest":1}}`, "", "a@01-01#1 b@03-01#1 c@02-01#2", "a b; c=NotNewest"},
+		"NewestNamedApart":   {`{"repositories":["ops/db","ops/db:b"],"tags":{"newest":1}}`, "ops/db", "a@01-01#1 b@01-01#1 c@02-01#2", "b c; a=NotNewest"},
+		"RangeOr":            {`{"tags":{"semver":{"range":"1.x || >=3.1 <3.3, !=3.2.0"}}}`, "", "1.9 2.0 3.1 3.2 3.2.1 3.3", "1.9 3.1 3.2.1; 2.0=OutOfRange 3.2=OutOfRange 3.3=OutOfRange"},
+		"Flavour":            {`{"tags":{"semver":{"range":"^1.27","prereleases":true}}}`, "", "1.27-alpine 1.27.1-alpine 1.28.0-0 2.0.0-rc.1", "1.27.1-alpine 1.28.0-0; 1.27-alpine=OutOfRange 2.0.0-rc.1=OutOfRange"},
 		"ExpressionTooDear":  {`{"tags":{"expression":"[1,2,3,4,5,6,7,8,9,0].all(a, [1,2,3,4,5,6,7,8,9,0].all(b, [1,2,3,4,5,6,7,8,9,0].all(c, [1,2,3,4,5,6,7,8,9,0].all(d, [1,2,3,4,5,6,7,8,9,0].all(e, tag != 'b')))))"}}`, "", "a", "; a=ExpressionError; ExpressionError:1 NothingSelected:1"},
 		"MaxAge":             {`{"tags":{"maxAge":"10d"}}`, "", "x@08-25 y@08-01 z same@08-22", "same x z; y=TooOld; CreatedUnknown:1"},
 		"Future":             {`{"tags":{"maxAge":"10d"}}`, "", "x@09-02", "x; ; CreatedInFuture:1 CreatedUnknown:1"},

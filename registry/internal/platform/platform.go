@@ -45,7 +45,7 @@ func (p Platform) Contradicts(other Platform) bool {
 
 // Canonical is the platform in the one spelling that equal platforms share.
 func (p Platform) Canonical() Platform {
-	p.OS, p.Architecture = strings.ToLower(p.OS), strings.ToLower(p.Architecture)
+	p.OS, p.Architecture, p.OSVersion = strings.ToLower(p.OS), strings.ToLower(p.Architecture), strings.ToLower(p.OSVersion)
 	if p.OS == "macos" {
 		p.OS = "darwin"
 	}

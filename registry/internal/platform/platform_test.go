@@ -14,7 +14,7 @@ func TestCanonical(t *testing.T) {
 		"linux/aarch64": "linux/arm64", "linux/arm64/v8": "linux/arm64", "linux/arm64/8": "linux/arm64", "linux/arm64/v9": "linux/arm64/v9",
 		"linux/arm": "linux/arm/v7", "linux/arm/5": "linux/arm/v5", "linux/armhf": "linux/arm/v7", "linux/armel": "linux/arm/v6",
 		"linux/i386": "linux/386", "linux/i586": "linux/386", "linux/i686": "linux/386", "macOS/arm64": "darwin/arm64",
-		"windows/amd64:10.0.17763.1": "windows/amd64:10.0.17763.1", "linux/mips64le": "linux/mips64le", "linux/ppc64le/power9": "linux/ppc64le/power9",
+		"windows/amd64:10.0.17763.1": "windows/amd64:10.0.17763.1", "Windows/AMD64:10.0-LTSC": "windows/amd64:10.0-ltsc", "linux/mips64le": "linux/mips64le", "linux/ppc64le/power9": "linux/ppc64le/power9",
 		"unknown/unknown": "unknown/unknown", "linux": "linux",
 	} {
 		if got := platform.Parse(text).Canonical(); got.String() != want || got.Canonical() != got {
