@@ -244,7 +244,7 @@ func Refer(ctx context.Context, tx *sqldb.Tx, object int64, format string, conte
 
 // Drop takes its documents from an object that is deleted, in the transaction of the deletion.
 func Drop(ctx context.Context, tx *sqldb.Tx, object int64) error {
-	contents, err := numbers(ctx, tx, `SELECT content FROM documents WHERE object = ?`, object)
+	contents, err := sqldb.Column[int64](ctx, tx, `SELECT content FROM documents WHERE object = ?`, object)
 	if err != nil || len(contents) == 0 {
 		return err
 	}
@@ -257,22 +257,6 @@ func Drop(ctx context.Context, tx *sqldb.Tx, object int64) error {
 		}
 	}
 	return nil
-}
-
-func numbers(ctx context.Context, tx *sqldb.Tx, query string, args ...any) (found []int64, err error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // errors of reading are those of Err
-	for rows.Next() {
-		var number int64
-		if err := rows.Scan(&number); err != nil {
-			return nil, err
-		}
-		found = append(found, number)
-	}
-	return found, rows.Err()
 }
 
 // release lowers the count of a content, and frees it if it was the last one.
@@ -303,7 +287,8 @@ func free(ctx context.Context, tx *sqldb.Tx, content int64) error {
 
 // Sweep drops contents that were staged and never attached. It returns whether there are more.
 func Sweep(ctx context.Context, tx *sqldb.Tx, now time.Time) (more bool, err error) {
-	stale, err := numbers(ctx, tx, `SELECT id FROM contents WHERE refs = 0 AND at < ? ORDER BY at LIMIT ?`, now.Add(-stagedFor).UnixMilli(), sweepAtOnce)
+	before := now.Add(-stagedFor).UnixMilli()
+	stale, err := sqldb.Column[int64](ctx, tx, `SELECT id FROM contents WHERE refs = 0 AND at < ? ORDER BY at LIMIT ?`, before, sweepAtOnce)
 	if err != nil {
 		return false, err
 	}

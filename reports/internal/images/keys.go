@@ -24,12 +24,6 @@ func Hash(key string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// marks are n groups of placeholders, for a list of values.
-func marks(n, columns int) string {
-	group := "(" + strings.TrimSuffix(strings.Repeat("?, ", columns), ", ") + ")"
-	return strings.TrimSuffix(strings.Repeat(group+", ", n), ", ")
-}
-
 func sumOf(purl string) string {
 	sum := sha256.Sum256([]byte(purl))
 	return hex.EncodeToString(sum[:16])
@@ -38,7 +32,7 @@ func sumOf(purl string) string {
 // packagesOf returns the numbers of packages, and gives one to those that are new, in a transaction that holds the counter.
 func packagesOf(ctx context.Context, tx *sqldb.Tx, purls []string) (map[string]int64, error) {
 	bySum := make(map[string]string, len(purls))
-	sums := make([]any, 0, len(purls))
+	sums := make([]string, 0, len(purls))
 	for _, purl := range purls {
 		sum := sumOf(purl)
 		if _, there := bySum[sum]; !there {
@@ -60,19 +54,14 @@ func packagesOf(ctx context.Context, tx *sqldb.Tx, purls []string) (map[string]i
 	}
 	var fresh []any
 	for _, sum := range sums {
-		purl := bySum[sum.(string)]
+		purl := bySum[sum]
 		if _, known := found[purl]; !known {
 			last++
 			found[purl] = last
 			fresh = append(fresh, last, sum, textOf(purl))
 		}
 	}
-	for part := range slices.Chunk(fresh, 3*step) {
-		if _, err := tx.Exec(ctx, `INSERT INTO packages (id, sum, purl) VALUES `+marks(len(part)/3, 3), part...); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+	return found, tx.Insert(ctx, "packages", []string{"id", "sum", "purl"}, "", fresh...)
 }
 
 // textOf is what the database can hold of a text.
@@ -82,8 +71,9 @@ func textOf(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), longest)], "")
 }
 
-func readPackages(ctx context.Context, tx *sqldb.Tx, sums []any, bySum map[string]string, into map[string]int64) error {
-	rows, err := tx.Query(ctx, `SELECT id, sum FROM packages WHERE sum IN `+marks(1, len(sums)), sums...)
+func readPackages(ctx context.Context, tx *sqldb.Tx, sums []string, bySum map[string]string, into map[string]int64) error {
+	in, args := tx.In("sum", sums)
+	rows, err := tx.Query(ctx, `SELECT id, sum FROM packages WHERE `+in, args...)
 	if err != nil {
 		return err
 	}
@@ -121,14 +111,7 @@ func link(ctx context.Context, tx *sqldb.Tx, content int64, ids map[string]int64
 
 // insertMissing inserts the rows that a table does not have. All of their columns are its key.
 func insertMissing(ctx context.Context, tx *sqldb.Tx, table string, names []string, values []any) error {
-	n := len(names)
-	end := tx.OrKeep(names[0])
-	for part := range slices.Chunk(values, n*step) {
-		if _, err := tx.Exec(ctx, `INSERT INTO `+table+` (`+strings.Join(names, ", ")+`) VALUES `+marks(len(part)/n, n)+end, part...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return tx.Insert(ctx, table, names, tx.OrKeep(names[0]), values...)
 }
 
 // AddKeys notes under which keys an adapter looks for packages of a content, in a transaction that holds the counter.

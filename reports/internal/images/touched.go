@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
@@ -101,7 +102,7 @@ const (
 // Confirm moves how far untouched reports are known to be good to the newest data, a part of them at a time. It returns
 // whether there are more. Changes that no report needs any more are dropped with the last part.
 func Confirm(ctx context.Context, tx *sqldb.Tx, kind int) (more bool, err error) {
-	adapters, err := texts(ctx, tx, `SELECT DISTINCT adapter FROM database_versions`)
+	adapters, err := sqldb.Column[string](ctx, tx, `SELECT DISTINCT adapter FROM database_versions`)
 	if err != nil {
 		return false, err
 	}
@@ -115,22 +116,6 @@ func Confirm(ctx context.Context, tx *sqldb.Tx, kind int) (more bool, err error)
 	return more, nil
 }
 
-func texts(ctx context.Context, tx *sqldb.Tx, query string, args ...any) (found []string, err error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // errors of reading are those of Err
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		found = append(found, text)
-	}
-	return found, rows.Err()
-}
-
 func confirmAdapter(ctx context.Context, tx *sqldb.Tx, kind int, adapter string) (more bool, err error) {
 	r, err := reachOf(ctx, tx, adapter, "")
 	if err != nil {
@@ -139,13 +124,13 @@ func confirmAdapter(ctx context.Context, tx *sqldb.Tx, kind int, adapter string)
 	joins, condition, joinArgs, args := r.touched()
 	query := `SELECT r.object FROM subjects r` + joins + ` WHERE r.kind = ? AND r.adapter = ? AND r.seq < ? AND NOT COALESCE(` + condition + `, FALSE) LIMIT ?`
 	args = append(append(append(joinArgs, kind, r.adapter, r.to), args...), confirmAtOnce)
-	untouched, err := objects(ctx, tx, query, args...)
+	untouched, err := sqldb.Column[int64](ctx, tx, query, args...)
 	if err != nil {
 		return false, err
 	}
-	for start := 0; start < len(untouched); start += step {
-		part := untouched[start:min(start+step, len(untouched))]
-		if _, err := tx.Exec(ctx, `UPDATE subjects SET seq = ? WHERE object IN `+marks(1, len(part)), append([]any{r.to}, part...)...); err != nil {
+	for part := range slices.Chunk(untouched, step) {
+		in, args := tx.InNumbers("object", part, r.to)
+		if _, err := tx.Exec(ctx, `UPDATE subjects SET seq = ? WHERE `+in, args...); err != nil {
 			return false, err
 		}
 	}
@@ -153,22 +138,6 @@ func confirmAdapter(ctx context.Context, tx *sqldb.Tx, kind int, adapter string)
 		return true, nil
 	}
 	return false, forget(ctx, tx, kind, r)
-}
-
-func objects(ctx context.Context, tx *sqldb.Tx, query string, args ...any) (found []any, err error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // errors of reading are those of Err
-	for rows.Next() {
-		var number int64
-		if err := rows.Scan(&number); err != nil {
-			return nil, err
-		}
-		found = append(found, number)
-	}
-	return found, rows.Err()
 }
 
 // forget drops changes that no report needs: those up to the oldest data of a report. Where too many are left, the oldest

@@ -104,11 +104,8 @@ func (q *Question) selection(ctx context.Context, tx *sqldb.Tx, kinds Kinds) (jo
 		add(`i.not_before <= ?`, spec.Now.UnixMilli())
 	}
 	if len(spec.States) > 0 {
-		states := make([]any, 0, len(spec.States))
-		for _, state := range spec.States {
-			states = append(states, state)
-		}
-		add(`i.state IN `+marks(1, len(states)), states...)
+		in, states := tx.In("i.state", spec.States)
+		add(in, states...)
 	}
 	switch spec.Need {
 	case reportsv1.NeedSBOM:

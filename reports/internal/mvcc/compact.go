@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
@@ -168,30 +167,13 @@ func (s *Store) compactable(ctx context.Context) (int64, error) {
 func (s *Store) dropBlobs(ctx context.Context) error {
 	err := s.db.Write(ctx, func(tx *sqldb.Tx, _ int64) error {
 		cutoff := s.clock.Now().Add(-blobGrace).UnixMilli()
-		shas, err := strayBlobs(ctx, tx, cutoff)
+		shas, err := sqldb.Column[string](ctx, tx, `SELECT sha FROM blobs WHERE refs <= 0 AND at < ? LIMIT ?`, cutoff, blobStep)
 		if err != nil || len(shas) == 0 {
 			return err
 		}
-		marks := strings.TrimSuffix(strings.Repeat("?, ", len(shas)), ", ")
-		_, err = tx.Exec(ctx, `DELETE FROM blobs WHERE refs <= 0 AND sha IN (`+marks+`)`, shas...)
+		in, args := tx.In("sha", shas)
+		_, err = tx.Exec(ctx, `DELETE FROM blobs WHERE refs <= 0 AND `+in, args...)
 		return err
 	})
 	return s.classified(ctx, "drop payloads", err)
-}
-
-func strayBlobs(ctx context.Context, tx *sqldb.Tx, cutoff int64) ([]any, error) {
-	rows, err := tx.Query(ctx, `SELECT sha FROM blobs WHERE refs <= 0 AND at < ? LIMIT ?`, cutoff, blobStep)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // errors of reading are those of Err
-	var shas []any
-	for rows.Next() {
-		var sha string
-		if err := rows.Scan(&sha); err != nil {
-			return nil, err
-		}
-		shas = append(shas, sha)
-	}
-	return shas, rows.Err()
 }

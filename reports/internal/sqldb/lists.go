@@ -16,8 +16,17 @@ import (
 const step = 128
 
 // In returns the condition that a column has one of some values, and the parameters: others, and the values behind them.
-// PostgreSQL gets the values as one array. Elsewhere the last value is repeated until there are as many as a power of two.
 func (t *Tx) In(column string, values []string, before ...any) (condition string, args []any) {
+	return in(t, column, values, before)
+}
+
+// InNumbers is In for numbers.
+func (t *Tx) InNumbers(column string, values []int64, before ...any) (condition string, args []any) {
+	return in(t, column, values, before)
+}
+
+// in gives PostgreSQL the values as one array. Elsewhere the last value is repeated until there are as many as a power of two.
+func in[T any](t *Tx, column string, values []T, before []any) (condition string, args []any) {
 	if t.db.dialect.arrays() {
 		return column + ` = ANY(?)`, append(append(make([]any, 0, len(before)+1), before...), values)
 	}
@@ -30,6 +39,23 @@ func (t *Tx) In(column string, values []string, before ...any) (condition string
 		args = append(args, values[min(i, len(values)-1)])
 	}
 	return column + ` IN ` + marks(1, n), args
+}
+
+// Column returns the values of a query of one column.
+func Column[T any](ctx context.Context, tx *Tx, query string, args ...any) (found []T, err error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // errors of reading are those of Err
+	for rows.Next() {
+		var value T
+		if err := rows.Scan(&value); err != nil {
+			return nil, err
+		}
+		found = append(found, value)
+	}
+	return found, rows.Err()
 }
 
 // Insert inserts rows. values are those of the first row in the order of the columns, then those of the next; all values of
