@@ -55,6 +55,9 @@ type Cluster struct {
 
 const controllerManager = "kube-controller-manager"
 
+// region is what requests to the S3 server are signed for.
+const region = "us-east-1"
+
 // Storage is how the S3 server is reached: by plain HTTP, with the bucket in the path.
 type Storage struct {
 	// Endpoint is host:port.
@@ -183,7 +186,7 @@ func (c *Cluster) readStorage() error {
 	}
 	s := state.ObjectStore
 	c.Storage = Storage{
-		Endpoint: strings.TrimPrefix(s.Endpoint, "http://"), Bucket: s.Bucket, Region: "us-east-1", AccessKey: s.AccessKey, SecretKey: s.SecretKey,
+		Endpoint: strings.TrimPrefix(s.Endpoint, "http://"), Bucket: s.Bucket, Region: region, AccessKey: s.AccessKey, SecretKey: s.SecretKey,
 	}
 	return nil
 }

@@ -156,6 +156,9 @@ render reports-mysql reports --set 'database.type=mysql,database.existingSecret=
 	--set 'takeOver=never,groups.openreports.enabled=false,image.tag=v1,maxRequestBytes=67108864'
 render reports-backup reports --set 'backup.schedule=15 3 * * *,backup.timeZone=Europe/Berlin,backup.storageClass=slow,imagePullSecrets[0].name=pull,nodeSelector.zone=a' --show-only templates/backup.yaml
 render reports-backup-claim reports --set 'backup.schedule=@daily,backup.keep=3,backup.existingClaim=copies,database.sqlite.existingClaim=mine' --show-only templates/backup.yaml
+render reports-backup-bucket reports --set 'backup.schedule=@daily,backup.s3.enabled=true,backup.s3.endpoint=s3.example,backup.s3.bucket=copies,backup.s3.port=9000,backup.s3.region=eu-central-1' \
+	--set 'backup.s3.pathStyle=true,backup.s3.keySecret=bucket,backup.s3.caSecret=bucket-ca,backup.s3.prefix=east/' --show-only templates/backup.yaml
+render reports-backup-iam reports --set 'backup.schedule=@daily,backup.s3.enabled=true,backup.s3.endpoint=s3.amazonaws.com,backup.s3.bucket=copies,backup.s3.authType=aws-iam,backup.s3.serviceAccountName=backup' --show-only templates/backup.yaml
 render reports-claim reports --set 'database.sqlite.existingClaim=mine,alerts.enabled=true,resources.limits.memory=null'
 
 # Forwarding: nothing as it comes; each part; everything. Certificates are those of Secrets, since Helm makes others each time.
@@ -244,6 +247,9 @@ refuse '/takeOver' reports --set takeOver=maybe
 refuse '/maxRequestBytes' reports --set maxRequestBytes=1
 refuse '/database/type' reports --set database.type=oracle
 refuse 'copies SQLite only' reports --set 'backup.schedule=@daily,database.type=postgresql,database.existingSecret=db'
+refuse 'nothing says where the bucket is' reports --set backup.schedule=@daily,backup.s3.enabled=true
+refuse 'no Secret has the keys' reports --set backup.schedule=@daily,backup.s3.enabled=true,backup.s3.endpoint=s3.example,backup.s3.bucket=copies
+refuse '/backup/s3/authType' reports --set backup.s3.authType=none
 refuse '/backup/keep' reports --set backup.keep=0
 
 refuse "additional properties 'enable' not allowed" forwarding --set forwarder.enable=true

@@ -46,6 +46,51 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "reports.fullname" . }}-backup
 {{- end }}
 
+{{/* How the bucket of backups is reached: the variables that the operator reads. */}}
+{{- define "reports.bucketEnv" -}}
+{{- with .Values.backup.s3 -}}
+- name: S3_ENDPOINT
+  value: {{ .endpoint | quote }}
+{{- with .port }}
+- name: S3_PORT
+  value: {{ . | toString | quote }}
+{{- end }}
+- name: S3_USE_SSL
+  value: {{ .tls.enabled | quote }}
+- name: S3_BUCKET
+  value: {{ .bucket | quote }}
+{{- with .region }}
+- name: S3_REGION
+  value: {{ . | quote }}
+{{- end }}
+{{- if not (kindIs "invalid" .pathStyle) }}
+- name: S3_PATH_STYLE
+  value: {{ .pathStyle | quote }}
+{{- end }}
+{{- if .caSecret }}
+- name: S3_CA_FILE
+  value: /etc/reports-bucket/ca.crt
+{{- end }}
+- name: S3_AUTH_TYPE
+  value: {{ .authType | quote }}
+{{- if eq .authType "access-secret-key" }}
+- name: MINIO_ACCESS_KEY
+  valueFrom:
+    secretKeyRef:
+      name: {{ .keySecret }}
+      key: {{ .secretAttributeNames.accesskey }}
+- name: MINIO_SECRET_KEY
+  valueFrom:
+    secretKeyRef:
+      name: {{ .keySecret }}
+      key: {{ .secretAttributeNames.secretkey }}
+{{- else }}
+- name: S3_AWS_STS_ENDPOINT
+  value: {{ .awsStsEndpoint | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "reports.replicas" -}}
 {{- if kindIs "invalid" .Values.replicas -}}
 {{ ternary 1 2 (eq .Values.database.type "sqlite") }}
@@ -89,6 +134,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- if and .Values.backup.schedule (ne $database.type "sqlite") }}
 {{- fail (printf "\n\nbackup.schedule is set, but the server copies SQLite only: back up %s with its own tools, see docs/reports.md.\n  --set backup.schedule=" $database.type) }}
+{{- end }}
+{{- with .Values.backup }}
+{{- if and .schedule .s3.enabled (or (not .s3.endpoint) (not .s3.bucket)) }}
+{{- fail "\n\nbackup.s3.enabled is true, and nothing says where the bucket is.\n  --set backup.s3.endpoint=...,backup.s3.bucket=..." }}
+{{- end }}
+{{- if and .schedule .s3.enabled (eq .s3.authType "access-secret-key") (not .s3.keySecret) }}
+{{- fail (printf "\n\nbackup.s3.enabled is true, and no Secret has the keys of the store.\n  kubectl -n %s create secret generic reports-bucket --from-literal=accesskey=... --from-literal=secretkey=...\n  --set backup.s3.keySecret=reports-bucket" $.Release.Namespace) }}
+{{- end }}
 {{- end }}
 {{- if and .Values.tls.certManager.enabled (not (dig "name" "" .Values.tls.certManager.issuerRef)) }}
 {{- fail "\n\ntls.certManager.enabled is true, and no issuer is named.\n  --set tls.certManager.issuerRef.name=...,tls.certManager.issuerRef.kind=ClusterIssuer" }}

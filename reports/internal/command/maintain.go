@@ -3,7 +3,6 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,105 +19,6 @@ const exitWrong = 2
 
 // errWrong is the error of such a check.
 var errWrong = errors.New("the database has wrong numbers")
-
-// backupFlags say where a backup goes.
-type backupFlags struct {
-	database  databaseFlags
-	directory string
-	keep      int
-}
-
-func newBackup(out io.Writer, getenv func(string) string) *cobra.Command {
-	f := &backupFlags{}
-	command := &cobra.Command{
-		Use: "backup [FILE]", Args: cobra.MaximumNArgs(1), Short: "Copy a SQLite database as of now into a new file, also while it is served",
-		Long: "Copy a SQLite database as of now into a new file. A server may go on serving it: the copy is consistent, and nobody waits for it. " +
-			"Run it where the file is, for example in the server's pod. With --directory the file gets a name with the time, and once it is written " +
-			"and checked, older copies in the directory beyond --keep are deleted. For PostgreSQL use pg_dump, for MariaDB and MySQL mariadb-dump or mysqldump " +
-			"with --single-transaction.\n\nIt ends with 0 once the copy is written and checked, else with 1.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			config, err := f.database.config(getenv)
-			if err != nil {
-				return err
-			}
-			if err := f.validate(args); err != nil {
-				return err
-			}
-			if f.directory != "" {
-				return f.intoDirectory(cmd.Context(), out, config)
-			}
-			revision, size, err := sqldb.Backup(cmd.Context(), config, args[0])
-			if err != nil {
-				return err
-			}
-			return tellBackup(out, args[0], revision, size)
-		},
-	}
-	f.database.bind(command.Flags())
-	command.Flags().StringVar(&f.directory, "directory", "", "make a file with the time as its name in this directory, instead of FILE")
-	command.Flags().IntVar(&f.keep, "keep", 7, "how many copies of --directory are kept")
-	return command
-}
-
-func (f *backupFlags) validate(args []string) error {
-	switch {
-	case (f.directory == "") != (len(args) == 1):
-		return errors.New("backup needs either FILE or --directory")
-	case f.keep < 1:
-		return fmt.Errorf("--keep must be at least 1, is %d", f.keep)
-	}
-	return nil
-}
-
-func (f *backupFlags) intoDirectory(ctx context.Context, out io.Writer, config sqldb.Config) error {
-	kept, err := sqldb.BackupInto(ctx, config, f.directory, f.keep, time.Now()) //nolint:forbidigo // a command has no clock to hand on
-	if err != nil {
-		return err
-	}
-	if err := tellBackup(out, kept.File, kept.Revision, kept.Size); err != nil {
-		return err
-	}
-	for _, removed := range kept.Removed {
-		if _, err := fmt.Fprintf(out, "Older backup %s removed.\n", removed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func tellBackup(out io.Writer, file string, revision, size int64) error {
-	_, err := fmt.Fprintf(out, "Backup written to %s: resourceVersion %d, %d bytes.\n", file, revision, size)
-	return err
-}
-
-func newRestore(out io.Writer, getenv func(string) string) *cobra.Command {
-	database := &databaseFlags{}
-	command := &cobra.Command{
-		Use: "restore FILE", Args: cobra.ExactArgs(1), Short: "Make a backup the SQLite database; no server may be using it",
-		Long: "Make a backup the SQLite database. What was there is kept beside it. Everybody who watches has to list again, since numbers of the lost time " +
-			"are known to them. For the other databases restore with their tools, and start the server with --restored once.\n\n" +
-			"It ends with 0 once the database is restored, with 3 if a server is using it, with 4 if the backup needs a newer program, else with 1; then " +
-			"nothing has changed.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			config, err := database.config(getenv)
-			if err != nil {
-				return err
-			}
-			kept, err := sqldb.Restore(cmd.Context(), config, args[0])
-			if err != nil {
-				return err
-			}
-			text := fmt.Sprintf("Restored from %s.\n", args[0])
-			if kept != "" {
-				text += fmt.Sprintf("What was there is kept as %s.\n", kept)
-			}
-			_, err = io.WriteString(out, text)
-			return err
-		},
-	}
-	database.bind(command.Flags())
-	return command
-}
 
 func newFsck(out io.Writer, getenv func(string) string) *cobra.Command {
 	database := &databaseFlags{}

@@ -266,7 +266,10 @@ func TestBackupsInADirectory(t *testing.T) {
 	if !server.exists("team-a", "before") || server.exists("team-a", "after") {
 		t.Error("the server does not serve what the backup held")
 	}
-	for args, want := range map[string]string{"": "either FILE or --directory", "x --directory=y": "either FILE or --directory", "--directory=y --keep=0": "--keep must be at least 1"} {
+	for args, want := range map[string]string{
+		"": "either FILE, --directory or --bucket", "x --directory=y": "either FILE, --directory or --bucket", "x --bucket": "either FILE, --directory or --bucket",
+		"--directory=y --bucket": "either FILE, --directory or --bucket", "--directory=y --keep=0": "--keep must be at least 1",
+	} {
 		if out, exit := run(t, append([]string{"backup", "--sqlite", database}, strings.Fields(args)...)...); exit != 1 || !strings.Contains(out, want) {
 			t.Errorf("backup %s: exit %d: %s", args, exit, out)
 		}

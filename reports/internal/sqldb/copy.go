@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -102,8 +103,34 @@ func Backup(ctx context.Context, config Config, file string) (revision, size int
 	return revision, size, os.Rename(part, file)
 }
 
-// backupName are the names of the files that BackupInto makes: the time of a copy in UTC.
+// backupName is the form of the names of copies: their time in UTC.
 const backupName = "reports-20060102T150405Z.db"
+
+// BackupName is the name of a copy that is made at a time. Names have the order of their times.
+func BackupName(at time.Time) string { return at.UTC().Format(backupName) }
+
+// Backups returns those names that are of copies, the oldest first.
+func Backups(names []string) []string {
+	var copies []string
+	for _, name := range names {
+		if _, err := time.Parse(backupName, name); err == nil {
+			copies = append(copies, name)
+		}
+	}
+	slices.Sort(copies)
+	return copies
+}
+
+// Outdated returns the oldest copies beyond those to keep. The newest is kept whatever its name: with a clock that was set
+// back, it is not the youngest by name.
+func Outdated(names []string, newest string, keep int) []string {
+	copies := Backups(names)
+	copies = copies[:max(0, len(copies)-keep)]
+	if i := slices.Index(copies, newest); i >= 0 {
+		copies = copies[:i]
+	}
+	return copies
+}
 
 // Kept is what BackupInto has done.
 type Kept struct {
@@ -116,7 +143,8 @@ type Kept struct {
 // BackupInto writes a copy as Backup does, under a name with its time, and then deletes the oldest copies beyond keep. What
 // else is in the folder is left alone.
 func BackupInto(ctx context.Context, config Config, folder string, keep int, now time.Time) (Kept, error) {
-	k := Kept{File: filepath.Join(folder, now.UTC().Format(backupName))}
+	newest := BackupName(now)
+	k := Kept{File: filepath.Join(folder, newest)}
 	var err error
 	if k.Revision, k.Size, err = Backup(ctx, config, k.File); err != nil {
 		return k, err
@@ -125,25 +153,25 @@ func BackupInto(ctx context.Context, config Config, folder string, keep int, now
 	if err != nil {
 		return k, fmt.Errorf("look for older backups: %w", err)
 	}
-	var copies []string
-	for _, entry := range entries { // in the order of their names, which is that of their times
-		name, part := strings.CutSuffix(entry.Name(), partSuffix)
-		if _, err := time.Parse(backupName, name); err != nil || !entry.Type().IsRegular() {
+	var names []string
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() {
 			continue
 		}
-		if part { // of a run that was killed
+		name, part := strings.CutSuffix(entry.Name(), partSuffix)
+		if part && len(Backups([]string{name})) == 1 { // of a run that was killed
 			if err := os.Remove(filepath.Join(folder, entry.Name())); err != nil {
 				return k, fmt.Errorf("remove what an earlier run has left: %w", err)
 			}
-			continue
 		}
-		copies = append(copies, filepath.Join(folder, name))
+		names = append(names, entry.Name())
 	}
-	for len(copies) > keep && copies[0] != k.File { // with a clock that was set back, the new copy is not the youngest by name
-		if err := os.Remove(copies[0]); err != nil {
+	for _, name := range Outdated(names, newest, keep) {
+		old := filepath.Join(folder, name)
+		if err := os.Remove(old); err != nil {
 			return k, fmt.Errorf("remove an older backup: %w", err)
 		}
-		k.Removed, copies = append(k.Removed, copies[0]), copies[1:]
+		k.Removed = append(k.Removed, old)
 	}
 	return k, nil
 }
