@@ -48,7 +48,7 @@ func TestSchemas(t *testing.T) {
 				t.Fatalf("charts/%s/values.yaml: %v", chart, err)
 			}
 			if *update {
-				if err := os.WriteFile(file, schema, 0o644); err != nil { //nolint:gosec // a document
+				if err := os.WriteFile(file, schema, 0o644); err != nil {
 					t.Fatal(err)
 				}
 				return
