@@ -23,6 +23,8 @@ render() { # name chart flags...
 	fi
 }
 
+store=s3.endpoint=s3.example.com,s3.bucket=scans
+
 refuse() { # words chart flags...
 	words=$1 chart=$2
 	shift 2
@@ -61,24 +63,24 @@ done
 mutating=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy
 password='minio.auth.rootPassword=not-a-secret'
 render scanyard scanyard --set "$password" --api-versions "$mutating"
-render scanyard-s3 scanyard --set minio.enabled=false,s3.enabled=true,s3.port=9000,s3.region=eu-central-1,s3.pathStyle=false \
+render scanyard-s3 scanyard --set minio.enabled=false,$store,s3.enabled=true,s3.port=9000,s3.region=eu-central-1,s3.pathStyle=false \
 	--set customCACertificate.existingCertificate=ca --set-string 's3.urlTemplate=scans/{{ .Scan.UID }}/{{ .Filename }}'
-render scanyard-aws scanyard --api-versions "$mutating" --set scanPolicy.enabled=false,statusPolicy.enabled=false,minio.enabled=false,s3.authType=aws-iam,s3.endpoint=s3.amazonaws.com
+render scanyard-aws scanyard --api-versions "$mutating" --set scanPolicy.enabled=false,statusPolicy.enabled=false,minio.enabled=false,$store,s3.authType=aws-iam,s3.endpoint=s3.amazonaws.com
 render scanyard-full scanyard --set "$password" --set replicas=2,alerts.enabled=true,dashboard.enabled=true,alerts.labels.release=prometheus,networkPolicy.enabled=true,metrics.serviceMonitor.enabled=true,metrics.authentication=true \
 	--set uploadEndpoint.enabled=false,rbac.userRoles.prefix=scanyard-,rbac.userRoles.aggregate=false,clusterDomain=corp.example \
 	--set 'podLabels.team=sec,podAnnotations.note=x,priorityClassName=high,tolerations[0].operator=Exists,extraArgs[0]=--zap-log-level=1,scanQuota.namespaces={team-a,team-b}' \
 	--api-versions "$mutating" --set 'serviceAccount.name=mine,statusPolicy.exempt={system:serviceaccount:old:operator,system:serviceaccount:velero:*}'
 
-render scanyard-scoped scanyard --set minio.enabled=false --set 'watchNamespaces={team-a,team-b},access.perScan=false,scanPolicy.enabled=true,rbac.clusterKinds.readable=false' --api-versions "$mutating"
+render scanyard-scoped scanyard --set minio.enabled=false,$store --set 'watchNamespaces={team-a,team-b},access.perScan=false,scanPolicy.enabled=true,rbac.clusterKinds.readable=false' --api-versions "$mutating"
 render scanyard-policies scanyard --set "$password,networkPolicy.enabled=true,networkPolicy.scanPods.namespaces={team-a},scanPolicy.mode=always,scanPolicy.templates=false" \
 	--set 'scanPolicy.namespaceSelector.matchLabels.tier=strict,scanPolicy.secrets={scan-*,login},scanPolicy.serviceAccounts={trivy-k8s},scanPolicy.validationActions={Warn,Audit}' \
 	--set 'networkPolicy.scanPods.apiServer.to[0].ipBlock.cidr=10.0.0.1/32,networkPolicy.scanPods.hookEgress[0].to[0].ipBlock.cidr=203.0.113.7/32,networkPolicy.scanPods.hookEgress[0].ports[0].port=443'
-render scanyard-scoped-tokens scanyard --set minio.enabled=false --set 'watchNamespaces={team-a},uploadEndpoint.tokenReviews=true,networkPolicy.scanPods.namespaces={team-a},networkPolicy.scanPods.storage[0].ipBlock.cidr=198.51.100.0/24'
+render scanyard-scoped-tokens scanyard --set minio.enabled=false,$store --set 'watchNamespaces={team-a},uploadEndpoint.tokenReviews=true,networkPolicy.scanPods.namespaces={team-a},networkPolicy.scanPods.storage[0].ipBlock.cidr=198.51.100.0/24'
 
 render scanyard-results scanyard --set "$password,resultsEndpoint.enabled=true,networkPolicy.enabled=true"
-render scanyard-results-only scanyard --set minio.enabled=false --set 'watchNamespaces={team-a},uploadEndpoint.enabled=false,uploadEndpoint.tokenReviews=true,resultsEndpoint.enabled=true,resultsEndpoint.url=https://scanyard.example.com:8443'
+render scanyard-results-only scanyard --set minio.enabled=false,$store --set 'watchNamespaces={team-a},uploadEndpoint.enabled=false,uploadEndpoint.tokenReviews=true,resultsEndpoint.enabled=true,resultsEndpoint.url=https://scanyard.example.com:8443'
 
-render decisions scanyard --show-only templates/deployment.yaml --set minio.enabled=false --set 'decisionExport.enabled=true,decisionExport.sinks={hub=grpcs://hub.example.com:9443\,ca=/etc/hub/ca.crt}' \
+render decisions scanyard --show-only templates/deployment.yaml --set minio.enabled=false,$store --set 'decisionExport.enabled=true,decisionExport.sinks={hub=grpcs://hub.example.com:9443\,ca=/etc/hub/ca.crt}' \
 	--set 'extraVolumes[0].name=hub,extraVolumes[0].configMap.name=hub,decisionExport.mounts[0].name=hub,decisionExport.mounts[0].mountPath=/etc/hub' \
 	--set 'decisionExport.clusterID=0c9a7d3e-3f0e-4a54-9a55-8d1f3f5f7a10,decisionExport.extraArgs={--queue-max-bytes=256MiB}'
 render decisions-claim scanyard --show-only templates/deployment.yaml --set "$password,decisionExport.enabled=true,decisionExport.sinks={hub=grpcs://hub.example.com:9443}" \
@@ -221,6 +223,8 @@ refuse '--set executionNamespace=team' generic-webhook --set 'clusterWide=true,h
 refuse 'helm upgrade --install demo --namespace other' generic-webhook --set clusterWide=true,executionNamespace=other
 refuse 'helm upgrade --install demo --namespace other' update-field --set clusterWide=true,executionNamespace=other
 refuse 'clusterWide is false' update-field --set executionNamespace=team
+refuse 's3.endpoint is needed' scanyard --set minio.enabled=false
+refuse 's3.bucket is needed' scanyard --set minio.enabled=false,s3.endpoint=s3.example.com
 refuse 'only one store can be used' scanyard --set s3.enabled=true
 refuse 'speaks plain HTTP only' scanyard --set minio.tls.enabled=true
 refuse 'no node can ever be drained' scanyard --set replicas=2,podDisruptionBudget.minAvailable=2
