@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
-	"github.com/scanyard/scanyard/cli/exceptions/vexdoc"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/findings/exception"
+	"github.com/scanyard/scanyard/findings/vexdoc"
 )
 
 // maxDocument is how large a VEX document may be.
@@ -152,14 +152,11 @@ func (o *importOptions) apply(ctx context.Context, c client.Client, namespace st
 	if err := c.Get(ctx, client.ObjectKeyFromObject(stored), stored); err != nil {
 		return "", err
 	}
-	want := s.Spec.DeepCopy()
-	if want.ExpiresAt == nil {
-		want.ExpiresAt = before.ExpiresAt
-	}
-	if equality.Semantic.DeepEqual(want, before) {
+	want, changed := s.Over(before)
+	if !changed {
 		return "unchanged", nil
 	}
-	*before = *want
+	*before = want
 	return "configured", c.Update(ctx, stored, updating...)
 }
 

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
-	"github.com/scanyard/scanyard/cli/exceptions/vexdoc"
+	"github.com/scanyard/scanyard/findings/vexdoc"
 )
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
