@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every page works without this script. It adds three things: live parts, the key "/" and forms that are sent on change.
+// Every page works without this script. It adds live parts, the key "/", menus that close, filters that fold on small screens, and forms that are sent on change.
 "use strict";
 
 // A live part has data-live, the address of its events. An event carries the part as the server has rendered it anew.
@@ -39,6 +39,9 @@ addEventListener("keydown", (event) => {
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
   }
 });
+
+// On a small screen a filter is folded until somebody wants to filter.
+if (matchMedia("(max-width: 900px)").matches) for (const d of document.querySelectorAll("details[data-fold]")) d.open = false;
 
 // A menu closes when the reader goes on elsewhere.
 addEventListener("click", (event) => {

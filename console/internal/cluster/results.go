@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,9 +43,29 @@ func (v *Viewer) Findings(ctx context.Context, scan *executionv1.Scan) (*report.
 	if err != nil {
 		return nil, err
 	}
+	input := v.stored(scan)
+	input.Exceptions = selection
+	return input, nil
+}
+
+// FindingsBeside are those of a Scan without regard to exceptions, where its link leads to the same place as that of a Scan
+// whose findings were read.
+func (v *Viewer) FindingsBeside(scan, read *executionv1.Scan) (*report.Input, error) {
+	link, err := url.Parse(scan.Status.FindingDownloadLink)
+	if err != nil || link.Host == "" {
+		return nil, ErrNoFindings
+	}
+	if known, err := url.Parse(read.Status.FindingDownloadLink); err != nil || known.Host != link.Host || known.Scheme != link.Scheme {
+		return nil, strangeLink(link.Host)
+	}
+	return v.stored(scan), nil
+}
+
+// stored are the findings that the link of a Scan leads to.
+func (v *Viewer) stored(scan *executionv1.Scan) *report.Input {
 	return &report.Input{
 		Findings: report.Stream(func(ctx context.Context) (io.ReadCloser, error) {
-			body, _, err := v.Transfer.Download(ctx, transfer.URL(link))
+			body, _, err := v.Transfer.Download(ctx, transfer.URL(scan.Status.FindingDownloadLink))
 			if status, ok := errors.AsType[*transfer.StatusError](err); ok && (transfer.IsExpired(err) || status.Code == 403) {
 				return nil, ErrLinksEnded
 			}
@@ -56,8 +77,11 @@ func (v *Viewer) Findings(ctx context.Context, scan *executionv1.Scan) (*report.
 		Scan: report.Scan{
 			Name: scan.Name, Namespace: scan.Namespace, Type: scan.Spec.ScanType, Parameters: scan.Spec.Parameters,
 		},
-		Exceptions: selection,
-	}, nil
+	}
+}
+
+func strangeLink(host string) error {
+	return fmt.Errorf("the link to the findings leads to %s, which is not the object storage of this cluster, and is not followed", host)
 }
 
 // trust refuses a link to a host that is not object storage, as far as that can be told.
@@ -66,7 +90,7 @@ func (v *Viewer) trust(ctx context.Context, scan *executionv1.Scan, link string)
 	if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
 		return errors.New("the link to the findings is no address")
 	}
-	strange := fmt.Errorf("the link to the findings leads to %s, which is not the object storage of this cluster, and is not followed", parsed.Host)
+	strange := strangeLink(parsed.Host)
 	if len(v.StorageHosts) > 0 {
 		if slices.Contains(v.StorageHosts, parsed.Host) {
 			return nil
@@ -126,10 +150,25 @@ func (v *Viewer) exceptionsFor(ctx context.Context, scan *executionv1.Scan) (*ex
 	if err != nil {
 		return nil, err
 	}
-	return exception.Compile(list, v.Now()).For(ExceptionScan(scan)), nil
+	seen, err := v.ExceptionScan(ctx, scan, list)
+	if err != nil {
+		return nil, err
+	}
+	return exception.Compile(list, v.Now()).For(seen), nil
 }
 
-// ExceptionScan is a Scan as exceptions look at it.
-func ExceptionScan(scan *executionv1.Scan) exception.Scan {
-	return exception.Scan{Namespace: scan.Namespace, Name: scan.Name, ScanType: scan.Spec.ScanType, Target: scan.Labels[executionv1.LabelTarget]}
+// ExceptionScan is a Scan as exceptions look at it. The labels of its namespace are read where one of them asks for labels; a
+// viewer who may not read the namespace does not see what they would match.
+func (v *Viewer) ExceptionScan(ctx context.Context, scan *executionv1.Scan, list []exception.Exception) (exception.Scan, error) {
+	seen := exception.Scan{Namespace: scan.Namespace, Name: scan.Name, ScanType: scan.Spec.ScanType, Target: scan.Labels[executionv1.LabelTarget]}
+	if !slices.ContainsFunc(list, func(e exception.Exception) bool { return e.Scope.NamespaceSelector != nil }) {
+		return seen, nil
+	}
+	namespace := &corev1.Namespace{}
+	err := v.Get(ctx, client.ObjectKey{Name: scan.Namespace}, namespace)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return seen, fmt.Errorf("read namespace: %w", err)
+	}
+	seen.NamespaceLabels = namespace.Labels
+	return seen, nil
 }

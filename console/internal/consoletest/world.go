@@ -83,7 +83,7 @@ func New(t testing.TB, objects ...client.Object) *World {
 	}))
 	t.Cleanup(w.storage.Close)
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&executionv1.Scan{}, &executionv1.ScheduledScan{}).
-		WithIndex(&reportsv1alpha1.Image{}, "spec.repository", repositoryOf).
+		WithIndex(&reportsv1alpha1.Image{}, "spec.repository", repositoryOf).WithIndex(&reportsv1alpha1.Image{}, "spec.digest", digestOf).
 		WithInterceptorFuncs(interceptor.Funcs{Create: w.create, List: w.list, Patch: w.patch, Delete: w.remove}).Build()
 	downloads, err := transfer.New(transfer.WithPatience(0))
 	if err != nil {
@@ -97,6 +97,13 @@ func New(t testing.TB, objects ...client.Object) *World {
 func repositoryOf(o client.Object) []string {
 	if i, ok := o.(*reportsv1alpha1.Image); ok {
 		return []string{i.Spec.Repository}
+	}
+	return nil
+}
+
+func digestOf(o client.Object) []string {
+	if i, ok := o.(*reportsv1alpha1.Image); ok {
+		return []string{i.Spec.Digest}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package pages
 
 import (
+	"github.com/scanyard/scanyard/console/internal/pages/boards"
 	"github.com/scanyard/scanyard/console/internal/pages/exceptions"
 	"github.com/scanyard/scanyard/console/internal/pages/findings"
 	"github.com/scanyard/scanyard/console/internal/pages/images"
@@ -24,7 +25,7 @@ func New(o web.Options) (*web.App, error) {
 	}
 	for _, register := range []func(*web.App) error{
 		overview.Register, findings.Register, scans.Register, schedules.Register, images.Register, policies.Register, exceptions.Register,
-		teams.Register, search.Register,
+		teams.Register, search.Register, boards.Register,
 	} {
 		if err := register(a); err != nil {
 			return nil, err

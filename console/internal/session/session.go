@@ -104,16 +104,16 @@ func (k *Keeper) Write(w http.ResponseWriter, s *Session) error {
 	if len(sealed)+len(k.name) > maxCookie {
 		return ErrTooLarge
 	}
-	http.SetCookie(w, k.cookie(sealed, int(s.Ends.Sub(k.now())/time.Second)))
+	http.SetCookie(w, k.cookie(k.name, sealed, int(s.Ends.Sub(k.now())/time.Second)))
 	return nil
 }
 
 // Clear takes the session from the browser.
-func (k *Keeper) Clear(w http.ResponseWriter) { http.SetCookie(w, k.cookie("", -1)) }
+func (k *Keeper) Clear(w http.ResponseWriter) { http.SetCookie(w, k.cookie(k.name, "", -1)) }
 
-func (k *Keeper) cookie(value string, seconds int) *http.Cookie {
+func (k *Keeper) cookie(name, value string, seconds int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // on the loopback address there is no TLS that Secure could ask for
-		Name: k.name, Value: value, Path: "/", MaxAge: seconds,
+		Name: name, Value: value, Path: "/", MaxAge: seconds,
 		Secure: k.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 }

@@ -4,6 +4,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -67,10 +68,7 @@ func New(o Options) (*App, error) {
 	if a.base, err = a.base.ParseFS(charts.Files, "charts.html"); err != nil {
 		return nil, fmt.Errorf("read charts: %w", err)
 	}
-	if a.problem, err = a.Template(files, "problem.html"); err != nil {
-		return nil, err
-	}
-	if a.login, err = a.Template(files, "login.html"); err != nil {
+	if err := a.Templates(files, map[string]**template.Template{"problem.html": &a.problem, "login.html": &a.login}); err != nil {
 		return nil, err
 	}
 	a.mux.Handle("GET "+assets.Prefix, a.assets)
@@ -95,6 +93,18 @@ func (a *App) Template(from embed.FS, names ...string) (*template.Template, erro
 		return nil, fmt.Errorf("read page: %w", err)
 	}
 	return t, nil
+}
+
+// Templates reads the templates of several pages: for each its file, beside those that all of them share.
+func (a *App) Templates(from embed.FS, pages map[string]**template.Template, shared ...string) error {
+	for name, t := range pages {
+		parsed, err := a.Template(from, append([]string{name}, shared...)...)
+		if err != nil {
+			return err
+		}
+		*t = parsed
+	}
+	return nil
 }
 
 // maxBody bounds what a browser may send.
@@ -126,6 +136,8 @@ type View struct {
 	Data           any
 	// Notes are what could not be read.
 	Notes []string
+	// Code is that of the answer; 0 is 200, and 422 for a form that is shown again.
+	Code int
 }
 
 // Problem is an error that is shown to the viewer.
@@ -151,6 +163,7 @@ var sections = []Section{
 	{Name: "Policy reports", Path: "/policyreports"},
 	{Name: "Exceptions", Path: "/exceptions"},
 	{Name: "Teams", Path: "/teams"},
+	{Name: "Boards", Path: "/boards"},
 }
 
 // frame is what the template of the frame gets.
@@ -235,7 +248,7 @@ func (a *App) Form(pattern string, change func(*Request) (next string, again *Vi
 		case err != nil:
 			a.fail(w, r, q, err)
 		case again != nil:
-			if err := a.render(w, q, http.StatusUnprocessableEntity, again); err != nil {
+			if err := a.render(w, q, cmp.Or(again.Code, http.StatusUnprocessableEntity), again); err != nil {
 				a.Failed(r, err)
 			}
 		default:

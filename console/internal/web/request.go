@@ -213,6 +213,21 @@ func (a *App) chooseTheme(q *Request) (string, error) {
 	return q.PostFormValue("back"), q.keep()
 }
 
+// Boards are the viewer's own boards.
+func (q *Request) Boards() []session.Board { return q.keeper.Boards(q.Request, q.Session) }
+
+// KeepBoards gives the viewer's own boards to the browser.
+func (q *Request) KeepBoards(boards []session.Board) error {
+	err := q.keeper.WriteBoards(q.writer, q.Session, boards)
+	if errors.Is(err, session.ErrTooLarge) {
+		return &Problem{
+			http.StatusBadRequest, "The browser keeps no more boards of your own.", "They are larger than a cookie may be.",
+			"Keep one in a namespace, or take some away.",
+		}
+	}
+	return err
+}
+
 func (q *Request) keep() error {
 	err := q.keeper.Write(q.writer, q.Session)
 	if errors.Is(err, session.ErrTooLarge) {

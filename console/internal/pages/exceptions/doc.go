@@ -5,5 +5,7 @@
 //
 //	finding ─► form, filled in ─► preview ─► FindingException ─► page ─► extend, end, delete
 //
+//	VEX document ─► what each statement would make ─► exceptions
+//
 // The API server decides about every change with the rights of the viewer; what it refuses is shown in the form.
 package exceptions

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/console/internal/cluster"
 	"github.com/scanyard/scanyard/console/internal/web"
@@ -69,6 +71,7 @@ type form struct {
 	Expires, Reviewer, Ticket, Expression                     string
 	Fingerprints, References, Names, Categories, Locations    string
 	Packages, Products, ScanTypes, Scans, Targets, Namespaces string
+	NamespaceLabels                                           string
 	Severities                                                []string
 	AllSeverities                                             []string
 	Statuses, Justifications                                  []described
@@ -89,13 +92,14 @@ func formOf(q *web.Request, v url.Values) *form {
 		Expression: text("expression"), Fingerprints: text("fingerprints"), References: text("references"), Names: text("names"),
 		Categories: text("categories"), Locations: text("locations"), Packages: text("packages"), Products: text("products"),
 		ScanTypes: text("scanTypes"), Scans: text("scans"), Targets: text("targets"), Namespaces: text("namespaces"), Severities: v["severities"],
-		Statuses: statusMeanings, Justifications: justifications, Tomorrow: dateOf(q.Now.AddDate(0, 0, 1)), Finding: text("finding"),
+		NamespaceLabels: text("namespaceLabels"),
+		Statuses:        statusMeanings, Justifications: justifications, Tomorrow: dateOf(q.Now.AddDate(0, 0, 1)), Finding: text("finding"),
 	}
 	for _, s := range report.SeverityNames() {
 		f.AllSeverities = append(f.AllSeverities, strings.ToUpper(s))
 	}
-	further := f.Names + f.Categories + f.Locations + f.Packages + f.Products + f.Expression + f.ScanTypes + f.Scans + f.Targets + f.Namespaces + f.Cluster
-	f.More = further != "" || len(f.Severities) > 0
+	further := f.Names + f.Categories + f.Locations + f.Packages + f.Products + f.Expression + f.ScanTypes + f.Scans + f.Targets
+	f.More = further+f.Namespaces+f.NamespaceLabels+f.Cluster != "" || len(f.Severities) > 0
 	return f
 }
 
@@ -109,16 +113,21 @@ func (p *pages) view(f *form) *web.View {
 // empty shows the form, filled in as the address says.
 func (p *pages) empty(q *web.Request) (*web.View, error) {
 	f := formOf(q, q.URL.Query())
+	notes, err := f.choose(q)
+	if err != nil {
+		return nil, err
+	}
 	f.Namespace = cmp.Or(f.Namespace, q.Scope.Single(), q.Viewer.Namespace)
 	f.Status = cmp.Or(f.Status, string(settingsv1alpha2.ExceptionAccepted))
 	f.Expires = cmp.Or(f.Expires, dateOf(q.Now.AddDate(0, 0, proposedDays)))
 	if f.Namespace != "" && f.Cluster == "" {
-		var err error
 		if _, f.Denied, err = q.Rights(settingsv1alpha2.SchemeGroupVersion.Group, "findingexceptions", f.Namespace, "create"); err != nil {
 			return nil, err
 		}
 	}
-	return p.view(f), nil
+	view := p.view(f)
+	view.Notes = notes
+	return view, nil
 }
 
 // send makes the exception of the form, or shows what it would match.
@@ -134,6 +143,7 @@ func (p *pages) send(q *web.Request) (string, *web.View, error) {
 	if q.PostForm.Get("do") == "preview" {
 		view := p.view(f)
 		var err error
+		view.Code = http.StatusOK
 		f.Preview, view.Notes, err = previewOf(q, object)
 		return "", view, err
 	}
@@ -231,7 +241,8 @@ func (f *form) object(now time.Time) (client.Object, []string) {
 			wrong("Namespace: " + strings.Join(errs, "; ") + ".")
 		}
 	}
-	object := f.kindOf(name, spec, scope)
+	selector := f.selector(wrong)
+	object := f.kindOf(name, spec, scope, selector)
 	if len(problems) == 0 {
 		if k, ok := keptOf(object); ok {
 			if problem := exception.Check(k.Exception); problem != nil {
@@ -242,7 +253,24 @@ func (f *form) object(now time.Time) (client.Object, []string) {
 	return object, problems
 }
 
-func (f *form) kindOf(name string, spec settingsv1alpha2.ExceptionSpec, scope settingsv1alpha2.ExceptionScope) client.Object {
+// selector is that of namespaces, nil without one.
+func (f *form) selector(wrong func(string)) *metav1.LabelSelector {
+	if f.Cluster == "" && f.Namespaces+f.NamespaceLabels != "" {
+		wrong("Namespaces: only an exception of the whole cluster can name some.")
+	}
+	if f.NamespaceLabels == "" {
+		return nil
+	}
+	selector, err := metav1.ParseToLabelSelector(f.NamespaceLabels)
+	if err != nil {
+		wrong("Namespaces with labels: " + err.Error() + ".")
+	}
+	return selector
+}
+
+func (f *form) kindOf(
+	name string, spec settingsv1alpha2.ExceptionSpec, scope settingsv1alpha2.ExceptionScope, selector *metav1.LabelSelector,
+) client.Object {
 	scoped := len(scope.ScanTypes)+len(scope.Scans)+len(scope.Targets) > 0
 	if f.Cluster == "" {
 		e := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
@@ -254,8 +282,8 @@ func (f *form) kindOf(name string, spec settingsv1alpha2.ExceptionSpec, scope se
 	}
 	e := &settingsv1alpha2.ClusterFindingException{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	e.Spec.ExceptionSpec = spec
-	if namespaces := lines(f.Namespaces); scoped || len(namespaces) > 0 {
-		e.Spec.Scope = &settingsv1alpha2.ClusterExceptionScope{ExceptionScope: scope, Namespaces: namespaces}
+	if namespaces := lines(f.Namespaces); scoped || len(namespaces) > 0 || selector != nil {
+		e.Spec.Scope = &settingsv1alpha2.ClusterExceptionScope{ExceptionScope: scope, Namespaces: namespaces, NamespaceSelector: selector}
 	}
 	return e
 }
@@ -312,12 +340,12 @@ func previewOf(q *web.Request, object client.Object) (*preview, []string, error)
 	out := &preview{}
 	compiled := k.Exception
 	compiled.Spec.NotBefore = nil // what it will match, whenever it begins
-	matcher := exception.Compile([]exception.Exception{compiled}, q.Now)
+	list := []exception.Exception{compiled}
+	matcher := exception.Compile(list, q.Now)
 	for _, s := range latest {
 		input, err := q.Viewer.Findings(q.Context(), s)
 		if err == nil {
-			input.Exceptions = matcher.For(cluster.ExceptionScan(s))
-			err = out.read(q.Context(), input)
+			err = out.read(q.Context(), q.Viewer, s, input, list, matcher)
 		}
 		switch {
 		case err == nil:
@@ -332,7 +360,14 @@ func previewOf(q *web.Request, object client.Object) (*preview, []string, error)
 	return out, notes, nil
 }
 
-func (p *preview) read(ctx context.Context, input *report.Input) error {
+func (p *preview) read(
+	ctx context.Context, v *cluster.Viewer, scan *executionv1.Scan, input *report.Input, list []exception.Exception, matcher *exception.Matcher,
+) error {
+	seen, err := v.ExceptionScan(ctx, scan, list)
+	if err != nil {
+		return err
+	}
+	input.Exceptions = matcher.For(seen)
 	return input.Each(ctx, func(e *report.Entry) error {
 		if e.Exception == nil {
 			return nil

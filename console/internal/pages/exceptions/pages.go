@@ -18,11 +18,11 @@ import (
 	"github.com/scanyard/scanyard/findings/exception"
 )
 
-//go:embed list.html one.html form.html parts.html
+//go:embed list.html one.html form.html vex.html parts.html
 var files embed.FS
 
 type pages struct {
-	listTemplate, oneTemplate, formTemplate *template.Template
+	listTemplate, oneTemplate, formTemplate, vexTemplate *template.Template
 }
 
 const (
@@ -33,16 +33,16 @@ const (
 // Register adds the pages of exceptions.
 func Register(a *web.App) error {
 	p := &pages{}
-	for name, t := range map[string]**template.Template{"list.html": &p.listTemplate, "one.html": &p.oneTemplate, "form.html": &p.formTemplate} {
-		parsed, err := a.Template(files, name, "parts.html")
-		if err != nil {
-			return err
-		}
-		*t = parsed
+	if err := a.Templates(files, map[string]**template.Template{
+		"list.html": &p.listTemplate, "one.html": &p.oneTemplate, "form.html": &p.formTemplate, "vex.html": &p.vexTemplate,
+	}, "parts.html"); err != nil {
+		return err
 	}
 	a.Page("GET /exceptions", p.list)
 	a.Page("GET /exceptions/new", p.empty)
 	a.Form("POST /exceptions", p.send)
+	a.Page("GET /exceptions/import", p.vex)
+	a.Form("POST /exceptions/import", p.sendVEX)
 	for _, path := range []string{namespaced, ofCluster} {
 		a.Page("GET "+path, p.one)
 		a.Action("POST "+path+"/extend", p.extend)

@@ -46,7 +46,10 @@ func sendFile(w http.ResponseWriter, q *web.Request) error {
 		return &web.Problem{Code: http.StatusBadRequest, Title: "There is no such format.", Text: "There are csv, json and sarif."}
 	}
 	f := filterOf(q)
-	first, err := q.Viewer.Ask(q.Context(), q.Scope, pageOf(&f, ""))
+	first, err := (*cluster.Answer)(nil), cluster.ErrAbsent
+	if f.Status != statusFixed {
+		first, err = q.Viewer.Ask(q.Context(), q.Scope, pageOf(&f, "", q.Now))
+	}
 	if err != nil && !errors.Is(err, cluster.ErrAbsent) {
 		return err
 	}
@@ -78,8 +81,8 @@ func sendFile(w http.ResponseWriter, q *web.Request) error {
 	return nil
 }
 
-func pageOf(f *filter, after string) (spec reportsv1alpha1.FindingQuerySpec) {
-	spec = f.spec("")
+func pageOf(f *filter, after string, now time.Time) (spec reportsv1alpha1.FindingQuerySpec) {
+	spec = f.spec("", now)
 	spec.Limit, spec.Continue = exportPage, after
 	return spec
 }
@@ -96,7 +99,7 @@ func sendPages(ctx context.Context, q *web.Request, f *filter, answer *cluster.A
 			return nil
 		}
 		var err error
-		if answer, err = q.Viewer.Ask(ctx, q.Scope, pageOf(f, answer.Continue)); err != nil {
+		if answer, err = q.Viewer.Ask(ctx, q.Scope, pageOf(f, answer.Continue, q.Now)); err != nil {
 			return err
 		}
 	}

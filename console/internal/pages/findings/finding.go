@@ -20,6 +20,7 @@ import (
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	wgpolicyv1alpha2 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
 	"github.com/scanyard/scanyard/console/internal/web"
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/policyreport"
 	"github.com/scanyard/scanyard/findings/report"
@@ -72,7 +73,6 @@ type detail struct {
 	Severity, Name, Category, Location, Description, Mitigation, Layer, Identified string
 	Key, Fingerprint                                                               string
 	Namespace, Scan, ScanType                                                      string
-	FirstSeen                                                                      time.Time
 	References                                                                     []finding
 	Attributes                                                                     []node
 	// Except is the command that excepts the finding; empty where the fingerprint is no plain word.
@@ -81,6 +81,7 @@ type detail struct {
 	ExceptLink    string
 	Raw, Markdown string
 	Exception     *mark
+	Runs          runs
 	Elsewhere     []elsewhere
 	Policy        string
 }
@@ -109,11 +110,16 @@ func (p *pages) ofScan(q *web.Request, namespace, name string, is func(*report.E
 		return nil, &web.Problem{Code: 404, Title: "The findings of this Scan cannot be read.", Text: err.Error()}
 	}
 	var found *detail
+	var same compare.Mark
 	err = input.Each(q.Context(), func(e *report.Entry) error {
 		if !is(e) {
 			return nil
 		}
 		found = detailOf(scan, e)
+		var err error
+		if same, err = compare.MarkOf(e.Element); err != nil {
+			return fmt.Errorf("read finding: %w", err)
+		}
 		return errEnough
 	})
 	if err != nil && !errors.Is(err, errEnough) {
@@ -121,6 +127,9 @@ func (p *pages) ofScan(q *web.Request, namespace, name string, is func(*report.E
 	}
 	if found == nil {
 		return nil, &web.Problem{Code: 404, Title: "This run does not have the finding.", Text: "It may be fixed, or the scanner has run again.", Remedy: ""}
+	}
+	if found.Runs, err = runsOf(q, scan, same); err != nil {
+		return nil, err
 	}
 	return p.show(q, found)
 }

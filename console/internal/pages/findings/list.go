@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/console/internal/cluster"
@@ -36,14 +37,42 @@ type filter struct {
 	Status     string
 	Age        string
 	Sort       string
+	// Of narrows the list to findings of scans, or of images. A package or an image, by its digest, is one of images.
+	Of, Package, Image string
 }
 
-// The values of status.
+// The values of status. A finding is new for newDays, and known from then on.
 const (
 	statusOpen     = ""
+	statusNew      = "new"
+	statusKnown    = "known"
+	statusFixed    = "fixed"
 	statusExcepted = "excepted"
 	statusAll      = "all"
+
+	newDays = 7
 )
+
+// statuses are what the filter offers.
+var statuses = []choice{
+	{statusOpen, "open"},
+	{statusNew, "new in 7 days"},
+	{statusKnown, "known for longer"},
+	{statusFixed, "fixed by the newest run"},
+	{statusExcepted, "excepted"},
+	{statusAll, "all"},
+}
+
+// The values of Of.
+const (
+	ofScans  = "scans"
+	ofImages = "images"
+)
+
+var origins = []choice{{"", "scans and images"}, {ofScans, "scans"}, {ofImages, "images of registries"}}
+
+// choice is a value of a field that one value is chosen of.
+type choice struct{ Value, Name string }
 
 // ages are how long ago a finding was seen first.
 var ages = []struct {
@@ -58,6 +87,10 @@ func filterOf(q *web.Request) filter {
 	f := filter{
 		Text: strings.TrimSpace(v.Get("q")), Category: v.Get("category"), Source: v.Get("source"), Target: v.Get("target"),
 		Policy: strings.TrimSpace(v.Get("policy")), Status: v.Get("status"), Age: v.Get("age"), Sort: v.Get("sort"),
+		Of: v.Get("of"), Package: strings.TrimSpace(v.Get("package")), Image: v.Get("image"),
+	}
+	if f.Package+f.Image != "" {
+		f.Of = ofImages
 	}
 	for _, s := range v["severity"] {
 		if s != "" {
@@ -88,7 +121,7 @@ func quoted(text string) string {
 }
 
 // spec is the question for the reports API. The field without is left open, for its facet.
-func (f *filter) spec(without string) reportsv1alpha1.FindingQuerySpec {
+func (f *filter) spec(without string, now time.Time) reportsv1alpha1.FindingQuerySpec {
 	spec := reportsv1alpha1.FindingQuerySpec{}
 	term := func(field, value string) {
 		if value != "" && field != without {
@@ -102,6 +135,14 @@ func (f *filter) spec(without string) reportsv1alpha1.FindingQuerySpec {
 	term("source", sourceOf(f.Source))
 	term("resource.name", f.Target)
 	term("policy", f.Policy)
+	switch f.Of {
+	case ofScans:
+		spec.Kinds = []string{"reports"}
+	case ofImages:
+		spec.Kinds = []string{"vulnerabilityreports"}
+		term("rule", f.Package)
+		term("resource.name", f.Image)
+	}
 	switch f.Status {
 	case statusExcepted:
 		spec.IncludeSuppressed = true
@@ -113,6 +154,13 @@ func (f *filter) spec(without string) reportsv1alpha1.FindingQuerySpec {
 	}
 	if d := f.since(); d > 0 {
 		spec.Since = &metav1.Duration{Duration: d}
+	}
+	week := now.AddDate(0, 0, -newDays)
+	switch f.Status {
+	case statusNew:
+		spec.After = new(metav1.NewTime(week))
+	case statusKnown:
+		spec.Before = new(metav1.NewTime(week))
 	}
 	if f.Text != "" {
 		text := quoted(f.Text)
@@ -134,6 +182,8 @@ type row struct {
 	Score                                                       string
 	Excepted                                                    string
 	Link                                                        string
+	// Mark names the finding in the form for an exception, by the field MarkName; empty where it cannot be excepted with others.
+	MarkName, Mark string
 }
 
 // sourceOf is the name that reports have for a scanner of ours; those of others have their own.
@@ -144,11 +194,11 @@ func sourceOf(scanner string) string {
 	return sourcePrefix + scanner
 }
 
-// value is a value of a facet.
+// value is a value of a facet. Name is what people call it.
 type value struct {
-	Value string
-	Count int64
-	On    bool
+	Value, Name string
+	Count       int64
+	On          bool
 }
 
 // facet narrows the list by the values of a field.
@@ -169,11 +219,15 @@ type list struct {
 	// Filtered are the parts of the filter, each with the address without it.
 	Filtered []part
 	Ages     []ageChoice
+	Statuses []choice
+	Origins  []choice
 	// Severities are the choices of that facet.
 	Severities []value
 	Exports    []export
 	// Origin says where the findings come from.
 	Origin string
+	// Markable says that several findings can be excepted at once.
+	Markable bool
 }
 
 type part struct{ Text, Without string }
@@ -187,7 +241,7 @@ type export struct{ Name, Link string }
 
 func (p *pages) list(q *web.Request) (*web.View, error) {
 	f := filterOf(q)
-	data := &list{Filter: f, Base: q.With("", ""), First: q.URL.Query().Get("after") == "", Filtered: parts(q, &f)}
+	data := &list{Filter: f, Base: q.With("", ""), First: q.URL.Query().Get("after") == "", Filtered: parts(q, &f), Statuses: statuses, Origins: origins}
 	for _, severity := range []string{"critical", "high", "medium", "low", "info"} {
 		data.Severities = append(data.Severities, value{Value: severity, On: f.has(severity)})
 	}
@@ -200,20 +254,25 @@ func (p *pages) list(q *web.Request) (*web.View, error) {
 		values.Set("format", format)
 		data.Exports = append(data.Exports, export{strings.ToUpper(format), "/findings/export?" + values.Encode()})
 	}
-	notes, err := p.fill(q, data)
+	fill := p.fill
+	if f.Status == statusFixed {
+		fill = p.fillFixed // the reports API keeps no findings that are gone
+	}
+	notes, err := fill(q, data)
 	if errors.Is(err, cluster.ErrAbsent) {
 		notes, err = p.fillFromScans(q, data)
 	}
 	if err != nil {
 		return nil, err
 	}
+	data.Markable = slices.ContainsFunc(data.Rows, func(r row) bool { return r.Mark != "" })
 	return &web.View{Title: "Findings", Section: "Findings", Template: p.listTemplate, Data: data, Notes: notes}, nil
 }
 
 // fill takes the list from the reports API.
 func (p *pages) fill(q *web.Request, data *list) ([]string, error) {
 	ctx, f := q.Context(), &data.Filter
-	spec := f.spec("")
+	spec := f.spec("", q.Now)
 	spec.Limit, spec.Continue = perPage, q.URL.Query().Get("after")
 	answer, err := q.Viewer.Ask(ctx, q.Scope, spec)
 	if err != nil {
@@ -235,13 +294,24 @@ func (p *pages) fill(q *web.Request, data *list) ([]string, error) {
 		values.Set("after", answer.Continue)
 		data.Next = "/findings?" + values.Encode()
 	}
-	var notes []string
-	for _, kind := range []struct{ name, field, group, on string }{
+	return p.facets(q, data), nil
+}
+
+// facets asks how many findings the values of each field have. Packages and images are asked for where the list is of images
+// alone: nothing else has them.
+func (p *pages) facets(q *web.Request, data *list) (notes []string) {
+	ctx, f := q.Context(), &data.Filter
+	kinds := []struct{ name, field, group, on string }{
 		{"Category", "category", "category", f.Category},
 		{"Scanner", "source", "source", f.Source},
-		{"Resource", "target", "resource", f.Target},
 		{"Namespace", "ns", "namespace", q.URL.Query().Get("ns")},
-	} {
+		{"Resource", "target", "resource", f.Target},
+	}
+	if f.Of == ofImages {
+		kinds[3] = struct{ name, field, group, on string }{"Image", "image", "digest", f.Image}
+		kinds = append(kinds, struct{ name, field, group, on string }{"Package", "package", "rule", f.Package})
+	}
+	for _, kind := range kinds {
 		values, err := facetOf(ctx, q, f, kind.group)
 		if err != nil {
 			notes = append(notes, "The choice by "+strings.ToLower(kind.name)+" cannot be read: "+err.Error())
@@ -249,18 +319,36 @@ func (p *pages) fill(q *web.Request, data *list) ([]string, error) {
 		}
 		for i := range values {
 			values[i].On = values[i].Value == kind.on
+			if kind.field == "image" {
+				values[i].Name = imageName(q, values[i].Value)
+			}
 		}
 		data.Facets = append(data.Facets, facet{kind.name, kind.field, values})
 	}
-	return notes, nil
+	return notes
+}
+
+// imageName is what people call the image of a digest: its repository and tag.
+func imageName(q *web.Request, digest string) string {
+	name := digest
+	_, err := q.Viewer.Each(q.Context(), q.Scope, &reportsv1alpha1.ImageList{}, func(o client.Object) error {
+		if i, ok := o.(*reportsv1alpha1.Image); ok && i.Spec.Repository != "" {
+			name = strings.TrimSuffix(i.Spec.Repository+":"+i.Spec.Tag, ":")
+		}
+		return nil
+	}, client.MatchingFields{"spec.digest": digest})
+	if err != nil {
+		return digest // which means the same
+	}
+	return name
 }
 
 func facetOf(ctx context.Context, q *web.Request, f *filter, group string) ([]value, error) {
 	field := group
-	if group == "resource" {
+	if group == "resource" || group == "digest" {
 		field = "resource.name"
 	}
-	spec := f.spec(field)
+	spec := f.spec(field, q.Now)
 	spec.GroupBy, spec.Limit, spec.Sort = []string{group}, facetValues, nil
 	answer, err := q.Viewer.Ask(ctx, q.Scope, spec)
 	if err != nil {
@@ -269,7 +357,8 @@ func facetOf(ctx context.Context, q *web.Request, f *filter, group string) ([]va
 	var out []value
 	for _, g := range answer.Groups {
 		if name := g.Key[group]; name != "" && len(out) < facetValues {
-			out = append(out, value{Value: strings.TrimPrefix(name, sourcePrefix), Count: g.Count})
+			name = strings.TrimPrefix(name, sourcePrefix)
+			out = append(out, value{Value: name, Name: name, Count: g.Count})
 		}
 	}
 	return out, nil
@@ -299,6 +388,9 @@ func rowOf(r *reportsv1alpha1.FindingRow) row {
 	if r.Index != nil {
 		index = strconv.Itoa(int(*r.Index))
 	}
+	if r.Image == "" && index != "" && r.Namespace != "" && !r.Suppressed {
+		out.MarkName, out.Mark = "reported", strings.Join([]string{r.Namespace, r.Report, index}, "/")
+	}
 	if out.Link = "/images/" + r.Namespace + "/" + r.Image; r.Image == "" {
 		out.Link = web.Link("/findings/reported", "ns", r.Namespace, "report", r.Report, "index", index)
 	}
@@ -306,8 +398,7 @@ func rowOf(r *reportsv1alpha1.FindingRow) row {
 }
 
 // parts are what the list is filtered by, with the addresses that take each away.
-func parts(q *web.Request, f *filter) []part {
-	var out []part
+func parts(q *web.Request, f *filter) (out []part) {
 	add := func(name, value, text string) {
 		if value != "" {
 			out = append(out, part{text, q.With(name, "")})
@@ -320,7 +411,20 @@ func parts(q *web.Request, f *filter) []part {
 	add("target", f.Target, f.Target)
 	add("policy", f.Policy, f.Policy)
 	add("ns", q.URL.Query().Get("ns"), "in "+q.URL.Query().Get("ns"))
-	add("status", f.Status, f.Status)
+	for _, c := range statuses {
+		if c.Value == f.Status {
+			add("status", f.Status, c.Name)
+		}
+	}
+	for _, c := range origins {
+		if c.Value == f.Of {
+			add("of", q.URL.Query().Get("of"), "of "+c.Name)
+		}
+	}
+	add("package", f.Package, "package "+f.Package)
+	if f.Image != "" {
+		add("image", f.Image, "image "+imageName(q, f.Image))
+	}
 	for _, a := range ages {
 		if a.Value == f.Age {
 			add("age", f.Age, "first seen within "+a.Name)

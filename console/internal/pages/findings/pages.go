@@ -21,11 +21,7 @@ type pages struct {
 // Register adds the pages of findings.
 func Register(a *web.App) error {
 	p := &pages{}
-	var err error
-	if p.listTemplate, err = a.Template(files, "list.html"); err != nil {
-		return err
-	}
-	if p.oneTemplate, err = a.Template(files, "finding.html"); err != nil {
+	if err := a.Templates(files, map[string]**template.Template{"list.html": &p.listTemplate, "finding.html": &p.oneTemplate}); err != nil {
 		return err
 	}
 	a.Page("GET /findings", p.list)

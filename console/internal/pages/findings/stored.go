@@ -11,9 +11,12 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/console/internal/cluster"
 	"github.com/scanyard/scanyard/console/internal/web"
+	"github.com/scanyard/scanyard/findings/compare"
 	"github.com/scanyard/scanyard/findings/report"
 	"github.com/scanyard/scanyard/findings/scanview"
 )
@@ -33,17 +36,9 @@ func (f *filter) keeps(e *report.Entry, scan *executionv1.Scan) bool {
 	if len(f.Severities) > 0 && !f.has(severityOf(e.Severity)) {
 		return false
 	}
-	switch f.Status {
-	case statusOpen:
-		if e.Excepted() {
-			return false
-		}
-	case statusExcepted:
-		if !e.Excepted() {
-			return false
-		}
-	}
 	switch {
+	case f.Status != statusAll && e.Excepted() != (f.Status == statusExcepted), f.Of == ofImages:
+		return false
 	case f.Category != "" && e.Category != f.Category, f.Source != "" && scan.Spec.ScanType != f.Source, f.Target != "" && scanview.Target(scan) != f.Target:
 		return false
 	case f.Policy != "" && !refers(e, f.Policy):
@@ -74,21 +69,17 @@ func each(ctx context.Context, q *web.Request, f *filter, do func(*executionv1.S
 	for _, d := range denials {
 		notes = append(notes, d.String())
 	}
-	latest := scanview.Latest(all)
+	latest, before := scanview.Latest(all), runsBefore(all)
 	if len(latest) > maxScans {
-		notes = append(notes, fmt.Sprintf("Only the newest %d of %d scans are read here. With the reports API (charts/reports) all are.", maxScans, len(latest)))
+		note := "Only the newest %d of %d scans are read here. With the reports API (charts/reports) all are."
+		if f.Status == statusFixed {
+			note = "Only the newest %d of %d scans are compared here: choose fewer namespaces above."
+		}
+		notes = append(notes, fmt.Sprintf(note, maxScans, len(latest)))
 		latest = latest[:maxScans]
 	}
 	for _, scan := range latest {
-		input, err := q.Viewer.Findings(ctx, scan)
-		if err == nil {
-			err = input.Each(ctx, func(e *report.Entry) error {
-				if !f.keeps(e, scan) {
-					return nil
-				}
-				return do(scan, e)
-			})
-		}
+		err := f.read(ctx, q, scan, before[scan.UID], do)
 		switch {
 		case err == nil, errors.Is(err, cluster.ErrNoFindings):
 		case errors.Is(err, errEnough):
@@ -100,6 +91,76 @@ func each(ctx context.Context, q *web.Request, f *filter, do func(*executionv1.S
 		}
 	}
 	return notes, len(latest), nil
+}
+
+// runsBefore are the runs before the newest ones of each scan, by the UID of the newest.
+func runsBefore(newestFirst []*executionv1.Scan) map[types.UID]*executionv1.Scan {
+	before, newest := map[types.UID]*executionv1.Scan{}, map[string]*executionv1.Scan{}
+	for _, s := range newestFirst {
+		if s.Status.State != executionv1.ScanStateDone {
+			continue
+		}
+		first := newest[scanview.Series(s)]
+		switch {
+		case first == nil:
+			newest[scanview.Series(s)] = s
+		case before[first.UID] == nil:
+			before[first.UID] = s
+		}
+	}
+	return before
+}
+
+// read calls a function with the findings of a newest run that the filter keeps. What is new, known or fixed is seen beside the
+// run before; where there is none, nothing is.
+func (f *filter) read(ctx context.Context, q *web.Request, newest, before *executionv1.Scan, do func(*executionv1.Scan, *report.Entry) error) error {
+	from, other := newest, before
+	if f.Status == statusFixed {
+		from, other = before, newest
+	}
+	var set *compare.Set
+	if f.Status == statusNew || f.Status == statusKnown || f.Status == statusFixed {
+		if before == nil {
+			return nil
+		}
+		set = &compare.Set{}
+		input, err := q.Viewer.Findings(ctx, other)
+		if err == nil {
+			err = input.Each(ctx, func(e *report.Entry) error { return set.AddFinding(e.Element) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	input, err := q.Viewer.Findings(ctx, from)
+	if err != nil {
+		return err
+	}
+	return input.Each(ctx, func(e *report.Entry) error {
+		if !f.keeps(e, from) {
+			return nil
+		}
+		if set != nil {
+			state, err := set.State(e.Element)
+			if err != nil {
+				return fmt.Errorf("compare with the run before: %w", err)
+			}
+			if (state == compare.Known) != (f.Status == statusKnown) {
+				return nil
+			}
+		}
+		return do(from, e)
+	})
+}
+
+// fillFixed takes what is fixed from what the last two runs of each scan have stored.
+func (p *pages) fillFixed(q *web.Request, data *list) ([]string, error) {
+	notes, err := p.fillFromScans(q, data)
+	data.Origin = "that the run before had, and the newest has not"
+	for i := range data.Rows {
+		data.Rows[i].Mark = ""
+	}
+	return notes, err
 }
 
 // fillFromScans takes the list from what the newest runs have stored.
@@ -150,6 +211,9 @@ func storedRow(scan *executionv1.Scan, e *report.Entry) row {
 		Severity: severityOf(e.Severity), Name: e.Name, Category: e.Category, Source: scan.Spec.ScanType, Target: e.Location, Namespace: scan.Namespace,
 		Link: web.Link("/findings/"+key(e), "ns", scan.Namespace, "scan", scan.Name),
 	}
+	if e.Fingerprint != "" && e.Exception == nil {
+		r.MarkName, r.Mark = "stored", scan.Namespace+"/"+e.Fingerprint
+	}
 	if r.Target == "" {
 		r.Target = scanview.Target(scan)
 	}
@@ -172,7 +236,7 @@ func key(e *report.Entry) string { return escape(cmp.Or(e.Fingerprint, e.ID)) }
 func top(counts map[string]int64, on string) []value {
 	out := make([]value, 0, len(counts))
 	for name, n := range counts {
-		out = append(out, value{name, n, name == on})
+		out = append(out, value{name, name, n, name == on})
 	}
 	slices.SortFunc(out, func(a, b value) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value)) })
 	return out[:min(len(out), facetValues)]

@@ -23,15 +23,11 @@ type pages struct {
 // Register adds the pages of images.
 func Register(a *web.App) error {
 	p := &pages{}
-	for name, t := range map[string]**template.Template{
+	if err := a.Templates(files, map[string]**template.Template{
 		"list.html": &p.listTemplate, "one.html": &p.oneTemplate, "registry.html": &p.registryTemplate, "compare.html": &p.compareTemplate,
 		"who.html": &p.whoTemplate,
-	} {
-		parsed, err := a.Template(files, name)
-		if err != nil {
-			return err
-		}
-		*t = parsed
+	}); err != nil {
+		return err
 	}
 	const (
 		image    = "/images/{namespace}/{name}"

@@ -80,11 +80,11 @@ type page struct{ template *template.Template }
 
 // Register adds the page.
 func Register(a *web.App) error {
-	t, err := a.Template(files, "overview.html")
-	if err != nil {
+	p := &page{}
+	if err := a.Templates(files, map[string]**template.Template{"overview.html": &p.template}); err != nil {
 		return err
 	}
-	a.Page("GET /{$}", (&page{t}).show)
+	a.Page("GET /{$}", p.show)
 	return nil
 }
 

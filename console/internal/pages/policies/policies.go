@@ -28,11 +28,11 @@ type page struct{ template *template.Template }
 
 // Register adds the page.
 func Register(a *web.App) error {
-	t, err := a.Template(files, "policies.html")
-	if err != nil {
+	p := &page{}
+	if err := a.Templates(files, map[string]**template.Template{"policies.html": &p.template}); err != nil {
 		return err
 	}
-	a.Page("GET /policyreports", (&page{t}).show)
+	a.Page("GET /policyreports", p.show)
 	return nil
 }
 

@@ -22,15 +22,11 @@ type pages struct {
 // Register adds the pages of Scans.
 func Register(a *web.App) error {
 	p := &pages{}
-	for name, t := range map[string]**template.Template{
+	if err := a.Templates(files, map[string]**template.Template{
 		"list.html": &p.listTemplate, "scan.html": &p.oneTemplate, "log.html": &p.logTemplate, "new.html": &p.newTemplate,
 		"changes.html": &p.changesTemplate,
-	} {
-		parsed, err := a.Template(files, name)
-		if err != nil {
-			return err
-		}
-		*t = parsed
+	}); err != nil {
+		return err
 	}
 	const scan = "/scans/{namespace}/{name}"
 	a.Page("GET /scans", p.list)

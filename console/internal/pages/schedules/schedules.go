@@ -32,11 +32,7 @@ type pages struct{ listTemplate, oneTemplate *template.Template }
 // Register adds the pages of schedules.
 func Register(a *web.App) error {
 	p := &pages{}
-	var err error
-	if p.listTemplate, err = a.Template(files, "list.html"); err != nil {
-		return err
-	}
-	if p.oneTemplate, err = a.Template(files, "one.html"); err != nil {
+	if err := a.Templates(files, map[string]**template.Template{"list.html": &p.listTemplate, "one.html": &p.oneTemplate}); err != nil {
 		return err
 	}
 	const schedule = "/schedules/{namespace}/{name}"

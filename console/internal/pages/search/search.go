@@ -30,11 +30,11 @@ type page struct{ template *template.Template }
 
 // Register adds the page.
 func Register(a *web.App) error {
-	t, err := a.Template(files, "search.html")
-	if err != nil {
+	p := &page{}
+	if err := a.Templates(files, map[string]**template.Template{"search.html": &p.template}); err != nil {
 		return err
 	}
-	a.Page("GET /search", (&page{t}).show)
+	a.Page("GET /search", p.show)
 	return nil
 }
 

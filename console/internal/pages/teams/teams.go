@@ -40,11 +40,7 @@ type pages struct{ listTemplate, oneTemplate *template.Template }
 // Register adds the pages of teams.
 func Register(a *web.App) error {
 	p := &pages{}
-	var err error
-	if p.listTemplate, err = a.Template(files, "list.html"); err != nil {
-		return err
-	}
-	if p.oneTemplate, err = a.Template(files, "one.html"); err != nil {
+	if err := a.Templates(files, map[string]**template.Template{"list.html": &p.listTemplate, "one.html": &p.oneTemplate}); err != nil {
 		return err
 	}
 	a.Page("GET /teams", p.list)
@@ -69,6 +65,20 @@ type team struct {
 	Share                           string
 	Scans, Running, Waiting, Failed int
 	Last                            time.Time
+	// OldestHigh is the day since which its oldest critical or high finding is open.
+	OldestHigh time.Time
+	// Limit is how many Scans it may run at a time; nil: as many as the cluster has places.
+	Limit *int32
+	// QueueShare is its share of the places, while it has Scans waiting or running.
+	QueueShare string
+}
+
+// Use is how many Scans it runs, of how many it may.
+func (t *team) Use() string {
+	if t.Limit == nil {
+		return strconv.Itoa(t.Running)
+	}
+	return fmt.Sprintf("%d of %d", t.Running, *t.Limit)
 }
 
 func (t *team) active() bool { return t.Total > 0 || t.Scans > 0 || t.Checked > 0 }
@@ -119,6 +129,9 @@ func tableOf(q *web.Request, scope cluster.Scope) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.limit(q, scope); err != nil {
+		return nil, err
+	}
 	for _, one := range t.byName {
 		for _, n := range one.Open {
 			one.Total += n
@@ -161,6 +174,19 @@ func (t *table) ask(q *web.Request, scope cluster.Scope) error {
 	}
 	err = ask(recent, func(one *team, g *reportsv1alpha1.FindingGroup) {
 		one.New += g.Count
+	})
+	if err != nil {
+		return err
+	}
+	old := reportsv1alpha1.FindingQuerySpec{
+		Where: []reportsv1alpha1.Term{open, {Field: "severity", Op: ">=", Value: "high"}}, GroupBy: []string{"namespace", "firstSeenDay"},
+		Sort: []reportsv1alpha1.SortKey{{Field: "firstSeenDay", Order: "asc"}},
+	}
+	err = ask(old, func(one *team, g *reportsv1alpha1.FindingGroup) {
+		day, err := time.Parse(time.DateOnly, g.Key["firstSeenDay"])
+		if err == nil && (one.OldestHigh.IsZero() || day.Before(one.OldestHigh)) {
+			one.OldestHigh = day
+		}
 	})
 	if err != nil {
 		return err
@@ -251,6 +277,7 @@ func (p *pages) export(w http.ResponseWriter, q *web.Request) error {
 	out.UseCRLF = true
 	rows := [][]string{{
 		"namespace", "critical", "high", "medium", "low", "info", "new_7_days", "passed", "checked", "running", "waiting", "failed_7_days", "last_scan",
+		"oldest_high", "limit", "queue_share",
 	}}
 	for _, one := range t.ordered(q.URL.Query().Get("text"), q.URL.Query().Get("only")) {
 		row := []string{report.Inert(one.Name)}
@@ -258,11 +285,17 @@ func (p *pages) export(w http.ResponseWriter, q *web.Request) error {
 		for _, n := range slices.Concat(one.Open[:], counts) {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
-		last := ""
+		last, oldest, limit := "", "", ""
 		if !one.Last.IsZero() {
 			last = one.Last.UTC().Format(time.RFC3339)
 		}
-		rows = append(rows, append(row, last))
+		if !one.OldestHigh.IsZero() {
+			oldest = one.OldestHigh.Format(time.DateOnly)
+		}
+		if one.Limit != nil {
+			limit = strconv.Itoa(int(*one.Limit))
+		}
+		rows = append(rows, append(row, last, oldest, limit, one.QueueShare))
 	}
 	if err := out.WriteAll(rows); err != nil {
 		return fmt.Errorf("write CSV: %w", err)
