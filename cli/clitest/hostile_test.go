@@ -224,7 +224,7 @@ func hostileCalls(t *testing.T) map[string][]string {
 		"get":                  {"get", "get -o wide", "get done --show-labels", "get schedules -o wide", "get types -o wide", "get hooks", "get done -o json", "get done -o yaml", "get -o name", "get " + hostile, "get done -o jsonpath={.spec.parameters}"},
 		"describe":             {"describe done errored refused queued held", "describe " + hostile},
 		"logs":                 {"logs done", "logs " + hostile},
-		"findings":             {"findings done", "findings done -o wide", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o csv", "findings done -o markdown", "findings done -o sarif", "findings done -o junit", "findings done -o html", "findings done --show-excepted", "findings done --no-exceptions", "findings " + hostile},
+		"findings":             {"findings done", "findings done -o wide", "findings done -o json", "findings done -o jsonl", "findings done -o yaml", "findings done -o csv", "findings done -o markdown", "findings done -o sarif", "findings done -o junit", "findings done -o html", "findings done --show-excepted", "findings done --no-exceptions", "findings -A", "findings -A -o wide", "findings " + hostile},
 		"raw":                  {"raw done", "raw queued --patience 1ms"},
 		"diff":                 {"diff done before", "diff done before --all -o wide", "diff done before --all -o json", "diff " + hostile + " done"},
 		"tree":                 {"tree", "tree done", "tree -o json", "tree -o yaml", "tree " + hostile},

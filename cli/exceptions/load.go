@@ -76,10 +76,36 @@ func ScanOf(ctx context.Context, s *session.Session, c client.Client, scan *exec
 
 // For are the exceptions that hold for a Scan now.
 func For(ctx context.Context, s *session.Session, c client.Client, scan *executionv1.Scan) *exception.Selection {
-	list := Load(ctx, s, c, scan.Namespace)
-	matcher := exception.Compile(list, s.Now())
-	for _, p := range matcher.Problems() {
-		fmt.Fprintf(s.ErrOut, "exception %s matches nothing: %s\n", p.Name, p)
+	return NewLoader(s, c).For(ctx, scan)
+}
+
+// Loader reads the exceptions of namespaces, of each once.
+type Loader struct {
+	session *session.Session
+	client  client.Client
+	known   map[string]loaded
+}
+
+type loaded struct {
+	list    []exception.Exception
+	matcher *exception.Matcher
+}
+
+// NewLoader makes a Loader.
+func NewLoader(s *session.Session, c client.Client) *Loader {
+	return &Loader{s, c, map[string]loaded{}}
+}
+
+// For are the exceptions that hold for a Scan now. What is wrong with one is said on stderr.
+func (l *Loader) For(ctx context.Context, scan *executionv1.Scan) *exception.Selection {
+	of, ok := l.known[scan.Namespace]
+	if !ok {
+		of.list = Load(ctx, l.session, l.client, scan.Namespace)
+		of.matcher = exception.Compile(of.list, l.session.Now())
+		for _, p := range of.matcher.Problems() {
+			fmt.Fprintf(l.session.ErrOut, "exception %s matches nothing: %s\n", p.Name, p)
+		}
+		l.known[scan.Namespace] = of
 	}
-	return matcher.For(ScanOf(ctx, s, c, scan, list))
+	return of.matcher.For(ScanOf(ctx, l.session, l.client, scan, of.list))
 }

@@ -40,6 +40,7 @@ type findingsOptions struct {
 	// allowUnreached lets failOn pass a Scan whose scanner reached nothing.
 	allowUnreached bool
 	excepting      excepting
+	choice         choice
 	scan           *executionv1.Scan
 }
 
@@ -64,10 +65,13 @@ func (x *excepting) read(ctx context.Context, s *session.Session, c client.Clien
 func NewFindingsCommand(s *session.Session) *cobra.Command {
 	o := &findingsOptions{session: s}
 	cmd := &cobra.Command{
-		Use:     "findings SCAN",
+		Use:     "findings SCAN | -l LABELS",
 		Aliases: []string{"finding"},
-		Short:   "Print the findings of a Scan",
+		Short:   "Print the findings of a Scan, or of many",
 		Long: `Print the findings of a Scan, the worst first, or write them in a format for other programs.
+
+With --selector or --all-namespaces they are those of many Scans: of the last good run of each schedule
+and of each target. Tables get a column SCAN, lists of objects a member "scan".
 
 The findings are downloaded through the links in the status of the Scan. Links that have run out are
 asked for anew: that changes an annotation of the Scan, so it needs the role "edit".
@@ -102,13 +106,18 @@ with --fail-on: the scanner reached nothing. All filters apply before --fail-on 
   # Let a pipeline fail on what is new and bad
   {{program}} findings nightly-1893499200 --new --fail-on high
 
+  # What is open in all that belongs to a team, and in everything
+  {{program}} findings -l team=blue --fail-on high
+  {{program}} findings -A --min-severity high
+
   # For a code host, for a spreadsheet, for a browser
   {{program}} findings trivy-shop -o sarif -O shop.sarif
   {{program}} findings trivy-shop -o csv > shop.csv
   {{program}} findings trivy-shop -o html -O shop.html`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: complete.First(complete.Scans(s)),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: complete.First(complete.Scans(s)),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
+	o.choice.bindFlags(cmd)
 	o.filter.bindFlags(cmd.Flags())
 	o.output.bindFlags(cmd, append([]string{formatTable, formatWide, formatJSON, formatLines, formatYAML}, report.FormatNames()...)...)
 	o.reading.BindFlags(cmd.Flags())
@@ -126,7 +135,7 @@ const orWorse = "`severity` or a worse one; critical is by the CVSS score or the
 
 const allowUnreachedUsage = "let --fail-on pass a scan that has reached nothing, instead of exit code 4; no error in JUnit"
 
-func (o *findingsOptions) run(cmd *cobra.Command, name string) (err error) {
+func (o *findingsOptions) run(cmd *cobra.Command, args []string) (err error) {
 	in := report.Input{FailOn: report.AtLeast(report.Low)}
 	if o.failOn != "" {
 		if in.FailOn, err = thresholdFlag("fail-on", o.failOn); err != nil {
@@ -137,11 +146,17 @@ func (o *findingsOptions) run(cmd *cobra.Command, name string) (err error) {
 	if err == nil {
 		err = o.output.check(cmd)
 	}
+	if err == nil {
+		err = o.choice.check(o, args)
+	}
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	scan, err := o.connect(ctx, name)
+	if o.choice.isSet() {
+		return o.runMany(ctx, in.FailOn, wanted)
+	}
+	scan, err := o.connect(ctx, args[0])
 	if err != nil {
 		return err
 	}

@@ -141,11 +141,19 @@ type lister struct {
 	count  int
 }
 
-// add writes a finding. A compared finding gets a member "comparison", an excepted one a member "exception".
+// add writes a finding. A compared finding gets a member "comparison", an excepted one a member "exception", and one of
+// several Scans a member "scan".
 func (l *lister) add(e *report.Entry) error {
 	element := bytes.TrimSpace(e.Element)
 	if e.State != "" {
 		element = withMember(element, "comparison", strconv.AppendQuote(nil, string(e.State)))
+	}
+	if e.Scan != nil {
+		member, err := scanMember(e.Scan)
+		if err != nil {
+			return fmt.Errorf("finding %d: %w", l.count+1, err)
+		}
+		element = withMember(element, "scan", member)
 	}
 	if e.Exception != nil {
 		mark, err := json.Marshal(e.Exception)

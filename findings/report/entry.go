@@ -79,6 +79,8 @@ type Entry struct {
 	State compare.State
 	// Exception is nil where no exception matches.
 	Exception *exception.Mark
+	// Scan is the Scan of the finding where findings of several are listed together, else nil.
+	Scan *Scan
 	// Element is the finding as it is in findings.json. It is valid during the call.
 	Element []byte
 }
