@@ -82,11 +82,14 @@ func sumOf(files []string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
+// window is how far back the compression of a document looks. The server holds as much of each upload.
+const window = 1 << 20
+
 // compressed gives files as one compressed stream. Who closes it early ends the reading.
 func compressed(files []string) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
-		encoder, err := zstd.NewWriter(writer, zstd.WithEncoderConcurrency(1))
+		encoder, err := zstd.NewWriter(writer, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
 		if err == nil {
 			err = errors.Join(readAll(files, encoder), encoder.Close())
 		}

@@ -105,14 +105,17 @@ func (p *process) post(t *testing.T, path, body string, release <-chan struct{})
 }
 
 // peak is the most memory that the server has had, in KiB.
-func (p *process) peak() int {
+func (p *process) peak() int { return p.memory("VmHWM:") }
+
+// memory is what the kernel counts of the server's memory, in KiB.
+func (p *process) memory(what string) int {
 	p.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if value, ok := strings.CutPrefix(line, what); ok {
 			kib, err := strconv.Atoi(strings.Fields(value)[0])
 			if err != nil {
 				p.t.Fatal(err)
@@ -120,6 +123,6 @@ func (p *process) peak() int {
 			return kib
 		}
 	}
-	p.t.Fatal("/proc/PID/status has no VmHWM")
+	p.t.Fatalf("/proc/PID/status has no %s", what)
 	return 0
 }

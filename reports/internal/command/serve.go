@@ -151,7 +151,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 	if database.Migrate == sqldb.MigrateOnly {
 		return migrate(ctx, out, database)
 	}
-	boundHeap()
+	boundHeap(getenv)
 	watched, err := metrics.OfProcess()
 	if err != nil {
 		return fmt.Errorf("register the metrics: %w", err)

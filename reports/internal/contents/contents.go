@@ -53,7 +53,8 @@ type codec struct {
 }
 
 var theCodec = sync.OnceValues(func() (*codec, error) {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(Chunk))
+	// One chunk is compressed at a time: an encoder has some MiB of its own, and a chunk takes milliseconds.
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(Chunk))
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +71,7 @@ type Upload struct {
 	sum   hash.Hash
 	bytes int64
 	rest  []byte // what does not fill a chunk yet
+	data  []byte // the chunk before, compressed, whose memory the next one takes
 }
 
 // Stage begins an upload.
@@ -127,8 +129,8 @@ func (u *Upload) Finish(ctx context.Context) error {
 }
 
 func (u *Upload) flush(ctx context.Context) error {
-	data := u.codec.encoder.EncodeAll(u.rest, nil)
-	err := u.store.Maintain(ctx, "stage a chunk", func(tx *sqldb.Tx) error { return insertChunk(ctx, tx, u.id, u.seq, data) })
+	u.data = u.codec.encoder.EncodeAll(u.rest, u.data[:0])
+	err := u.store.Maintain(ctx, "stage a chunk", func(tx *sqldb.Tx) error { return insertChunk(ctx, tx, u.id, u.seq, u.data) })
 	u.seq++
 	u.rest = u.rest[:0]
 	return err
