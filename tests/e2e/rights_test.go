@@ -346,7 +346,7 @@ var _ = Describe("Rights", Label("rights"), func() {
 		ns := namespace(ctx)
 		off := map[string]any{"enabled": false}
 		release(ctx, install.Release{Chart: "scanyard", Name: "results", Namespace: ns, Values: map[string]any{
-			"fullnameOverride": "results", "replicas": 0, "minio": off, "webhook": off, "statusPolicy": off, "scanPolicy": map[string]any{"mode": "never"},
+			"fullnameOverride": "results", "replicas": 0, "minio": off, "s3": elsewhere, "webhook": off, "statusPolicy": off, "scanPolicy": map[string]any{"mode": "never"},
 			"rbac":            map[string]any{"userRoles": map[string]any{"create": false}},
 			"resultsEndpoint": map[string]any{"enabled": true},
 		}})

@@ -269,6 +269,7 @@ func installPolicyByItself(ctx context.Context, name string) {
 	GinkgoHelper()
 	out, err := w.helm.Template(ctx, install.Release{Chart: "scanyard", Name: name, Namespace: install.Namespace, Values: map[string]any{
 		"minio":      map[string]any{"enabled": false},
+		"s3":         elsewhere,
 		"scanPolicy": map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{policyLabel: "by-itself"}}},
 	}}, "templates/scanpolicy.yaml")
 	Expect(err).NotTo(HaveOccurred())
@@ -276,6 +277,9 @@ func installPolicyByItself(ctx context.Context, name string) {
 		createGlobal(ctx, o)
 	}
 }
+
+// elsewhere is a store of one's own, for charts of which only other objects are looked at.
+var elsewhere = map[string]any{"endpoint": "s3.example.com", "bucket": "scans"}
 
 // documents are the objects of a YAML file.
 func documents(text []byte) (objects []*unstructured.Unstructured) {

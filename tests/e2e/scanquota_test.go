@@ -70,6 +70,7 @@ func scanQuota(ctx context.Context, ns, scansAtMost string) *corev1.ResourceQuot
 	GinkgoHelper()
 	out, err := w.helm.Template(ctx, install.Release{Chart: "scanyard", Name: "scanyard", Namespace: install.Namespace, Values: map[string]any{
 		"minio":     map[string]any{"enabled": false},
+		"s3":        elsewhere,
 		"scanQuota": map[string]any{"namespaces": []any{ns}, "hard": map[string]any{string(countScans): scansAtMost}},
 	}}, "templates/scanquota.yaml")
 	Expect(err).NotTo(HaveOccurred())
