@@ -40,11 +40,14 @@ const (
 	garbageSyncs         = 20
 	namespaceSyncs       = 10
 	namespacePeriod      = 5 * time.Minute
-	quotaPeriod          = 5 * time.Minute
 	volumePeriod         = 15 * time.Second
 	maxEndpointsPerSlice = 100
 	endpointBatchPeriod  = 0 // changes are written at once
 )
+
+// quotaPeriod is how often all quotas are counted anew. kube-controller-manager's five minutes are a long time for a quota of a kind
+// that the cluster has just got: it stays uncounted until then.
+const quotaPeriod = 15 * time.Second
 
 func newJobs(ctx context.Context, k *kit) (run, error) {
 	c, err := job.NewController(ctx, k.client, k.typed.Core().V1().Pods(), k.typed.Batch().V1().Jobs(), nil, nil)
