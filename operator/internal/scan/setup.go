@@ -30,6 +30,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/queue"
+	"github.com/scanyard/scanyard/operator/internal/referrers"
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 )
 
@@ -346,24 +347,7 @@ func (r *Reconciler) scanOfPod(ctx context.Context, o client.Object) []reconcile
 
 // enqueueAwaiting enqueues the Scans that wait for an object when the object is created or changed.
 func (r *Reconciler) enqueueAwaiting(kind string) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		options := []client.ListOption{
-			client.MatchingFields{indexAwaits: kind + "/" + o.GetName()}, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency,
-		}
-		if o.GetNamespace() != "" {
-			options = append(options, client.InNamespace(o.GetNamespace()))
-		}
-		var list executionv1.ScanList
-		if err := r.client.List(ctx, &list, options...); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "List Scans that wait", "kind", kind, "name", o.GetName())
-			return nil
-		}
-		var requests []reconcile.Request
-		for i := range list.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-		return requests
-	})
+	return referrers.Enqueue(r.client, indexAwaits, kind, func() client.ObjectList { return &executionv1.ScanList{} })
 }
 
 func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
@@ -371,7 +355,7 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 	return errors.Join(
 		i.IndexField(ctx, &batchv1.Job{}, indexScanUID, func(o client.Object) []string {
 			if b, ok := o.(*batchv1.Job); ok {
-				return nonEmpty(life.ScanUID(b))
+				return referrers.Values(life.ScanUID(b))
 			}
 			return nil
 		}),
@@ -384,7 +368,7 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 		}),
 		i.IndexField(ctx, &executionv1.Scan{}, indexAwaits, func(o client.Object) []string {
 			if s, ok := o.(*executionv1.Scan); ok {
-				return nonEmpty(awaits(s))
+				return referrers.Values(awaits(s))
 			}
 			return nil
 		}),
@@ -395,17 +379,10 @@ func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 func awaits(s *executionv1.Scan) string {
 	switch s.Status.State {
 	case executionv1.ScanStateNew:
-		return "ScanType/" + s.Spec.ScanType
+		return referrers.Key("ScanType", s.Spec.ScanType)
 	case executionv1.ScanStateScanCompleted:
-		return "ParseDefinition/" + s.Status.RawResultType
+		return referrers.Key("ParseDefinition", s.Status.RawResultType)
 	default:
 		return ""
 	}
-}
-
-func nonEmpty(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return []string{s}
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/operator/internal/referrers"
 	"github.com/scanyard/scanyard/operator/internal/schedule/plan"
 )
 
@@ -125,43 +126,19 @@ func childPredicate() builder.Predicates {
 
 // enqueueUsers enqueues the ScheduledScans whose Scans run a ScanType that has changed.
 func (r *Reconciler) enqueueUsers(kind string) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		options := []client.ListOption{
-			client.MatchingFields{indexScanType: kind + "/" + o.GetName()}, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency,
-		}
-		if o.GetNamespace() != "" {
-			options = append(options, client.InNamespace(o.GetNamespace()))
-		}
-		var list executionv1.ScheduledScanList
-		if err := r.client.List(ctx, &list, options...); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "List ScheduledScans of a type", "kind", kind, "name", o.GetName())
-			return nil
-		}
-		var requests []reconcile.Request
-		for i := range list.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-		return requests
-	})
+	return referrers.Enqueue(r.client, indexScanType, kind, func() client.ObjectList { return &executionv1.ScheduledScanList{} })
 }
 
 func addIndexes(ctx context.Context, mgr ctrl.Manager) error {
 	i := mgr.GetFieldIndexer()
 	return errors.Join(
-		i.IndexField(ctx, &executionv1.Scan{}, indexOwner, func(o client.Object) []string { return nonEmpty(ownerUID(o)) }),
+		i.IndexField(ctx, &executionv1.Scan{}, indexOwner, func(o client.Object) []string { return referrers.Values(ownerUID(o)) }),
 		i.IndexField(ctx, &executionv1.ScheduledScan{}, indexScanType, func(o client.Object) []string {
 			s, ok := o.(*executionv1.ScheduledScan)
 			if !ok || s.Spec.ScanSpec == nil {
 				return nil
 			}
-			return []string{plan.ScanTypeKind(s) + "/" + s.Spec.ScanSpec.ScanType}
+			return referrers.Values(referrers.Key(plan.ScanTypeKind(s), s.Spec.ScanSpec.ScanType))
 		}),
 	)
-}
-
-func nonEmpty(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return []string{s}
 }
