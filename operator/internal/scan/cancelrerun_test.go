@@ -24,7 +24,7 @@ import (
 // cancel sets spec.cancel as a user with kubectl does.
 func (w *world) cancel(name string) {
 	w.Helper()
-	w.Expect(w.client.Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`)),
+	w.Expect(w.Client.Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`)),
 		client.FieldOwner("kubectl-patch"))).To(Succeed())
 }
 
@@ -32,7 +32,7 @@ func (w *world) cancel(name string) {
 func (w *world) ask(name, what string) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, executionv1.AnnotationRerun, what)
-	w.Expect(w.client.Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.Expect(w.Client.Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 // wipe replaces the whole status by another, as old clients do.
@@ -40,7 +40,7 @@ func (w *world) wipe(name string, with executionv1.ScanStatus) {
 	w.Helper()
 	content, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/status", "value": with}})
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(w.client.Status().Patch(w.Context(), w.get(name), client.RawPatch(types.JSONPatchType, content))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(w.Context(), w.get(name), client.RawPatch(types.JSONPatchType, content))).To(Succeed())
 }
 
 // condition polls "Status/Reason" of a condition.
@@ -77,7 +77,7 @@ func (w *world) collect() {
 			continue
 		}
 		w.Expect(j.Finalizers).To(ConsistOf(metav1.FinalizerDeleteDependents), "its pods have to end first")
-		w.Expect(client.IgnoreNotFound(w.client.Patch(w.Context(), &j, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+		w.Expect(client.IgnoreNotFound(w.Client.Patch(w.Context(), &j, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
 	}
 }
 
@@ -99,7 +99,7 @@ func (w *world) wantCancelled(name string) {
 // its ScanType, and that is suspended.
 func TestCancelInEveryPhase(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0))
 	until := map[string]struct {
 		phase string
 		live  func(name string)
@@ -126,7 +126,7 @@ func TestCancelInEveryPhase(t *testing.T) {
 			case "suspended":
 				s.Spec.Suspend = new(true)
 			}
-			w.create(s)
+			w.Create(s)
 			tc.live(name)
 			w.cancel(name)
 			w.wantCancelled(name)
@@ -139,7 +139,7 @@ func TestCancelInEveryPhase(t *testing.T) {
 			w.touch(name)
 			w.Consistently(func() executionv1.ScanStatus { return w.get(name).Status }, "500ms").Should(Equal(version))
 			w.Expect(len(w.jobs(""))).To(BeNumerically("<=", before))
-			w.Expect(w.client.Delete(w.Context(), w.get(name))).To(Succeed())
+			w.Expect(w.Client.Delete(w.Context(), w.get(name))).To(Succeed())
 			w.Eventually(func() bool { w.collect(); return w.gone(name)() }).Should(BeTrue())
 		})
 	}
@@ -184,7 +184,7 @@ func TestCancelWhileAJobIsMade(t *testing.T) {
 					return false
 				}
 			}
-			w.create(w.scanType(), w.scan("s"))
+			w.Create(w.scanType(), w.scan("s"))
 			if lost == "BeforeTheStatus" {
 				w.jobOf("s", executionv1.JobTypeScanner)
 				w.cancel("s")
@@ -203,7 +203,7 @@ func TestCancelThroughEveryFault(t *testing.T) {
 			t.Run(fmt.Sprintf("%d/after=%t", at, after), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				w.create(w.scanType(), w.scan("s"))
+				w.Create(w.scanType(), w.scan("s"))
 				w.jobOf("s", executionv1.JobTypeScanner)
 				w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
 				w.faults.mu.Lock()
@@ -221,7 +221,7 @@ func TestCancelThroughEveryFault(t *testing.T) {
 func TestCancelOfAnEndedScan(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	before := w.get("s").Status
 	w.cancel("s")
@@ -240,7 +240,7 @@ func TestCancelOfAnEndedScan(t *testing.T) {
 func (w *world) count(name string, findings int64) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"status":{"findings":{"count":%d,"severities":{"high":%d},"categories":{"Open Port":%d}}}}`, findings, findings, findings)
-	w.Expect(w.client.Status().Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 // TestRerunPhases runs the parser and then the scanner of a Scan again, through status that
@@ -249,7 +249,7 @@ func TestRerunPhases(t *testing.T) {
 	for _, wiped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("wiped=%t", wiped), func(t *testing.T) {
 			w := newWorld(t)
-			w.create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("s"))
+			w.Create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("s"))
 			end := func(jobType string) {
 				w.finish(w.jobOf("s", jobType), batchv1.JobComplete, "CompletionsReached")
 			}
@@ -305,7 +305,7 @@ func TestRerunThroughEveryFault(t *testing.T) {
 	live := func(t *testing.T, at int, after bool) int {
 		w := newWorld(t)
 		w.completeAll()
-		w.create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("s"))
+		w.Create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("s"))
 		w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 		w.faults.mu.Lock()
 		w.faults.calls, w.faults.at, w.faults.after = nil, at, after
@@ -337,7 +337,7 @@ func TestRerunThroughEveryFault(t *testing.T) {
 // TestRerunRefusedSaysWhy: nothing is stored, links are off, the Scan still runs.
 func TestRerunRefusedSaysWhy(t *testing.T) {
 	w := newWorld(t, func(o *scan.Options) { o.Settings.StatusLinks = false })
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	refused := func(what, why string) {
 		w.Helper()
 		w.ask("s", what)
@@ -360,7 +360,7 @@ func TestRerunRefusedSaysWhy(t *testing.T) {
 func TestFreshLinks(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	w.put(w.get("s"), executionv1.FindingsFile, "[]")
 	old := w.get("s").Status
@@ -382,17 +382,17 @@ func TestFreshLinks(t *testing.T) {
 // the cancelled scanner has to be gone first.
 func TestRerunAfterCancel(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	first := w.jobOf("s", executionv1.JobTypeScanner)
 	w.podOf(first, corev1.ContainerStateWaiting{Reason: "ContainerCreating"})
 	w.cancel("s")
 	w.Eventually(w.condition("s", executionv1.ConditionCancelled)).Should(Equal("True/CancelledByUser"))
-	w.Expect(w.client.Patch(t.Context(), w.get("s"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":false}}`)))).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), w.get("s"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":false}}`)))).To(Succeed())
 	w.ask("s", "scanner")
 	w.Eventually(w.condition("s", executionv1.ConditionRerun)).Should(Equal("Unknown/RerunWaits"))
 	w.Expect(w.jobs("")).To(HaveLen(1))
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: first.Name + "-pod"}}
-	w.Expect(w.client.Delete(context.Background(), pod, &client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})).To(Succeed())
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: first.Name + "-pod"}}
+	w.Expect(w.Client.Delete(context.Background(), pod, &client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})).To(Succeed())
 	w.collect()
 	second := w.jobOf("s", executionv1.JobTypeScanner)
 	w.Expect(second.Name).NotTo(Equal(first.Name))

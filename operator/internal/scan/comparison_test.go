@@ -52,49 +52,49 @@ func (w *world) nextSecond(name string) {
 func TestHooksCompareWithTheSameTarget(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("first"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("first"))
 	w.Expect(w.previousOf("first")).To(BeEmpty())
 	first := string(w.get("first").UID)
 	w.nextSecond("first")
 
-	w.create(w.scan("second"), w.scan("elsewhere", func(s *executionv1.Scan) { s.Spec.Parameters = []string{"example.org"} }))
+	w.Create(w.scan("second"), w.scan("elsewhere", func(s *executionv1.Scan) { s.Spec.Parameters = []string{"example.org"} }))
 	w.Expect(w.previousOf("elsewhere")).To(BeEmpty())
 	w.Expect(w.previousOf("second")).To(And(ContainSubstring("scan-"+first+"/findings.json"), ContainSubstring("X-Amz-Expires=3600")))
 	second := w.get("second")
 	w.nextSecond("second")
 
 	// A child of a cascade, as another Scan starts it.
-	w.create(w.scan("child", func(s *executionv1.Scan) {
+	w.Create(w.scan("child", func(s *executionv1.Scan) {
 		s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(second, executionv1.SchemeGroupVersion.WithKind("Scan"))}
 	}))
 	w.Expect(w.previousOf("child")).To(ContainSubstring("scan-" + string(second.UID) + "/"))
 
-	w.create(w.scan("labelled", func(s *executionv1.Scan) { s.Labels = map[string]string{executionv1.LabelTarget: "shop"} }))
+	w.Create(w.scan("labelled", func(s *executionv1.Scan) { s.Labels = map[string]string{executionv1.LabelTarget: "shop"} }))
 	w.Expect(w.previousOf("labelled")).To(BeEmpty())
 	w.nextSecond("labelled")
-	w.create(w.scan("relabelled", func(s *executionv1.Scan) {
+	w.Create(w.scan("relabelled", func(s *executionv1.Scan) {
 		s.Labels, s.Spec.Parameters = map[string]string{executionv1.LabelTarget: "shop"}, []string{"-A", "example.net"}
 	}))
 	w.Expect(w.previousOf("relabelled")).To(ContainSubstring("scan-" + string(w.get("labelled").UID) + "/"))
 
 	// What is gone is nothing to compare with.
-	w.Expect(w.client.Delete(t.Context(), w.get("child"))).To(Succeed())
-	w.Expect(w.client.Delete(t.Context(), w.get("second"))).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), w.get("child"))).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), w.get("second"))).To(Succeed())
 	w.Eventually(w.gone("second")).Should(BeTrue())
 	w.Eventually(w.gone("child")).Should(BeTrue())
-	w.create(w.scan("third"))
+	w.Create(w.scan("third"))
 	w.Expect(w.previousOf("third")).To(ContainSubstring("scan-" + first + "/"))
 }
 
 // TestLaterOperatorCompares: Scans that had ended before the operator came count as well.
 func TestLaterOperatorCompares(t *testing.T) {
 	w := newQuietWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("old"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("old"))
 	old := w.get("old")
 	old.Status = executionv1.ScanStatus{State: executionv1.ScanStateDone, FinishedAt: &metav1.Time{Time: time.Now()}, RawResultFile: "x", RawResultType: "nmap-xml"}
-	w.Expect(w.client.Status().Update(t.Context(), old)).To(Succeed())
+	w.Expect(w.Client.Status().Update(t.Context(), old)).To(Succeed())
 	w.nextSecond("old")
-	w.create(w.scan("new"))
+	w.Create(w.scan("new"))
 	w.completeAll()
 	w.run(nil)
 	w.Expect(w.previousOf("new")).To(ContainSubstring("scan-" + string(old.UID) + "/"))

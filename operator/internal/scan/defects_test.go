@@ -48,9 +48,9 @@ func TestDefect02OneSlowScanHoldsNoOtherUp(t *testing.T) {
 		return false
 	}
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("slow"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("slow"))
 	w.Eventually(w.blocked.Load).Should(BeTrue())
-	w.create(w.scan("quick"))
+	w.Create(w.scan("quick"))
 	w.Eventually(w.state("quick")).Should(Equal(executionv1.ScanStateDone))
 	w.Expect(w.state("slow")()).To(Equal(executionv1.ScanStateNew))
 }
@@ -60,7 +60,7 @@ func TestDefect03ConflictAfterTheJobIsTriedAgain(t *testing.T) {
 		w := newWorld(t)
 		w.failing("patch status", at)
 		w.completeAll()
-		w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+		w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 		w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 		w.Expect(w.jobs("")).To(HaveLen(2))
 	}
@@ -71,7 +71,7 @@ func TestDefect04PresignFailureIsTriedAgain(t *testing.T) {
 		w := newWorld(t)
 		w.failing(call, 1)
 		w.completeAll()
-		w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+		w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 		w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 		w.Expect(w.jobs("")).To(HaveLen(2))
 	}
@@ -82,7 +82,7 @@ func TestStorageOutageIsReported(t *testing.T) {
 	w.faults.match = func(call string) bool { return call == "presign upload" }
 	w.faults.err = &store.Error{Doing: "presign PUT", Err: errors.New("connection refused")}
 	w.faults.always = true
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonStorageUnavailable))
 	w.faults.mu.Lock()
 	w.faults.always = false
@@ -93,10 +93,10 @@ func TestStorageOutageIsReported(t *testing.T) {
 
 func TestDefect05NoJobIsNotACompletedJob(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	scanner := w.job(executionv1.JobTypeScanner)
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
-	w.Expect(w.client.Delete(t.Context(), scanner, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), scanner, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
 	w.Expect(w.ready("s")()).To(Equal(executionv1.ReasonJobLost))
 	w.Expect(w.jobs(executionv1.JobTypeParser)).To(BeEmpty())
@@ -104,11 +104,11 @@ func TestDefect05NoJobIsNotACompletedJob(t *testing.T) {
 
 func TestDefect05JobGoneButResultStoredGoesOn(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	scanner := w.job(executionv1.JobTypeScanner)
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
 	w.put(w.get("s"), "nmap-results.xml", "<nmaprun/>")
-	w.Expect(w.client.Delete(t.Context(), scanner, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), scanner, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	w.job(executionv1.JobTypeParser)
 }
 
@@ -116,7 +116,7 @@ func TestDefect06AnyFailureOfAJobCounts(t *testing.T) {
 	for _, reason := range []string{"DeadlineExceeded", "PodFailurePolicy", "BackoffLimitExceeded", "MaxFailedIndexesExceeded"} {
 		t.Run(reason, func(t *testing.T) {
 			w := newWorld(t)
-			w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+			w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 			w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobFailed, reason)
 			w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
 			w.Expect(w.get("s").Status.ErrorDescription).To(ContainSubstring(reason))
@@ -126,33 +126,33 @@ func TestDefect06AnyFailureOfAJobCounts(t *testing.T) {
 
 func TestDefect07WaitsHaveAnEndAndAReason(t *testing.T) {
 	w := newWorld(t, func(o *scan.Options) { o.Settings.StartDeadline = 4 * time.Second })
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	scanner := w.job(executionv1.JobTypeScanner)
 	w.podOf(scanner, corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"})
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonImagePull))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
 	w.Expect(w.get("s").Status.ErrorDescription).To(And(ContainSubstring("did not start within its deadline"), ContainSubstring("scanner-nmap")))
-	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(scanner), scanner)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(scanner), scanner)).To(Succeed())
 	w.Expect(*scanner.Spec.Suspend).To(BeTrue(), "the overdue Job is stopped")
 }
 
 func TestDefect08SuspendedScanCanBeDeleted(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	scanner := w.job(executionv1.JobTypeScanner)
 	s := w.get("s")
-	w.Expect(w.client.Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`)))).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`)))).To(Succeed())
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonSuspended))
 	w.finish(scanner, batchv1.JobComplete, "CompletionsReached")
 	w.Consistently(func() []batchv1.Job { return w.jobs(executionv1.JobTypeParser) }, "500ms").Should(BeEmpty())
-	w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), s)).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 }
 
 func TestDefect09EmptyParametersRun(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition())
+	w.Create(w.scanType(), w.parseDefinition())
 	w.createRaw("s", map[string]any{"scanType": "nmap", "parameters": []any{}})
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 }
@@ -168,9 +168,9 @@ func TestDefect13TwoOperatorsMakeOneJob(t *testing.T) {
 	w := newWorld(t)
 	w.run(nil) // a second operator over the same namespace, without leader election
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.hook("a", executionv1.ReadOnly, 0))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("a", executionv1.ReadOnly, 0))
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		w.create(w.scan(name))
+		w.Create(w.scan(name))
 	}
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		w.Eventually(w.state(name)).Should(Equal(executionv1.ScanStateDone))
@@ -180,35 +180,35 @@ func TestDefect13TwoOperatorsMakeOneJob(t *testing.T) {
 
 func TestDefect14AScanOfAnOldNameHasItsOwnJobs(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	old := w.job(executionv1.JobTypeScanner)
 	w.finish(old, batchv1.JobFailed, "BackoffLimitExceeded")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
-	w.Expect(w.client.Delete(t.Context(), w.get("s"))).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), w.get("s"))).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 
-	w.create(w.scan("s")) // its predecessor's Job is still there: nothing collects it here
+	w.Create(w.scan("s")) // its predecessor's Job is still there: nothing collects it here
 	w.Eventually(func() []batchv1.Job { return w.jobs(executionv1.JobTypeScanner) }).Should(HaveLen(2))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
 }
 
 func TestDefect15ALateScanTypeIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scan("s"))
+	w.Create(w.scan("s"))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonScanTypeNotFound))
 	w.Expect(w.state("s")()).To(Equal(executionv1.ScanStateNew))
-	w.create(w.scanType())
+	w.Create(w.scanType())
 	scanner := w.job(executionv1.JobTypeScanner)
 	w.finish(scanner, batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonParseDefinitionNotFound))
 	w.Expect(w.state("s")()).To(Equal(executionv1.ScanStateScanCompleted))
-	w.create(w.parseDefinition())
+	w.Create(w.parseDefinition())
 	w.job(executionv1.JobTypeParser)
 }
 
 func TestDefect15MissingKindSaysWhatToInstall(t *testing.T) {
 	w := newWorld(t, func(o *scan.Options) { o.Settings.MissingKindGrace = time.Second })
-	w.create(w.scanType(), w.scan("s", func(s *executionv1.Scan) { s.Spec.ScanType = "nmpa" }))
+	w.Create(w.scanType(), w.scan("s", func(s *executionv1.Scan) { s.Spec.ScanType = "nmpa" }))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
 	w.Expect(w.get("s").Status.ErrorDescription).To(And(
 		ContainSubstring(`ScanType "nmpa" not found`), ContainSubstring("helm install"), ContainSubstring("installed: nmap")))
@@ -216,28 +216,28 @@ func TestDefect15MissingKindSaysWhatToInstall(t *testing.T) {
 
 func TestDefect16AScanBeingDeletedStartsNothing(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s", func(s *executionv1.Scan) { s.Finalizers = []string{"example.com/keep"} }))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s", func(s *executionv1.Scan) { s.Finalizers = []string{"example.com/keep"} }))
 	scanner := w.job(executionv1.JobTypeScanner)
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
 	w.finish(scanner, batchv1.JobComplete, "CompletionsReached")
 	w.job(executionv1.JobTypeParser)
-	w.Expect(w.client.Delete(t.Context(), w.get("s"))).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), w.get("s"))).To(Succeed())
 	// The running parser is deleted first; without a garbage collector here, we let it go.
 	parser := w.job(executionv1.JobTypeParser)
 	w.Eventually(func() *metav1.Time {
-		w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(parser), parser)).To(Succeed())
+		w.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(parser), parser)).To(Succeed())
 		return parser.DeletionTimestamp
 	}).ShouldNot(BeNil())
-	w.Expect(w.client.Patch(t.Context(), parser, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), parser, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 	w.Eventually(func() []string { return w.get("s").Finalizers }).Should(ConsistOf("example.com/keep"))
 	w.Expect(w.jobs(executionv1.JobTypeParser)).To(BeEmpty())
-	w.Expect(w.client.Patch(t.Context(), w.get("s"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), w.get("s"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 }
 
 func TestDefect17And18FailedHookIsNamedAndTheOthersEnd(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.hook("a", executionv1.ReadOnly, 0), w.hook("b", executionv1.ReadOnly, 0), w.hook("later", executionv1.ReadOnly, -1), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("a", executionv1.ReadOnly, 0), w.hook("b", executionv1.ReadOnly, 0), w.hook("later", executionv1.ReadOnly, -1), w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(func() []batchv1.Job { return w.jobs(executionv1.JobTypeReadOnlyHook) }).Should(HaveLen(2))
@@ -259,11 +259,11 @@ func TestDefect17And18FailedHookIsNamedAndTheOthersEnd(t *testing.T) {
 func TestDefect20HookTypeEditedWhileItRuns(t *testing.T) {
 	w := newWorld(t)
 	h := w.hook("a", executionv1.ReadOnly, 0)
-	w.create(w.scanType(), w.parseDefinition(), h, w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), h, w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
 	job := w.job(executionv1.JobTypeReadOnlyHook)
-	w.Expect(w.client.Patch(t.Context(), h, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"type":"ReadAndWrite"}}`)))).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), h, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"type":"ReadAndWrite"}}`)))).To(Succeed())
 	w.touch("s")
 	w.Consistently(w.state("s"), "500ms").Should(Equal(executionv1.ScanStateHookProcessing))
 	w.finish(job, batchv1.JobFailed, "BackoffLimitExceeded")
@@ -272,7 +272,7 @@ func TestDefect20HookTypeEditedWhileItRuns(t *testing.T) {
 
 func TestDefect21ParallelScannersEndTogether(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(func(s *executionv1.ScanTypeSpec) {
+	w.Create(w.scanType(func(s *executionv1.ScanTypeSpec) {
 		s.JobTemplate.Spec.Completions, s.JobTemplate.Spec.Parallelism = ptr.To[int32](3), ptr.To[int32](3)
 	}), w.parseDefinition(), w.scan("s"))
 	scanner := w.job(executionv1.JobTypeScanner)
@@ -280,7 +280,7 @@ func TestDefect21ParallelScannersEndTogether(t *testing.T) {
 	before := scanner.DeepCopy()
 	now := metav1.Now()
 	scanner.Status.StartTime, scanner.Status.Succeeded, scanner.Status.Active = &now, 1, 2
-	w.Expect(w.client.Status().Patch(t.Context(), scanner, client.MergeFrom(before))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(t.Context(), scanner, client.MergeFrom(before))).To(Succeed())
 	w.Consistently(w.state("s"), "500ms").Should(Equal(executionv1.ScanStateScanning))
 	w.finish(scanner, batchv1.JobComplete, "CompletionsReached")
 	w.job(executionv1.JobTypeParser)
@@ -288,7 +288,7 @@ func TestDefect21ParallelScannersEndTogether(t *testing.T) {
 
 func TestDefect23PodTemplateMetadataSurvives(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(func(s *executionv1.ScanTypeSpec) {
+	w.Create(w.scanType(func(s *executionv1.ScanTypeSpec) {
 		s.JobTemplate.Spec.Template.Labels = map[string]string{"cost-centre": "42"}
 		s.JobTemplate.Spec.Template.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"}
 	}), w.parseDefinition(), w.scan("s"))
@@ -299,7 +299,7 @@ func TestDefect23PodTemplateMetadataSurvives(t *testing.T) {
 
 func TestDefect24RejectedJobIsReported(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(func(s *executionv1.ScanTypeSpec) {
+	w.Create(w.scanType(func(s *executionv1.ScanTypeSpec) {
 		s.JobTemplate.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "twice"}}
 	}), w.parseDefinition(), w.scan("s", func(s *executionv1.Scan) { s.Spec.Volumes = []corev1.Volume{{Name: "twice"}} }))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
@@ -313,13 +313,13 @@ func TestDefect25EmptyTolerationsStayEmpty(t *testing.T) {
 	w := newWorld(t)
 	d := w.parseDefinition()
 	d.Spec.Tolerations = []corev1.Toleration{{Key: "from-definition"}}
-	w.create(w.scanType(), d)
+	w.Create(w.scanType(), d)
 	w.createRaw("s", map[string]any{"scanType": "nmap", "parameters": []any{"x"}, "tolerations": []any{}})
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.Expect(w.job(executionv1.JobTypeParser).Spec.Template.Spec.Tolerations).To(BeEmpty())
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("Scan"))
-	w.Expect(w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "s"}, u)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKey{Namespace: w.Namespace, Name: "s"}, u)).To(Succeed())
 	_, found, err := unstructured.NestedSlice(u.Object, "spec", "tolerations")
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(found).To(BeTrue(), "what the user wrote is still there")
@@ -330,7 +330,7 @@ func TestDefect26AccessErrorsAreTriedAgain(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			w := newWorld(t)
 			w.failing(call, 1)
-			w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+			w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 			w.job(executionv1.JobTypeScanner)
 			w.Expect(w.faults.count()).To(BeNumerically(">=", 1))
 		})
@@ -341,7 +341,7 @@ func TestDefect31LongHookNames(t *testing.T) {
 	w := newWorld(t)
 	name := strings.Repeat("a-very-long-name.", 8) + "hook"
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.hook(name, executionv1.ReadOnly, 0), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook(name, executionv1.ReadOnly, 0), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	job := w.job(executionv1.JobTypeReadOnlyHook)
 	w.Expect(job.Annotations).To(HaveKeyWithValue(executionv1.AnnotationHookName, name))
@@ -352,7 +352,7 @@ func TestDefect32ScansAreCountedOnce(t *testing.T) {
 	w := newWorld(t, func(o *scan.Options) { o.Metrics = scan.NewMetrics(registry) })
 	w.failing("patch status", 1) // the first write of Scanning fails and is tried again
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"), w.scan("bad", func(s *executionv1.Scan) { s.Spec.HookSelector = badSelector }))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"), w.scan("bad", func(s *executionv1.Scan) { s.Spec.HookSelector = badSelector }))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	w.Eventually(w.state("bad")).Should(Equal(executionv1.ScanStateErrored))
 	w.touch("s")
@@ -387,7 +387,7 @@ func total(t *testing.T, g prometheus.Gatherer, name string) (sum float64) {
 func TestDefect33TTLCountsFromTheEnd(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s", func(s *executionv1.Scan) { s.Spec.TTLSecondsAfterFinished = ptr.To[int32](1) }))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s", func(s *executionv1.Scan) { s.Spec.TTLSecondsAfterFinished = ptr.To[int32](1) }))
 	w.Eventually(w.gone("s")).Should(BeTrue())
 }
 
@@ -395,9 +395,9 @@ func TestDefect44HooksOfAPriorityRunInTheOrderOfTheirNames(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
 	for _, name := range []string{"c", "a", "b"} {
-		w.create(w.hook(name, executionv1.ReadAndWrite, 0))
+		w.Create(w.hook(name, executionv1.ReadAndWrite, 0))
 	}
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	var order []string
 	for _, g := range w.get("s").Status.OrderedHookStatuses {
@@ -409,7 +409,7 @@ func TestDefect44HooksOfAPriorityRunInTheOrderOfTheirNames(t *testing.T) {
 func TestDefect46LinksCanBeSwitchedOff(t *testing.T) {
 	w := newWorld(t, func(o *scan.Options) { o.Settings.StatusLinks = false })
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	s := w.get("s").Status
 	w.Expect([]string{s.FindingDownloadLink, s.FindingHeadLink, s.RawResultDownloadLink, s.RawResultHeadLink}).To(HaveEach(""))
@@ -417,7 +417,7 @@ func TestDefect46LinksCanBeSwitchedOff(t *testing.T) {
 
 func TestDefect48ScannersGetNoToken(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	pod := w.job(executionv1.JobTypeScanner).Spec.Template.Spec
 	w.Expect(*pod.AutomountServiceAccountToken).To(BeFalse())
 	for _, c := range pod.Containers {
@@ -432,13 +432,13 @@ func TestDefect48ScannersGetNoToken(t *testing.T) {
 func TestDefect54DeletionIsNeverBlockedForEver(t *testing.T) {
 	w := newWorld(t, func(o *scan.Options) { o.Settings.CleanupDeadline = 2 * time.Second })
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	w.faults.mu.Lock()
 	w.faults.match = func(call string) bool { return call == "remove stored" }
 	w.faults.always = true
 	w.faults.mu.Unlock()
-	w.Expect(w.client.Delete(t.Context(), w.get("s"))).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), w.get("s"))).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 	w.Expect(w.faults.count()).To(BeNumerically(">", 1), "it was tried more than once")
 	w.Eventually(func() string { return w.events("s") }).Should(ContainSubstring("may be left there"))
@@ -447,14 +447,14 @@ func TestDefect54DeletionIsNeverBlockedForEver(t *testing.T) {
 func TestDefect54EverythingBelowThePrefixGoes(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	s := w.get("s")
 	files := []string{"nmap-results.xml", "findings.json", "report.html"}
 	for _, f := range files {
 		w.put(s, f, "x")
 	}
-	w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), s)).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 	for _, f := range files {
 		w.Expect(w.stored(s, f)).To(BeFalse(), f)
@@ -464,9 +464,9 @@ func TestDefect54EverythingBelowThePrefixGoes(t *testing.T) {
 func TestDefect59AScanTellsAboutItself(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
-	w.create(w.scan("bad", func(s *executionv1.Scan) { s.Spec.HookSelector = badSelector }))
+	w.Create(w.scan("bad", func(s *executionv1.Scan) { s.Spec.HookSelector = badSelector }))
 	w.Eventually(func() string { return w.events("bad") }).Should(ContainSubstring("spec.hookSelector"))
 	s := w.get("s").Status
 	w.Expect(s.StartedAt).NotTo(BeNil())
@@ -480,13 +480,13 @@ func TestDefect59AScanTellsAboutItself(t *testing.T) {
 // changes nothing in the outcome.
 func TestTrapT4WholeStatusReplaced(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.hook("dojo", executionv1.ReadAndWrite, 1), w.hook("reader", executionv1.ReadOnly, 0), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("dojo", executionv1.ReadAndWrite, 1), w.hook("reader", executionv1.ReadOnly, 0), w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
 	dojo := w.job(executionv1.JobTypeReadAndWriteHook)
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateHookProcessing))
 	patch := `[{"op":"replace","path":"/status","value":{"state":"Parsing","rawResultType":"nmap-xml","rawResultFile":"nmap-results.xml","findings":{"count":1,"severities":{"high":1}}}}]`
-	w.Expect(w.client.Status().Patch(t.Context(), w.get("s"), client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(t.Context(), w.get("s"), client.RawPatch(types.JSONPatchType, []byte(patch)))).To(Succeed())
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateHookProcessing))
 	w.finish(dojo, batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeReadOnlyHook), batchv1.JobComplete, "CompletionsReached")
@@ -502,15 +502,15 @@ func TestTrapT4WholeStatusReplaced(t *testing.T) {
 // operator has made, with random names, are taken over.
 func TestAdoptsJobsOfAnotherOperator(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scan("s", testobjects.Suspended))
+	w.Create(w.scan("s", testobjects.Suspended))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonSuspended))
 	theirs, err := jobs.NewScanner(jobs.Scanner{Scan: w.get("s"), ScanType: testobjects.ScanTypeSpec(), UploadURL: "https://s3/x", Attempt: 1}, jobs.Config{
 		Lurker: jobs.Lurker{Image: "lurker", SeccompProfile: corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 	})
 	w.Expect(err).NotTo(HaveOccurred())
 	theirs.Name = "scan-s-x7k2p"
-	w.create(theirs, w.scanType(), w.parseDefinition())
-	w.Expect(w.client.Patch(t.Context(), w.get("s"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)))).To(Succeed())
+	w.Create(theirs, w.scanType(), w.parseDefinition())
+	w.Expect(w.Client.Patch(t.Context(), w.get("s"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)))).To(Succeed())
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.job(executionv1.JobTypeParser)
@@ -520,7 +520,7 @@ func TestAdoptsJobsOfAnotherOperator(t *testing.T) {
 // TestStatusIsNotWrittenTwice: a pass that finds nothing new writes nothing.
 func TestStatusIsNotWrittenTwice(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.job(executionv1.JobTypeScanner)
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
 	w.touch("s")
@@ -530,7 +530,7 @@ func TestStatusIsNotWrittenTwice(t *testing.T) {
 
 func TestNameConflictIsReported(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scan("s", testobjects.Suspended))
+	w.Create(w.scan("s", testobjects.Suspended))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonSuspended))
 	foreign := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: jobs.ScannerName(w.get("s"), 1)},
@@ -538,8 +538,8 @@ func TestNameConflictIsReported(t *testing.T) {
 			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}},
 		}}},
 	}
-	w.create(foreign, w.scanType())
-	w.Expect(w.client.Patch(t.Context(), w.get("s"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)))).To(Succeed())
+	w.Create(foreign, w.scanType())
+	w.Expect(w.Client.Patch(t.Context(), w.get("s"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)))).To(Succeed())
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonNameConflict))
-	w.Expect(apierrors.IsNotFound(w.client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign))).To(BeFalse())
+	w.Expect(apierrors.IsNotFound(w.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign))).To(BeFalse())
 }

@@ -33,7 +33,7 @@ func (w *world) forwardTo(change func(*settingsv1alpha2.Delivery)) {
 // settle creates a Scan and brings it to its end.
 func (w *world) settle(name string, options ...func(*executionv1.Scan)) *executionv1.Scan {
 	w.Helper()
-	w.create(w.scan(name, options...))
+	w.Create(w.scan(name, options...))
 	w.Eventually(w.state(name)).Should(Equal(executionv1.ScanStateDone))
 	return w.get(name)
 }
@@ -56,7 +56,7 @@ func (w *world) forwarded(name string, status metav1.ConditionStatus, reason str
 			}
 		}
 		s.Status.Conditions = append(s.Status.Conditions, c)
-		return w.client.Status().Patch(w.Context(), s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return w.Client.Status().Patch(w.Context(), s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}).Should(Succeed())
 }
 
@@ -82,13 +82,13 @@ func TestDeletedScansWaitForTheirDelivery(t *testing.T) {
 	w := newWorld(t)
 	w.forwardTo(setHold(3600))
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition())
+	w.Create(w.scanType(), w.parseDefinition())
 	byHand, byTTL := w.settle("by-hand"), w.settle("by-ttl", func(s *executionv1.Scan) { s.Spec.TTLSecondsAfterFinished = new(int32(0)) })
 	for _, s := range []*executionv1.Scan{byHand, byTTL} {
 		w.Expect(s.Finalizers).To(ConsistOf(executionv1.FinalizerStorage, executionv1.FinalizerDelivery))
 		w.put(s, executionv1.FindingsFile, "[]")
 	}
-	w.Expect(w.client.Delete(t.Context(), byHand)).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), byHand)).To(Succeed())
 	for _, s := range []*executionv1.Scan{byHand, byTTL} {
 		w.Eventually(w.said(s.Name)).Should(Equal("Unknown Held"))
 		w.Eventually(func() string { return w.events(s.Name) }).Should(ContainSubstring(sinkHub))
@@ -109,11 +109,11 @@ func TestUndeliveredScansGoWhenTheHoldHasPassed(t *testing.T) {
 	w := newWorld(t, func(o *scan.Options) { o.Metrics = scan.NewMetrics(registry) })
 	w.forwardTo(setHold(1))
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition())
+	w.Create(w.scanType(), w.parseDefinition())
 	s := w.settle("s")
 	w.put(s, executionv1.FindingsFile, "[]")
 	w.forwarded("s", metav1.ConditionFalse, "RecordsRejected")
-	w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), s)).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 	w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeFalse())
 	w.Eventually(func() string { return w.events("s") }).Should(ContainSubstring("Scan s (UID " + string(s.UID) + ") was deleted before its results were with: " + sinkHub))
@@ -128,11 +128,11 @@ func TestNoCallWithoutSinks(t *testing.T) {
 		w := newWorld(t)
 		w.completeAll()
 		w.clusterSettings(settings)
-		w.create(w.scanType(), w.parseDefinition())
+		w.Create(w.scanType(), w.parseDefinition())
 		s := w.settle("s")
 		w.Expect(s.Finalizers).To(Equal([]string{executionv1.FinalizerStorage}))
 		w.Expect(w.said("s")()).To(BeEmpty())
-		w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+		w.Expect(w.Client.Delete(t.Context(), s)).To(Succeed())
 		w.Eventually(w.gone("s")).Should(BeTrue())
 		w.faults.mu.Lock()
 		defer w.faults.mu.Unlock()
@@ -156,11 +156,11 @@ func TestNoCallWithoutSinks(t *testing.T) {
 func TestWithoutSinksNothingIsHeld(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition())
+	w.Create(w.scanType(), w.parseDefinition())
 	s := w.settle("s")
 	w.Expect(s.Finalizers).To(Equal([]string{executionv1.FinalizerStorage}))
 	w.Expect(s.Status.Forwarding).To(BeEmpty())
-	w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), s)).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 }
 
@@ -169,7 +169,7 @@ func TestScansThatMustBeForwardedWaitForIt(t *testing.T) {
 	w := newWorld(t)
 	w.forwardTo(func(d *settingsv1alpha2.Delivery) { d.FailurePolicy = settingsv1alpha2.FailurePolicyFail })
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonForwarding))
 	w.Expect(w.get("s").Status.State).To(Equal(executionv1.ScanStateHookProcessing))
 	w.stop()

@@ -36,7 +36,7 @@ func TestExceptionsAreHandedOver(t *testing.T) {
 	w := newWorld(t)
 	definition, reader := w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0)
 	definition.Spec.ScanAccess, reader.Spec.ScanAccess = executionv1.ScanAccessHandover, executionv1.ScanAccessHandover
-	w.create(w.scanType(), definition, reader, w.scan("s"))
+	w.Create(w.scanType(), definition, reader, w.scan("s"))
 	own := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
 	own.Spec.Status, own.Spec.Reason = settingsv1alpha2.ExceptionFalsePositive, "The scanner is wrong"
 	own.Spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{Names: []string{"a"}}}
@@ -44,11 +44,11 @@ func TestExceptionsAreHandedOver(t *testing.T) {
 	cluster.Spec.ExceptionSpec = *own.Spec.ExceptionSpec.DeepCopy()
 	cluster.Spec.Match.AnyOf[0].Names[0] = "b"
 	cluster.Spec.Scope = &settingsv1alpha2.ClusterExceptionScope{NamespaceSelector: &metav1.LabelSelector{
-		MatchLabels: map[string]string{"kubernetes.io/metadata.name": w.namespace},
+		MatchLabels: map[string]string{"kubernetes.io/metadata.name": w.Namespace},
 	}}
-	w.create(own)
-	w.Expect(w.client.Create(w.Context(), cluster)).To(Succeed())
-	t.Cleanup(func() { w.Expect(w.client.Delete(context.WithoutCancel(t.Context()), cluster)).To(Succeed()) })
+	w.Create(own)
+	w.Expect(w.Client.Create(w.Context(), cluster)).To(Succeed())
+	t.Cleanup(func() { w.Expect(w.Client.Delete(context.WithoutCancel(t.Context()), cluster)).To(Succeed()) })
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	parser := w.job(executionv1.JobTypeParser)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, exceptionsURL(parser), http.NoBody)

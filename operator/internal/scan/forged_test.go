@@ -28,8 +28,8 @@ func (w *world) as(account string) client.Client {
 	w.Helper()
 	config := rest.CopyConfig(cluster.Config)
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + w.namespace + ":" + account,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + w.namespace, "system:authenticated"},
+		UserName: "system:serviceaccount:" + w.Namespace + ":" + account,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + w.Namespace, "system:authenticated"},
 	}
 	c, err := client.New(config, client.Options{Scheme: cluster.Scheme})
 	w.Expect(err).NotTo(HaveOccurred())
@@ -42,7 +42,7 @@ func (w *world) account(scan string) string {
 	name := ""
 	w.Eventually(func() string {
 		var list corev1.ServiceAccountList
-		w.Expect(w.client.List(w.Context(), &list, client.InNamespace(w.namespace))).To(Succeed())
+		w.Expect(w.Client.List(w.Context(), &list, client.InNamespace(w.Namespace))).To(Succeed())
 		for i := range list.Items {
 			if strings.HasPrefix(list.Items[i].Name, "scan-"+scan+"-") {
 				name = list.Items[i].Name
@@ -63,7 +63,7 @@ func (w *world) forge(as client.Client, scan, patch string) error {
 // when the scanner was started.
 func TestForgedResultIsNotBelieved(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.hook("rewrite", executionv1.ReadAndWrite, 0), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("rewrite", executionv1.ReadAndWrite, 0), w.scan("s"))
 	scanner := w.job(executionv1.JobTypeScanner)
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
 	pod := w.as(w.account("s"))
@@ -79,9 +79,9 @@ func TestForgedResultIsNotBelieved(t *testing.T) {
 	w.Expect(w.forge(pod, "s", forged)).To(Succeed())
 	// The ScanType is another one now, too.
 	changed := &executionv1.ScanType{}
-	w.Expect(w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "nmap"}, changed)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKey{Namespace: w.Namespace, Name: "nmap"}, changed)).To(Succeed())
 	changed.Spec.ExtractResults = executionv1.ExtractResults{Type: "other", Location: executionv1.ResultsDir + "other.json"}
-	w.Expect(w.client.Update(t.Context(), changed)).To(Succeed())
+	w.Expect(w.Client.Update(t.Context(), changed)).To(Succeed())
 	w.finish(parser, batchv1.JobComplete, "CompletionsReached")
 	hook := w.job(executionv1.JobTypeReadAndWriteHook)
 	args := hook.Spec.Template.Spec.Containers[0].Args
@@ -99,13 +99,13 @@ func TestForgedResultIsNotBelieved(t *testing.T) {
 // that a hook brings: on all Scans of the namespace, also on those that have ended.
 func (w *world) writer() client.Client {
 	w.Helper()
-	w.create(
+	w.Create(
 		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "writer"}, Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{executionv1.SchemeGroupVersion.Group}, Resources: []string{"scans", "scans/status"}, Verbs: []string{"get", "patch"},
 		}}},
 		&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "writer"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "writer"},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "writer", Namespace: w.namespace}},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "writer", Namespace: w.Namespace}},
 		},
 	)
 	return w.as("writer")
@@ -190,7 +190,7 @@ func newForgery(t *testing.T, restarts bool, limit func(scans int) []worldOption
 	f.run(nil, f.options...)
 	f.pod = f.writer()
 	for i := range f.fields {
-		f.create(f.scan(f.scanOf(i)))
+		f.Create(f.scan(f.scanOf(i)))
 	}
 	return f
 }
@@ -250,9 +250,9 @@ func testForgedStatus(t *testing.T, restarts bool) {
 	f.states(0, executionv1.ScanStateNew)
 	f.Eventually(f.ready(f.scanOf(0))).Should(ContainSubstring(executionv1.ReasonScanTypeNotFound))
 	f.forge()
-	f.create(f.scanType(), f.parseDefinition(), f.hook("webhook", executionv1.ReadOnly, 0))
+	f.Create(f.scanType(), f.parseDefinition(), f.hook("webhook", executionv1.ReadOnly, 0))
 	f.Eventually(f.started).Should(HaveLen(len(f.fields)))
-	f.create(f.scan("waits"))
+	f.Create(f.scan("waits"))
 	for i, stage := range []struct {
 		state   executionv1.ScanState
 		jobType string
@@ -284,7 +284,7 @@ func TestForgedErrored(t *testing.T) {
 			f := newForgery(t, restarts, func(int) []worldOption { return nil })
 			onFailure := f.hook("failures", executionv1.ReadOnly, 0)
 			onFailure.Spec.RunOn = executionv1.RunOnFailure
-			f.create(onFailure, f.parseDefinition(), f.scanType())
+			f.Create(onFailure, f.parseDefinition(), f.scanType())
 			f.end(executionv1.JobTypeScanner, batchv1.JobFailed)
 			n := 2 * len(f.fields)
 			f.Eventually(func() []batchv1.Job { return f.jobs("") }).Should(HaveLen(n))
@@ -319,7 +319,7 @@ func TestForgedOutcomes(t *testing.T) {
 	w := newQuietWorld(t)
 	w.run(nil)
 	pod := w.writer()
-	w.create(w.scanType(), w.parseDefinition(), w.hook("first", executionv1.ReadOnly, 1), w.hook("second", executionv1.ReadOnly, 0))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("first", executionv1.ReadOnly, 1), w.hook("second", executionv1.ReadOnly, 0))
 	each := func(n int, end string) {
 		w.Eventually(func() []batchv1.Job { return w.jobs(end) }).Should(HaveLen(n))
 		for _, j := range w.jobs(end) {
@@ -329,7 +329,7 @@ func TestForgedOutcomes(t *testing.T) {
 		}
 	}
 	for name := range cases {
-		w.create(w.scan(strings.ToLower(name)))
+		w.Create(w.scan(strings.ToLower(name)))
 	}
 	each(len(cases), executionv1.JobTypeScanner)
 	each(len(cases), executionv1.JobTypeParser)
@@ -354,7 +354,7 @@ func TestJobsThatPassLeaveARecord(t *testing.T) {
 	w.run(nil)
 	passing := w.hook("passing", executionv1.ReadOnly, 1)
 	passing.Spec.TTLSecondsAfterFinished = new(int32(0))
-	w.create(w.scanType(func(s *executionv1.ScanTypeSpec) { s.JobTemplate.Spec.TTLSecondsAfterFinished = new(int32(0)) }),
+	w.Create(w.scanType(func(s *executionv1.ScanTypeSpec) { s.JobTemplate.Spec.TTLSecondsAfterFinished = new(int32(0)) }),
 		w.parseDefinition(), passing, w.hook("stays", executionv1.ReadOnly, 0), w.scan("s"), w.scan("invalid", func(s *executionv1.Scan) { s.Spec.HookSelector = badSelector }))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
@@ -363,7 +363,7 @@ func TestJobsThatPassLeaveARecord(t *testing.T) {
 	w.Eventually(func() string { return w.get("s").Annotations[executionv1.AnnotationRecord] }).Should(MatchJSON(`{"began":"Scanning","hooks":{"passing":"Completed"}}`))
 	for _, j := range w.jobs(executionv1.JobTypeReadOnlyHook) {
 		if j.Spec.TTLSecondsAfterFinished != nil {
-			w.Expect(w.client.Delete(t.Context(), &j, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+			w.Expect(w.Client.Delete(t.Context(), &j, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 		}
 	}
 	w.stop()
@@ -374,9 +374,9 @@ func TestJobsThatPassLeaveARecord(t *testing.T) {
 	w.Expect(w.jobs(executionv1.JobTypeReadOnlyHook)).To(HaveLen(1))
 	w.Eventually(w.state("invalid")).Should(Equal(executionv1.ScanStateErrored))
 	w.stop()
-	w.Expect(w.client.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(w.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	w.Expect(w.Client.DeleteAllOf(t.Context(), &batchv1.Job{}, client.InNamespace(w.Namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	w.run(nil)
-	w.create(w.scan("later"))
+	w.Create(w.scan("later"))
 	w.Eventually(w.state("later")).Should(Equal(executionv1.ScanStateScanning))
 	w.Expect(w.get("s").Status.State).To(Equal(executionv1.ScanStateDone))
 	w.Expect(w.get("invalid").Status.State).To(Equal(executionv1.ScanStateErrored))
@@ -408,10 +408,10 @@ func (w *world) onlyOwnObjects() {
 // TestForgedEndFreesNoSlot: a Scan whose pod says that it is Done holds its slot while its Jobs run.
 func TestForgedEndFreesNoSlot(t *testing.T) {
 	w := newWorld(t, queued(atMost(1)))
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s-0"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s-0"))
 	w.Eventually(w.state("s-0")).Should(Equal(executionv1.ScanStateScanning))
 	pod := w.as(w.account("s-0"))
-	w.create(w.scan("s-1"), w.scan("s-2"))
+	w.Create(w.scan("s-1"), w.scan("s-2"))
 	w.Expect(w.forge(pod, "s-0", `{"status":{"state":"Done"}}`)).To(Succeed())
 	w.Eventually(w.state("s-0")).Should(Equal(executionv1.ScanStateScanning))
 	// Also while no operator runs: the slot is not given away when the operator comes back.
@@ -428,7 +428,7 @@ func TestForgedEndFreesNoSlot(t *testing.T) {
 // TestForgedHooksStartNothing: hooks run that the Scan has selected, once.
 func TestForgedHooksStartNothing(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
 	hook := w.job(executionv1.JobTypeReadOnlyHook)

@@ -22,7 +22,7 @@ import (
 func (w *world) lastWords(j *batchv1.Job, words string) {
 	w.Helper()
 	// Nothing makes the accounts of namespaces here.
-	err := w.client.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "default"}})
+	err := w.Client.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "default"}})
 	w.Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 	template := j.Spec.Template
 	pod := &corev1.Pod{
@@ -32,12 +32,12 @@ func (w *world) lastWords(j *batchv1.Job, words string) {
 		},
 		Spec: *template.Spec.DeepCopy(),
 	}
-	w.Expect(w.client.Create(w.Context(), pod)).To(Succeed())
+	w.Expect(w.Client.Create(w.Context(), pod)).To(Succeed())
 	pod.Status.Phase = corev1.PodSucceeded
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: template.Spec.Containers[0].Name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: words, FinishedAt: metav1.Now()}},
 	}}
-	w.Expect(w.client.Status().Update(w.Context(), pod)).To(Succeed())
+	w.Expect(w.Client.Status().Update(w.Context(), pod)).To(Succeed())
 }
 
 // handed is the Scan that a Job hands to its container.
@@ -55,7 +55,7 @@ func (w *world) handed(j *batchv1.Job) *executionv1.Scan {
 func (w *world) accounts() []string {
 	w.Helper()
 	var list corev1.ServiceAccountList
-	w.Expect(w.client.List(w.Context(), &list, client.InNamespace(w.namespace))).To(Succeed())
+	w.Expect(w.Client.List(w.Context(), &list, client.InNamespace(w.Namespace))).To(Succeed())
 	var found []string
 	for i := range list.Items {
 		if n := list.Items[i].Name; n != "default" && n != executionv1.ServiceAccountLurker {
@@ -82,7 +82,7 @@ func TestHandover(t *testing.T) {
 	for _, how := range []*executionv1.ScanAccess{&definition.Spec.ScanAccess, &editor.Spec.ScanAccess, &reader.Spec.ScanAccess} {
 		*how = executionv1.ScanAccessHandover
 	}
-	w.create(w.scanType(), definition, editor, reader, w.scan("s", func(s *executionv1.Scan) {
+	w.Create(w.scanType(), definition, editor, reader, w.scan("s", func(s *executionv1.Scan) {
 		s.Spec.Parameters = []string{"$(HOME)"}
 	}))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
@@ -140,7 +140,7 @@ func TestHandoverOfPodsThatAreGone(t *testing.T) {
 	w := newWorld(t)
 	definition := w.parseDefinition()
 	definition.Spec.ScanAccess = executionv1.ScanAccessHandover
-	w.create(w.scanType(), definition, w.scan("s"))
+	w.Create(w.scanType(), definition, w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
@@ -154,7 +154,7 @@ func TestHandoverToAnImageThatTellsNothing(t *testing.T) {
 	w := newWorld(t)
 	definition := w.parseDefinition()
 	definition.Spec.ScanAccess = executionv1.ScanAccessHandover
-	w.create(w.scanType(), definition, w.scan("s"))
+	w.Create(w.scanType(), definition, w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	parser := w.job(executionv1.JobTypeParser)
 	w.lastWords(parser, "all is well")

@@ -27,11 +27,11 @@ func TestLargeScanGoesOnWhole(t *testing.T) {
 			s.Finalizers = append(s.Finalizers, "example.com/"+strings.Repeat("f", 1+i))
 		}
 	})
-	w.create(w.scanType(), w.parseDefinition(), large)
+	w.Create(w.scanType(), w.parseDefinition(), large)
 	w.Eventually(w.ready("large")).Should(Equal(executionv1.ReasonSuspended))
 	w.Expect(w.get("large").Finalizers).To(HaveLen(41))
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":false}}`))
-	w.Expect(w.client.Patch(w.Context(), w.get("large"), patch)).To(Succeed())
+	w.Expect(w.Client.Patch(w.Context(), w.get("large"), patch)).To(Succeed())
 	pod := w.job(executionv1.JobTypeScanner).Spec.Template.Spec
 	w.Expect(pod.Containers[0].Command).To(ContainElements("--first", long))
 	w.Expect(pod.InitContainers).To(HaveLen(1))
@@ -41,7 +41,7 @@ func TestLargeScanGoesOnWhole(t *testing.T) {
 	w.Expect(s.Finalizers).To(HaveLen(41))
 
 	patch = client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["`+executionv1.FinalizerStorage+`"]}}`))
-	w.Expect(w.client.Patch(w.Context(), s, patch)).To(Succeed())
-	w.Expect(w.client.Delete(w.Context(), w.get("large"))).To(Succeed())
+	w.Expect(w.Client.Patch(w.Context(), s, patch)).To(Succeed())
+	w.Expect(w.Client.Delete(w.Context(), w.get("large"))).To(Succeed())
 	w.Eventually(func() bool { w.collect(); return w.gone("large")() }).Should(BeTrue())
 }

@@ -26,7 +26,7 @@ import (
 // TestScanFromStartToDone follows one Scan step by step.
 func TestScanFromStartToDone(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), w.scan("s"))
 
 	scanner := w.job(executionv1.JobTypeScanner)
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateScanning))
@@ -59,12 +59,12 @@ func TestDefect49PodsRunAsAnAccountOfTheirScan(t *testing.T) {
 	w := newWorld(t)
 	own := w.hook("own", executionv1.ReadAndWrite, 1)
 	own.Spec.ServiceAccountName = new("sender")
-	w.create(w.scanType(), w.parseDefinition(), own, w.hook("webhook", executionv1.ReadOnly, 0), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), own, w.hook("webhook", executionv1.ReadOnly, 0), w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	parser := w.job(executionv1.JobTypeParser)
-	key := client.ObjectKey{Namespace: w.namespace, Name: parser.Spec.Template.Spec.ServiceAccountName}
+	key := client.ObjectKey{Namespace: w.Namespace, Name: parser.Spec.Template.Spec.ServiceAccountName}
 	var account corev1.ServiceAccount
-	w.Expect(w.client.Get(t.Context(), key, &account)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), key, &account)).To(Succeed())
 	w.Expect(account.OwnerReferences[0].UID).To(Equal(w.get("s").UID))
 
 	w.finish(parser, batchv1.JobComplete, "CompletionsReached")
@@ -73,10 +73,10 @@ func TestDefect49PodsRunAsAnAccountOfTheirScan(t *testing.T) {
 	w.finish(sender, batchv1.JobComplete, "CompletionsReached")
 	hook := w.job(executionv1.JobTypeReadOnlyHook)
 	w.Expect(hook.Spec.Template.Spec.ServiceAccountName).To(Equal(key.Name))
-	w.Expect(w.client.Get(t.Context(), key, &account)).To(Succeed(), "hooks still need it")
+	w.Expect(w.Client.Get(t.Context(), key, &account)).To(Succeed(), "hooks still need it")
 	w.finish(hook, batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
-	w.Expect(w.client.Get(t.Context(), key, &account)).To(Satisfy(apierrors.IsNotFound))
+	w.Expect(w.Client.Get(t.Context(), key, &account)).To(Satisfy(apierrors.IsNotFound))
 	w.Expect(w.exist(executionv1.ServiceAccountParser) + w.exist(executionv1.ServiceAccountHook)).To(BeZero())
 }
 
@@ -84,7 +84,7 @@ func TestDefect49PodsRunAsAnAccountOfTheirScan(t *testing.T) {
 func (w *world) exist(name string) int {
 	found := 0
 	for _, o := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
-		err := w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, o)
+		err := w.Client.Get(w.Context(), client.ObjectKey{Namespace: w.Namespace, Name: name}, o)
 		if err == nil {
 			found++
 		}
@@ -101,12 +101,12 @@ func TestScanSurvivesEveryFault(t *testing.T) {
 		w := newWorld(t)
 		w.faults.at, w.faults.after = at, after
 		w.completeAll()
-		w.create(w.scanType(), w.parseDefinition(), w.hook("writer", executionv1.ReadAndWrite, 0), w.hook("reader", executionv1.ReadOnly, 0), w.scan("s"))
+		w.Create(w.scanType(), w.parseDefinition(), w.hook("writer", executionv1.ReadAndWrite, 0), w.hook("reader", executionv1.ReadOnly, 0), w.scan("s"))
 		w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 		for _, kind := range []string{executionv1.JobTypeScanner, executionv1.JobTypeParser, executionv1.JobTypeReadAndWriteHook, executionv1.JobTypeReadOnlyHook} {
 			w.Expect(w.jobs(kind)).To(HaveLen(1), kind)
 		}
-		w.Expect(w.client.Delete(t.Context(), w.get("s"))).To(Succeed())
+		w.Expect(w.Client.Delete(t.Context(), w.get("s"))).To(Succeed())
 		w.Eventually(w.gone("s")).Should(BeTrue())
 		return w.faults.count()
 	}
@@ -131,35 +131,35 @@ func TestScanSurvivesEveryFault(t *testing.T) {
 func TestClusterWideScan(t *testing.T) {
 	w := newWorld(t)
 	clusterHook := &executionv1.ClusterScanCompletionHook{
-		ObjectMeta: metav1.ObjectMeta{Name: "cluster-" + w.namespace, Labels: map[string]string{"of": w.namespace}},
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster-" + w.Namespace, Labels: map[string]string{"of": w.Namespace}},
 		Spec:       executionv1.ClusterScanCompletionHookSpec{ScanCompletionHookSpec: *testobjects.HookSpec(executionv1.ReadOnly, 0)},
 	}
 	kind := w.clusterKinds(clusterHook)
-	w.create(w.hook("namespaced", executionv1.ReadOnly, 0))
+	w.Create(w.hook("namespaced", executionv1.ReadOnly, 0))
 	w.completeAll()
-	w.create(w.scan("s", testobjects.ClusterWide, func(s *executionv1.Scan) {
+	w.Create(w.scan("s", testobjects.ClusterWide, func(s *executionv1.Scan) {
 		s.Spec.ScanType = kind
-		s.Spec.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": w.namespace}}
+		s.Spec.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": w.Namespace}}
 	}))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	w.Expect(w.jobs(executionv1.JobTypeReadOnlyHook)).To(HaveLen(1), "the namespaced hook must not run")
 
 	var mirror executionv1.ParseDefinition
-	w.Expect(w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: kind + "-xml"}, &mirror)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKey{Namespace: w.Namespace, Name: kind + "-xml"}, &mirror)).To(Succeed())
 	w.Expect(mirror.Spec.ContentType).To(Equal(executionv1.ContentTypeBinary))
 	w.Expect(mirror.OwnerReferences).To(HaveLen(1))
 	w.Expect(mirror.OwnerReferences[0].UID).To(Equal(w.get("s").UID))
 
 	// A second Scan shares the mirror; a namespaceLocal one does not see it.
-	w.create(w.scan("second", testobjects.ClusterWide, func(s *executionv1.Scan) {
+	w.Create(w.scan("second", testobjects.ClusterWide, func(s *executionv1.Scan) {
 		s.Spec.ScanType = kind
 		s.Spec.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
 	}))
 	w.Eventually(w.state("second")).Should(Equal(executionv1.ScanStateDone))
-	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(&mirror), &mirror)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(&mirror), &mirror)).To(Succeed())
 	w.Expect(mirror.OwnerReferences).To(HaveLen(2))
 
-	w.create(w.scanType(func(s *executionv1.ScanTypeSpec) { s.ExtractResults.Type = kind + "-xml" }), w.scan("local"))
+	w.Create(w.scanType(func(s *executionv1.ScanTypeSpec) { s.ExtractResults.Type = kind + "-xml" }), w.scan("local"))
 	w.Eventually(w.ready("local")).Should(Equal(executionv1.ReasonParseDefinitionNotFound))
 }
 
@@ -170,50 +170,50 @@ func TestExecutionNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorldWith(t, []string{away.Name})
-	label := map[string]string{"of": w.namespace}
+	label := map[string]string{"of": w.Namespace}
 	h := &executionv1.ClusterScanCompletionHook{
-		ObjectMeta: metav1.ObjectMeta{Name: "away-" + w.namespace, Labels: label},
+		ObjectMeta: metav1.ObjectMeta{Name: "away-" + w.Namespace, Labels: label},
 		Spec:       executionv1.ClusterScanCompletionHookSpec{ScanCompletionHookSpec: *testobjects.HookSpec(executionv1.ReadOnly, 0), ExecutionNamespace: away.Name},
 	}
 	kind := w.clusterKinds(h)
 	w.completeAll()
-	w.create(w.scan("s", testobjects.ClusterWide, func(s *executionv1.Scan) {
+	w.Create(w.scan("s", testobjects.ClusterWide, func(s *executionv1.Scan) {
 		s.Spec.ScanType, s.Spec.HookSelector = kind, &metav1.LabelSelector{MatchLabels: label}
 	}))
 
 	var job batchv1.Job
 	w.Eventually(func(g Gomega) {
 		var list batchv1.JobList
-		g.Expect(w.client.List(t.Context(), &list, client.InNamespace(away.Name))).To(Succeed())
+		g.Expect(w.Client.List(t.Context(), &list, client.InNamespace(away.Name))).To(Succeed())
 		g.Expect(list.Items).To(HaveLen(1))
 		job = list.Items[0]
 	}).Should(Succeed())
 	scan := w.get("s")
 	w.Expect(job.OwnerReferences).To(BeEmpty())
 	w.Expect(job.Labels).To(HaveKeyWithValue(executionv1.LabelScanUID, string(scan.UID)))
-	w.Expect(job.Spec.Template.Spec.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "NAMESPACE", Value: w.namespace}))
+	w.Expect(job.Spec.Template.Spec.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "NAMESPACE", Value: w.Namespace}))
 
 	account := types.NamespacedName{Namespace: away.Name, Name: job.Spec.Template.Spec.ServiceAccountName}
-	w.Expect(w.client.Get(t.Context(), account, &corev1.ServiceAccount{})).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), account, &corev1.ServiceAccount{})).To(Succeed())
 	var role rbacv1.Role
-	w.Expect(w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: account.Name}, &role)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKey{Namespace: w.Namespace, Name: account.Name}, &role)).To(Succeed())
 	for _, rule := range role.Rules {
 		w.Expect(rule.ResourceNames).NotTo(BeEmpty(), "the hook must reach this one Scan only")
 	}
 	var binding rbacv1.RoleBinding
-	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(&role), &binding)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(&role), &binding)).To(Succeed())
 	w.Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Name: account.Name, Namespace: away.Name}))
 
 	w.finish(&job, batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	w.Eventually(func() error {
-		return w.client.Get(t.Context(), client.ObjectKeyFromObject(&binding), &rbacv1.RoleBinding{})
+		return w.Client.Get(t.Context(), client.ObjectKeyFromObject(&binding), &rbacv1.RoleBinding{})
 	}).Should(Satisfy(apierrors.IsNotFound), "access ends with the Scan")
 
 	// Nothing collects a Job in another namespace but the Scan's finalizer.
-	w.Expect(w.client.Delete(t.Context(), w.get("s"))).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), w.get("s"))).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
-	w.Expect(w.client.Get(t.Context(), client.ObjectKeyFromObject(&job), &job)).To(Or(Satisfy(apierrors.IsNotFound), Satisfy(func(error) bool { return job.DeletionTimestamp != nil })))
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(&job), &job)).To(Or(Satisfy(apierrors.IsNotFound), Satisfy(func(error) bool { return job.DeletionTimestamp != nil })))
 }
 
 // TestForgedHookJobIsNotBelieved: a Job elsewhere that claims to be a hook of a Scan
@@ -224,7 +224,7 @@ func TestForgedHookJobIsNotBelieved(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorldWith(t, []string{elsewhere.Name})
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	scanner := w.job(executionv1.JobTypeScanner)
 	forged := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
@@ -232,12 +232,12 @@ func TestForgedHookJobIsNotBelieved(t *testing.T) {
 			Labels: map[string]string{
 				executionv1.LabelJobType: executionv1.JobTypeReadOnlyHook, executionv1.LabelHookName: "webhook", executionv1.LabelScanUID: string(w.get("s").UID),
 			},
-			Annotations: map[string]string{executionv1.AnnotationScan: w.namespace + "/s"},
+			Annotations: map[string]string{executionv1.AnnotationScan: w.Namespace + "/s"},
 		},
 		Spec: scanner.Spec,
 	}
 	forged.Spec.Selector, forged.Spec.Template.Labels = nil, nil
-	w.Expect(w.client.Create(t.Context(), forged)).To(Succeed())
+	w.Expect(w.Client.Create(t.Context(), forged)).To(Succeed())
 	w.finish(forged, batchv1.JobComplete, "CompletionsReached")
 	w.finish(scanner, batchv1.JobComplete, "CompletionsReached")
 	w.job(executionv1.JobTypeParser)
@@ -250,7 +250,7 @@ func TestHooksAfterAFailure(t *testing.T) {
 	w := newWorld(t)
 	caller := w.hook("caller", executionv1.ReadOnly, 0)
 	caller.Spec.RunOn = executionv1.RunOnFailure
-	w.create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), caller, w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), caller, w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeReadOnlyHook), batchv1.JobFailed, "BackoffLimitExceeded")
@@ -275,7 +275,7 @@ func TestHooksAfterAFailure(t *testing.T) {
 
 	patch := client.MergeFrom(s.DeepCopy())
 	s.Annotations = map[string]string{executionv1.AnnotationRerun: "hooks"}
-	w.Expect(w.client.Patch(t.Context(), s, patch)).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), s, patch)).To(Succeed())
 	w.Eventually(hookJobs("webhook")).Should(HaveLen(2))
 	for _, j := range hookJobs("webhook")() {
 		if j.Labels[executionv1.LabelAttempt] == "2" {
@@ -294,13 +294,13 @@ func TestHooksAfterAFailure(t *testing.T) {
 func TestHooksLearnOfTheRunBefore(t *testing.T) {
 	w := newWorld(t)
 	schedule := &executionv1.ScheduledScan{
-		ObjectMeta: metav1.ObjectMeta{Name: "nightly", Namespace: w.namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: "nightly", Namespace: w.Namespace},
 		Spec:       executionv1.ScheduledScanSpec{Interval: "1h", ScanSpec: &executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{}}},
 	}
-	w.create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), schedule)
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("webhook", executionv1.ReadOnly, 0), schedule)
 	w.completeAll()
 	run := func(name string) []corev1.EnvVar {
-		w.create(w.scan(name, func(s *executionv1.Scan) {
+		w.Create(w.scan(name, func(s *executionv1.Scan) {
 			s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(schedule, executionv1.SchemeGroupVersion.WithKind("ScheduledScan"))}
 		}))
 		w.Eventually(w.state(name)).Should(Equal(executionv1.ScanStateDone))
@@ -327,7 +327,7 @@ func TestHooksWriteBesideTheResults(t *testing.T) {
 	w := newWorld(t)
 	report := w.hook("report", executionv1.ReadOnly, 0)
 	report.Spec.Outputs = []string{"report.html"}
-	w.create(w.scanType(), w.parseDefinition(), report, w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), report, w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.finish(w.job(executionv1.JobTypeParser), batchv1.JobComplete, "CompletionsReached")
 	job := w.job(executionv1.JobTypeReadOnlyHook)
@@ -347,7 +347,7 @@ func TestHooksWriteBesideTheResults(t *testing.T) {
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	s := w.get("s")
 	w.Expect(w.stored(s, "report.html")).To(BeTrue())
-	w.Expect(w.client.Delete(t.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), s)).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 	w.Expect(w.stored(s, "report.html")).To(BeFalse())
 }

@@ -52,9 +52,9 @@ func (h *health) set(err error) {
 func TestStorageAwayIsSaidOnRunningScans(t *testing.T) {
 	h := &health{}
 	w := newWorld(t, queued(atMost(1)), func(o *scan.Options) { o.Health = h })
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonRunning))
-	w.create(w.scan("queued"))
+	w.Create(w.scan("queued"))
 	w.Eventually(w.ready("queued")).Should(Equal(executionv1.ReasonQueued))
 
 	h.set(errors.New("dial tcp 127.0.0.1:9000: connection refused"))
@@ -77,7 +77,7 @@ func TestStorageAwayIsSaidOnRunningScans(t *testing.T) {
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateParsing))
 	var list eventsv1.EventList
-	w.Expect(w.client.List(t.Context(), &list, client.InNamespace(w.namespace))).To(Succeed())
+	w.Expect(w.Client.List(t.Context(), &list, client.InNamespace(w.Namespace))).To(Succeed())
 	calls := 0
 	for i := range list.Items {
 		if e := &list.Items[i]; e.Regarding.Name == "s" && strings.Contains(e.Note, "Object storage") {

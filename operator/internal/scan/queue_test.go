@@ -24,6 +24,7 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/queue"
 	"github.com/scanyard/scanyard/operator/internal/queue/fair"
 	"github.com/scanyard/scanyard/operator/internal/scan"
+	"github.com/scanyard/scanyard/operator/internal/testworld"
 )
 
 // queued has Scans wait in a queue with limits, which it hands over.
@@ -87,9 +88,9 @@ func (w *world) message(name, kind string) string {
 // next one starts, and its condition says so without a write of its own.
 func TestScansWaitForTheirTurn(t *testing.T) {
 	w := newWorld(t, queued(atMost(2)))
-	w.create(w.scanType(), w.parseDefinition())
+	w.Create(w.scanType(), w.parseDefinition())
 	for i := range 4 {
-		w.create(w.scan(fmt.Sprintf("s-%d", i)))
+		w.Create(w.scan(fmt.Sprintf("s-%d", i)))
 	}
 	w.Eventually(w.started).Should(Equal([]string{"s-0", "s-1"}))
 	w.Eventually(w.admitted("s-2")).Should(Equal("False " + executionv1.ReasonClusterLimit))
@@ -104,8 +105,8 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 	w.Eventually(w.admitted("s-2")).Should(Equal("True " + executionv1.ReasonAdmitted))
 	w.Expect(w.message("s-2", executionv1.ConditionScanned)).To(Equal("The scanner is running."))
 	// The one that waits leaves at once, whichever way it goes.
-	w.create(w.scan("s-4"))
-	w.Expect(w.client.Delete(t.Context(), w.get("s-3"))).To(Succeed())
+	w.Create(w.scan("s-4"))
+	w.Expect(w.Client.Delete(t.Context(), w.get("s-3"))).To(Succeed())
 	w.finishScan("s-0")
 	w.Eventually(w.started).Should(ContainElement("s-4"))
 }
@@ -116,7 +117,7 @@ func TestLimitsCostNoWrite(t *testing.T) {
 	var want []string
 	for _, options := range [][]worldOption{nil, {queued(atMost(5))}} {
 		w := newWorld(t, options...)
-		w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+		w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 		for _, kind := range []string{executionv1.JobTypeScanner, executionv1.JobTypeParser} {
 			j := w.job(kind)
 			w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonRunning))
@@ -139,9 +140,9 @@ func TestLimitsCostNoWrite(t *testing.T) {
 func TestQueueOverRestart(t *testing.T) {
 	var waiting *queue.Queue
 	w := newWorld(t, queued(atMost(2), func(q *queue.Queue) { waiting = q }))
-	w.create(w.scanType(), w.parseDefinition())
+	w.Create(w.scanType(), w.parseDefinition())
 	for i := range 5 {
-		w.create(w.scan(fmt.Sprintf("s-%d", i)))
+		w.Create(w.scan(fmt.Sprintf("s-%d", i)))
 	}
 	w.Eventually(w.started).Should(Equal([]string{"s-0", "s-1"}))
 	w.Eventually(w.state("s-1")).Should(Equal(executionv1.ScanStateScanning))
@@ -149,7 +150,7 @@ func TestQueueOverRestart(t *testing.T) {
 	// The operator was killed before it could write the status of one of the two.
 	s := w.get("s-1")
 	s.Status = executionv1.ScanStatus{}
-	w.Expect(w.client.Status().Update(t.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Status().Update(t.Context(), s)).To(Succeed())
 	w.run(nil, queued(atMost(2), func(q *queue.Queue) { waiting = q }))
 	w.Eventually(w.state("s-1")).Should(Equal(executionv1.ScanStateScanning))
 	w.Eventually(w.admitted("s-4")).Should(Equal("False " + executionv1.ReasonClusterLimit)) // decided and reported
@@ -164,15 +165,15 @@ func TestQueueOverRestart(t *testing.T) {
 // one slot in all, a cascade continues.
 func TestCascadeWithOneSlot(t *testing.T) {
 	w := newWorld(t, queued(atMost(1)))
-	w.create(w.scanType(), w.parseDefinition(), w.hook("cascading-scans", executionv1.ReadOnly, 0))
-	w.create(w.scan("parent"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("cascading-scans", executionv1.ReadOnly, 0))
+	w.Create(w.scan("parent"))
 	for _, kind := range []string{executionv1.JobTypeScanner, executionv1.JobTypeParser} {
 		w.finish(w.job(kind), batchv1.JobComplete, "CompletionsReached")
 	}
 	hook := w.job(executionv1.JobTypeReadOnlyHook)
 	parent := w.get("parent")
 	for _, n := range []string{"child-1", "child-2"} {
-		w.create(w.scan(n, func(s *executionv1.Scan) {
+		w.Create(w.scan(n, func(s *executionv1.Scan) {
 			s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(parent, executionv1.SchemeGroupVersion.WithKind("Scan"))}
 		}))
 	}
@@ -188,14 +189,14 @@ func TestCascadeWithOneSlot(t *testing.T) {
 // A Scan without its ScanType takes no other Scan's turn, and gets its own when that comes.
 func TestMissingScanTypeTakesNoTurn(t *testing.T) {
 	w := newWorld(t, queued(atMost(1)))
-	w.create(w.scanType(), w.parseDefinition())
-	w.create(w.scan("a-missing", func(s *executionv1.Scan) { s.Spec.ScanType = "other" }))
+	w.Create(w.scanType(), w.parseDefinition())
+	w.Create(w.scan("a-missing", func(s *executionv1.Scan) { s.Spec.ScanType = "other" }))
 	w.Eventually(w.ready("a-missing")).Should(Equal(executionv1.ReasonScanTypeNotFound))
-	w.create(w.scan("b"))
+	w.Create(w.scan("b"))
 	w.Eventually(w.started).Should(Equal([]string{"b"}))
 	other := w.scanType()
 	other.Name = "other"
-	w.create(other)
+	w.Create(other)
 	w.Eventually(w.admitted("a-missing")).Should(Equal("False " + executionv1.ReasonClusterLimit))
 	w.finishScan("b")
 	w.Eventually(w.started).Should(Equal([]string{"a-missing", "b"}))
@@ -209,7 +210,7 @@ func TestQueueSurvivesFaults(t *testing.T) {
 			w.faults.mu.Lock()
 			w.faults.at, w.faults.after = at+1, at%2 == 0
 			w.faults.mu.Unlock()
-			w.create(w.scanType(), w.parseDefinition(), w.scan("s-0"), w.scan("s-1"))
+			w.Create(w.scanType(), w.parseDefinition(), w.scan("s-0"), w.scan("s-1"))
 			w.Eventually(func() int { return len(w.started()) }).Should(Equal(1))
 			first := w.started()[0]
 			w.finishScan(first)
@@ -236,10 +237,10 @@ func TestKueueDecides(t *testing.T) {
 		}})
 		o.Queue.SetLimits(atMost(1))
 	})
-	w.create(w.scanType(), w.parseDefinition())
-	w.create(w.scan("ours-1"))
+	w.Create(w.scanType(), w.parseDefinition())
+	w.Create(w.scan("ours-1"))
 	w.Eventually(w.started).Should(Equal([]string{"ours-1"}))
-	w.create(w.scan("ours-2"), w.scan("theirs", func(s *executionv1.Scan) {
+	w.Create(w.scan("ours-2"), w.scan("theirs", func(s *executionv1.Scan) {
 		s.Labels = map[string]string{executionv1.LabelKueueQueue: "team-queue"}
 	}))
 	w.Eventually(w.started).Should(Equal([]string{"ours-1", "theirs"}))
@@ -268,7 +269,7 @@ func (w *world) startJob(j *batchv1.Job, at time.Time) {
 	w.Helper()
 	before := j.DeepCopy()
 	j.Status.StartTime = &metav1.Time{Time: at}
-	w.Expect(w.client.Status().Patch(w.Context(), j, client.MergeFrom(before))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(w.Context(), j, client.MergeFrom(before))).To(Succeed())
 	w.touch("theirs")
 	w.Eventually(w.ready("theirs")).Should(Equal(executionv1.ReasonRunning))
 }
@@ -277,7 +278,7 @@ func (w *world) startJob(j *batchv1.Job, at time.Time) {
 func (w *world) suspend(j *batchv1.Job, value bool) {
 	w.Helper()
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"suspend":%v}}`, value))
-	w.Expect(w.client.Patch(w.Context(), j, patch)).To(Succeed())
+	w.Expect(w.Client.Patch(w.Context(), j, patch)).To(Succeed())
 }
 
 // installKueue has the API server serve a kind of Kueue's group.
@@ -309,5 +310,5 @@ func installKueue(t *testing.T) {
 	g.Eventually(func() error {
 		_, err := discover.ServerResourcesForGroupVersionWithContext(t.Context(), "kueue.x-k8s.io/v1beta1")
 		return err
-	}).WithTimeout(patience).Should(Succeed())
+	}).WithTimeout(testworld.Patience).Should(Succeed())
 }

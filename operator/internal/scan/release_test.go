@@ -19,7 +19,7 @@ func (w *world) giveUp(name string) {
 	w.Helper()
 	s := w.get(name)
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, executionv1.AnnotationReleased, s.Revision())
-	w.Expect(w.client.Patch(w.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.Expect(w.Client.Patch(w.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 // filled settles a Scan whose results are stored and forwarded.
@@ -51,13 +51,13 @@ func TestReleasedResultsGo(t *testing.T) {
 	w := newWorld(t)
 	w.forwardTo(setHold(0))
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition())
+	w.Create(w.scanType(), w.parseDefinition())
 	s := w.filled("s")
 	w.giveUp("s")
 	w.wantRemoved(s)
 	w.stop()
 	for _, j := range w.jobs("") {
-		w.Expect(w.client.Delete(t.Context(), &j, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		w.Expect(w.Client.Delete(t.Context(), &j, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	}
 	w.run(nil)
 	w.ask("s", "parser")
@@ -80,7 +80,7 @@ func TestReleaseSurvivesFaults(t *testing.T) {
 				w := newWorld(t)
 				w.forwardTo(setHold(0))
 				w.completeAll()
-				w.create(w.scanType(), w.parseDefinition())
+				w.Create(w.scanType(), w.parseDefinition())
 				s := w.filled("s")
 				w.faults.mu.Lock()
 				w.faults.at, w.faults.after, w.faults.calls = at, after, nil
@@ -98,12 +98,12 @@ func TestReleaseSurvivesFaults(t *testing.T) {
 func TestCopiedScansAreNotReleased(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition())
+	w.Create(w.scanType(), w.parseDefinition())
 	copied := func(s *executionv1.Scan) {
 		metav1.SetMetaDataAnnotation(&s.ObjectMeta, executionv1.AnnotationReleased, "1")
 	}
-	w.create(w.scan("taken-up", copied))
-	w.create(w.scan("with-finalizer", copied, func(s *executionv1.Scan) { s.Finalizers = []string{executionv1.FinalizerStorage} }))
+	w.Create(w.scan("taken-up", copied))
+	w.Create(w.scan("with-finalizer", copied, func(s *executionv1.Scan) { s.Finalizers = []string{executionv1.FinalizerStorage} }))
 	for _, name := range []string{"taken-up", "with-finalizer"} {
 		w.Eventually(w.state(name)).Should(Equal(executionv1.ScanStateDone))
 		w.Expect(w.get(name).Annotations).NotTo(HaveKey(executionv1.AnnotationReleased))
@@ -115,14 +115,14 @@ func TestCopiedScansAreNotReleased(t *testing.T) {
 func TestReleasedRunsAreNotCompared(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("first"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("first"))
 	w.Expect(w.previousOf("first")).To(BeEmpty())
 	w.nextSecond("first")
-	w.create(w.scan("second"))
+	w.Create(w.scan("second"))
 	w.Expect(w.previousOf("second")).To(ContainSubstring(string(w.get("first").UID)))
 	w.giveUp("second")
 	w.Eventually(w.condition("second", executionv1.ConditionResultsStored)).Should(Equal("False/" + executionv1.ReasonRemovedAfterForwarding))
 	w.nextSecond("second")
-	w.create(w.scan("third"))
+	w.Create(w.scan("third"))
 	w.Expect(w.previousOf("third")).To(ContainSubstring(string(w.get("first").UID)))
 }

@@ -23,6 +23,7 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/store"
+	"github.com/scanyard/scanyard/operator/internal/testworld"
 	"github.com/scanyard/scanyard/settings"
 )
 
@@ -35,7 +36,7 @@ type (
 func (w *world) settings(spec ownSpec) *settingsv1alpha2.ScanSetting {
 	w.Helper()
 	s := &settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name}, Spec: spec}
-	w.settingsChange(func() { w.create(s) })
+	w.settingsChange(func() { w.Create(s) })
 	return s
 }
 
@@ -45,13 +46,13 @@ func (w *world) settingsChange(change func()) {
 	w.Helper()
 	var before, after *settings.Effective
 	w.Eventually(func() (err error) {
-		before, err = w.tenancy.Effective(w.Context(), w.namespace)
+		before, err = w.tenancy.Effective(w.Context(), w.Namespace)
 		return err
 	}).Should(Succeed())
 	change()
 	w.Eventually(func() (bool, error) {
 		var err error
-		after, err = w.tenancy.Effective(w.Context(), w.namespace)
+		after, err = w.tenancy.Effective(w.Context(), w.Namespace)
 		return before != after, err
 	}).Should(BeTrue())
 }
@@ -60,9 +61,9 @@ func (w *world) settingsChange(change func()) {
 func (w *world) clusterSettings(spec clusterSpec) {
 	w.Helper()
 	s := &settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name}, Spec: spec}
-	w.settingsChange(func() { w.Expect(w.client.Create(w.Context(), s)).To(Succeed()) })
+	w.settingsChange(func() { w.Expect(w.Client.Create(w.Context(), s)).To(Succeed()) })
 	w.Cleanup(func() {
-		if err := w.client.Delete(context.Background(), s); err != nil {
+		if err := w.Client.Delete(context.Background(), s); err != nil {
 			w.Errorf("delete ClusterScanSetting: %v", err)
 		}
 	})
@@ -115,7 +116,7 @@ func TestSettingsReachEveryJob(t *testing.T) {
 			{Target: &settingsv1alpha2.PatchTarget{Hooks: []string{"slack"}}, Patch: "spec: {template: {spec: {schedulerName: slow}}}"},
 		},
 	})
-	w.create(w.scanType(), w.parseDefinition(), w.hook("slack", executionv1.ReadOnly, 0), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("slack", executionv1.ReadOnly, 0), w.scan("s"))
 	scanner, parser, hook := w.lead("s")
 
 	for phase, j := range map[string]*batchv1.Job{"scanner": scanner, "parser": parser, "hook": hook} {
@@ -147,21 +148,21 @@ func TestTeamsDoNotReachHooksThatRunElsewhere(t *testing.T) {
 	}
 	w.settings(ownSpec{JobPatches: patch("team"), Jobs: &settingsv1alpha2.Jobs{Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://spy"}}}})
 	other := &settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name, Namespace: away.Name}, Spec: ownSpec{JobPatches: patch("admin")}}
-	w.create(other)
+	w.Create(other)
 	hook := &executionv1.ClusterScanCompletionHook{
-		ObjectMeta: metav1.ObjectMeta{Name: "away-" + w.namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: "away-" + w.Namespace},
 		Spec:       executionv1.ClusterScanCompletionHookSpec{ExecutionNamespace: away.Name},
 	}
 	hook.Spec.ScanCompletionHookSpec = *w.hook("away", executionv1.ReadOnly, 0).Spec.DeepCopy()
 	kind := w.clusterKinds(hook)
-	w.create(w.scan("s", func(s *executionv1.Scan) {
+	w.Create(w.scan("s", func(s *executionv1.Scan) {
 		s.Spec.ScanType, s.Spec.ResourceMode = kind, ptr.To(executionv1.ClusterWide)
 	}))
 	w.Expect(w.job(executionv1.JobTypeScanner).Annotations["patched"]).To(Equal("team"))
 	w.completeAll()
 	var list batchv1.JobList
 	w.Eventually(func() []batchv1.Job {
-		w.Expect(w.client.List(w.Context(), &list, client.InNamespace(away.Name))).To(Succeed())
+		w.Expect(w.Client.List(w.Context(), &list, client.InNamespace(away.Name))).To(Succeed())
 		return list.Items
 	}).Should(HaveLen(1))
 	w.Expect(list.Items[0].Annotations["patched"]).To(Equal("admin"))
@@ -171,7 +172,7 @@ func TestTeamsDoNotReachHooksThatRunElsewhere(t *testing.T) {
 func TestPatchThatDoesNotFitAJobEndsTheScan(t *testing.T) {
 	w := newWorld(t)
 	w.settings(ownSpec{JobPatches: []settingsv1alpha2.JobPatch{{Patch: "- {op: remove, path: /spec/template/spec/tolerations/0}"}}})
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
 	w.Expect(w.ready("s")()).To(Equal(executionv1.ReasonPatchFailed))
 	w.Expect(w.message("s", executionv1.ConditionReady)).To(And(ContainSubstring("ScanSetting default, spec.jobPatches[0]"), ContainSubstring("line 1"), ContainSubstring("narrow the target")))
@@ -212,7 +213,7 @@ func TestWhatIsNotAllowedEndsTheScan(t *testing.T) {
 			change(tc.kind, &kind.Spec)
 			change(tc.def, &def.Spec)
 			change(tc.hook, &hook.Spec)
-			w.create(kind, def, hook, s)
+			w.Create(kind, def, hook, s)
 			if tc.allowed {
 				w.job(executionv1.JobTypeScanner)
 				return
@@ -234,7 +235,7 @@ func change[T any](f func(*T), o *T) {
 func TestScansMayTightenDeadlinesOnly(t *testing.T) {
 	w := newWorld(t)
 	w.settings(ownSpec{Deadlines: &settingsv1alpha2.Deadlines{ScannerSeconds: new(int64(1))}})
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s", func(s *executionv1.Scan) {
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s", func(s *executionv1.Scan) {
 		s.Spec.Deadlines = &executionv1.Deadlines{ScannerSeconds: new(int64(3600))}
 	}))
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
@@ -247,7 +248,7 @@ func TestScansMayTightenDeadlinesOnly(t *testing.T) {
 func TestChangedTTLHoldsForEndedScans(t *testing.T) {
 	w := newWorld(t)
 	w.completeAll()
-	w.create(w.scanType(), w.parseDefinition(), w.scan("kept"), w.scan("long", func(s *executionv1.Scan) { s.Spec.TTLSecondsAfterFinished = new(int32(100000)) }))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("kept"), w.scan("long", func(s *executionv1.Scan) { s.Spec.TTLSecondsAfterFinished = new(int32(100000)) }))
 	w.Eventually(w.state("kept")).Should(Equal(executionv1.ScanStateDone))
 	w.Eventually(w.state("long")).Should(Equal(executionv1.ScanStateDone))
 	w.settings(ownSpec{TTL: &settingsv1alpha2.TTL{MaxSeconds: new(int32(1))}})
@@ -258,7 +259,7 @@ func TestChangedTTLHoldsForEndedScans(t *testing.T) {
 func TestLinksCanBeSwitchedOffForANamespace(t *testing.T) {
 	w := newWorld(t)
 	w.settings(ownSpec{Storage: &settingsv1alpha2.Storage{LinksInStatus: new(false)}})
-	w.create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0), w.scan("s"))
 	w.lead("s")
 	w.Expect(w.get("s").Status.FindingDownloadLink).To(BeEmpty())
 	w.Expect(w.get("s").Status.RawResultHeadLink).To(BeEmpty())
@@ -270,11 +271,11 @@ func TestLinksCanBeSwitchedOffForANamespace(t *testing.T) {
 func TestResultsStayWhereTheyWereWritten(t *testing.T) {
 	w := newWorld(t)
 	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}})
-	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s3"}, StringData: map[string]string{
+	w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s3"}, StringData: map[string]string{
 		"accessKey": cluster.Storage.AccessKey, "secretKey": cluster.Storage.SecretKey,
 	}})
 	own := w.settings(ownSpec{Storage: &settingsv1alpha2.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team/a", CredentialsSecret: "s3"}})
-	w.create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0), w.scan("s", func(s *executionv1.Scan) {
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0), w.scan("s", func(s *executionv1.Scan) {
 		s.Annotations = map[string]string{executionv1.AnnotationStoragePlace: `{"bucket":"copied-from-a-parent"}`}
 	}))
 	scanner, _, _ := w.lead("s")
@@ -288,13 +289,13 @@ func TestResultsStayWhereTheyWereWritten(t *testing.T) {
 	w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeTrue())
 
 	own.Spec.Storage = nil
-	w.settingsChange(func() { w.Expect(w.client.Update(w.Context(), own)).To(Succeed()) })
-	w.create(w.scan("later"))
+	w.settingsChange(func() { w.Expect(w.Client.Update(w.Context(), own)).To(Succeed()) })
+	w.Create(w.scan("later"))
 	w.Eventually(w.state("later")).Should(Equal(executionv1.ScanStateScanning))
 	w.Expect(w.get("later").Annotations).NotTo(HaveKey(executionv1.AnnotationStoragePlace))
 
 	w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeTrue())
-	w.Expect(w.client.Delete(w.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Delete(w.Context(), s)).To(Succeed())
 	w.Eventually(w.gone("s")).Should(BeTrue())
 	w.Expect(w.stored(s, executionv1.FindingsFile)).To(BeFalse())
 }
@@ -302,12 +303,12 @@ func TestResultsStayWhereTheyWereWritten(t *testing.T) {
 // TestPlacesThatAreNotAllowedAreNotUsed: whoever may edit a Scan can write the annotation.
 func TestPlacesThatAreNotAllowedAreNotUsed(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition())
+	w.Create(w.scanType(), w.parseDefinition())
 	for name, place := range map[string]string{
 		"other-bucket": `{"bucket":"of-others"}`, "prefix": `{"prefix":"of-others"}`, "secret": `{"bucket":"any","credentialsSecret":"s3"}`, "up": `{"prefix":"a/../../b"}`, "noise": `{"url":"http://elsewhere"}`,
 	} {
 		// With the finalizer there already, the operator does not write where results lie.
-		w.create(w.scan(name, func(s *executionv1.Scan) {
+		w.Create(w.scan(name, func(s *executionv1.Scan) {
 			s.Finalizers = []string{executionv1.FinalizerStorage}
 			s.Annotations = map[string]string{executionv1.AnnotationStoragePlace: place}
 		}))
@@ -325,7 +326,7 @@ func TestPlacesThatAreNotAllowedAreNotUsed(t *testing.T) {
 // where the cluster lets no namespace choose, it says so, and its deletion is bounded.
 func TestForgedPlaceReachesNothingOfOthers(t *testing.T) {
 	w := newWorld(t, func(o *scan.Options) { o.Settings.CleanupDeadline = time.Second })
-	w.create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0))
 	victim := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Name: "victim", Namespace: "other-team", UID: "0d6f7f0c-0000-4000-8000-000000000001"}}
 	w.put(victim, "nmap-results.xml", "raw")
 	w.put(victim, executionv1.FindingsFile, "[]")
@@ -333,32 +334,32 @@ func TestForgedPlaceReachesNothingOfOthers(t *testing.T) {
 		was := w.get(name)
 		s := was.DeepCopy()
 		change(s)
-		w.Expect(w.client.Patch(w.Context(), s, client.MergeFrom(was))).To(Succeed())
+		w.Expect(w.Client.Patch(w.Context(), s, client.MergeFrom(was))).To(Succeed())
 	}
 	forge := func(name string, annotations map[string]string) {
 		edit(name, func(s *executionv1.Scan) { maps.Copy(s.Annotations, annotations) })
 	}
 	forged := store.Place{Prefix: "scan-" + string(victim.UID)}.String()
 
-	w.create(w.scan("not-allowed", withAnnotations))
+	w.Create(w.scan("not-allowed", withAnnotations))
 	w.lead("not-allowed")
 	honest := w.get("not-allowed").Status.FindingDownloadLink
 	forge("not-allowed", map[string]string{executionv1.AnnotationStoragePlace: forged, executionv1.AnnotationRerun: "links@1"})
 	w.Eventually(func() string { return w.events("not-allowed") }).Should(ContainSubstring("spec.storage.allowNamespaces of the ClusterScanSetting"))
 	w.Expect(w.get("not-allowed").Status.FindingDownloadLink).To(Equal(honest))
-	w.Expect(w.client.Delete(w.Context(), w.get("not-allowed"))).To(Succeed())
+	w.Expect(w.Client.Delete(w.Context(), w.get("not-allowed"))).To(Succeed())
 	w.Eventually(w.gone("not-allowed")).Should(BeTrue())
 	w.Expect(w.stored(victim, executionv1.FindingsFile)).To(BeTrue())
 
 	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}})
-	w.create(w.scan("allowed", withAnnotations, func(s *executionv1.Scan) { s.Spec.Suspend = new(true) }))
+	w.Create(w.scan("allowed", withAnnotations, func(s *executionv1.Scan) { s.Spec.Suspend = new(true) }))
 	w.Eventually(func() []string { return w.get("allowed").Finalizers }).Should(ContainElement(executionv1.FinalizerStorage))
 	forge("allowed", map[string]string{executionv1.AnnotationStoragePlace: forged})
 	edit("allowed", func(s *executionv1.Scan) { s.Spec.Suspend = nil })
 	key := "/scan-" + string(victim.UID) + "/scan-" + string(w.get("allowed").UID) + "/"
 	w.Eventually(func() string { return scannerArgs(w.jobs(executionv1.JobTypeScanner)) }).Should(ContainSubstring(key))
 	w.put(w.get("allowed"), executionv1.FindingsFile, "[]")
-	w.Expect(w.client.Delete(w.Context(), w.get("allowed"))).To(Succeed())
+	w.Expect(w.Client.Delete(w.Context(), w.get("allowed"))).To(Succeed())
 	w.Eventually(w.gone("allowed")).Should(BeTrue())
 	w.Expect(w.stored(victim, executionv1.FindingsFile)).To(BeTrue(), "what lies below the own UID is removed, and nothing else")
 	w.Expect(w.stored(victim, "nmap-results.xml")).To(BeTrue())
@@ -382,11 +383,11 @@ func TestMissingCredentialsAreWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	w.clusterSettings(clusterSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}})
 	w.settings(ownSpec{Storage: &settingsv1alpha2.Storage{Bucket: "team-bucket", CredentialsSecret: "s3"}})
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonStorageUnavailable))
-	w.Expect(w.message("s", executionv1.ConditionReady)).To(ContainSubstring("the Secret " + w.namespace + "/s3 does not exist: create it with the keys accessKey and secretKey"))
-	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s3"}, StringData: map[string]string{"accessKey": "team", "secretKey": "secret"}})
-	w.Eventually(w.state("s"), patience).Should(Equal(executionv1.ScanStateScanning))
+	w.Expect(w.message("s", executionv1.ConditionReady)).To(ContainSubstring("the Secret " + w.Namespace + "/s3 does not exist: create it with the keys accessKey and secretKey"))
+	w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s3"}, StringData: map[string]string{"accessKey": "team", "secretKey": "secret"}})
+	w.Eventually(w.state("s"), testworld.Patience).Should(Equal(executionv1.ScanStateScanning))
 	args := strings.Join(w.job(executionv1.JobTypeScanner).Spec.Template.Spec.Containers[1].Args, " ")
 	w.Expect(args).To(And(ContainSubstring("/team-bucket/"), ContainSubstring("X-Amz-Credential=team%2F")))
 }

@@ -28,26 +28,26 @@ func (w *world) failTry(j *batchv1.Job, code int32, words string) {
 		},
 		Spec: j.Spec.Template.Spec,
 	}
-	w.create(pod)
+	w.Create(pod)
 	old, c := pod.DeepCopy(), pod.Spec.Containers[0]
 	pod.Status.Phase = corev1.PodFailed
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: c.Name, Image: c.Image, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error", Message: words}},
 	}}
-	w.Expect(w.client.Status().Patch(w.Context(), pod, client.MergeFrom(old))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(w.Context(), pod, client.MergeFrom(old))).To(Succeed())
 	now := metav1.Now()
 	if j.Status.StartTime == nil {
 		j.Status.StartTime = &now
 	}
 	j.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
-	w.Expect(w.client.Status().Patch(w.Context(), j, client.MergeFrom(before))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(w.Context(), j, client.MergeFrom(before))).To(Succeed())
 }
 
 // TestRetryIsExplained: while a parser and a hook are retried, the Scan shows the termination message of the failed
 // try, without its secrets.
 func TestRetryIsExplained(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.hook("crm", executionv1.ReadOnly, 0), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.hook("crm", executionv1.ReadOnly, 0), w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	message := func() string { return w.message("s", executionv1.ConditionReady) }
 	parser := w.job(executionv1.JobTypeParser)
@@ -64,7 +64,7 @@ func TestRetryIsExplained(t *testing.T) {
 // the container said.
 func TestFinalFailureIsReportedInItsWords(t *testing.T) {
 	w := newWorld(t)
-	w.create(w.scanType(), w.parseDefinition(), w.scan("s"))
+	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	parser := w.job(executionv1.JobTypeParser)
 	w.Expect(parser.Spec.PodFailurePolicy.Rules[0].OnExitCodes.Values).To(Equal(exitcode.Final()))

@@ -8,31 +8,22 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
@@ -42,30 +33,22 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store/storetest"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
 	"github.com/scanyard/scanyard/operator/internal/testobjects"
+	"github.com/scanyard/scanyard/operator/internal/testworld"
 	"github.com/scanyard/scanyard/settings"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 var cluster *testcluster.Cluster
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
-}
-
-// patience is how long a test waits for what has to come.
-const patience = 20 * time.Second
+func TestMain(m *testing.M) { testworld.Main(m, func(c *testcluster.Cluster) { cluster = c }) }
 
 // world is a namespace of the cluster with a Reconciler that looks after it.
 type world struct {
-	*testing.T
-	*WithT
+	*testworld.World
 
-	namespace string
-	client    client.Client
-	faults    *faults
-	storage   *store.Store
-	tenancy   *tenancy.Source
+	faults  *faults
+	storage *store.Store
+	tenancy *tenancy.Source
 	// stop ends the manager, for tests that start another one with run.
 	stop func()
 	// blocked is for tests that hold one worker up.
@@ -91,38 +74,21 @@ func newWorldWith(t *testing.T, further []string, options ...worldOption) *world
 // newQuietWorld makes a world without a Reconciler.
 func newQuietWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, WithT: NewWithT(t), client: cluster.Client, faults: &faults{}}
-	w.SetDefaultEventuallyTimeout(patience)
-	w.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
-	w.Expect(w.client.Create(t.Context(), ns)).To(Succeed())
-	w.namespace = ns.Name
-	return w
+	return &world{World: testworld.New(t, cluster, nil), faults: &faults{}}
 }
 
 // run starts a manager for the world's namespace, until the test ends.
 func (w *world) run(further []string, options ...worldOption) {
 	w.Helper()
-	namespaces := map[string]cache.Config{w.namespace: {}}
-	for _, n := range further {
-		namespaces[n] = cache.Config{}
-	}
 	kept := scan.CacheOptions()
 	maps.Copy(kept, tenancy.CacheOptions())
-	mgr, err := ctrl.NewManager(rest.CopyConfig(cluster.Config), ctrl.Options{
-		Scheme:     cluster.Scheme,
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Cache:      cache.Options{ByObject: kept, ReaderFailOnMissingInformer: true, DefaultNamespaces: namespaces},
-		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	w.Expect(err).NotTo(HaveOccurred())
+	mgr := w.NewManager(testworld.Manager{Kinds: kept, Namespaces: append([]string{w.Namespace}, further...)})
 	buckets := tenancy.NewBuckets(tenancy.NewSource(mgr.GetCache(), settings.Defaults{}, nil), mgr.GetAPIReader(), clock.RealClock{})
 	storage, err := store.New(storetest.Config(cluster), store.WithTenants(buckets))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.storage = storage
 	o := scan.Options{
-		Client: &faultyClient{mgr.GetClient(), w.faults}, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"),
+		Client: w.faults.in(mgr.GetClient()), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"),
 		Clock: clock.RealClock{}, Storage: &faultyStorage{storage, w.faults},
 		Settings: life.Settings{
 			StartDeadline: time.Hour, ScannerDeadline: time.Hour, ParserDeadline: time.Hour, HookDeadline: time.Hour,
@@ -140,27 +106,7 @@ func (w *world) run(further []string, options ...worldOption) {
 		ParserDeadline: o.Settings.ParserDeadline, HookDeadline: o.Settings.HookDeadline, StatusLinks: o.Settings.StatusLinks,
 	}, nil)
 	o.Tenancy = w.tenancy
-	ctx, cancel := context.WithCancel(w.Context())
-	w.Expect(scan.NewReconciler(o).SetupWithManager(ctx, mgr, 4)).To(Succeed())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.Errorf("the manager ended: %v", err)
-		}
-	})
-	w.Cleanup(w.stop)
-}
-
-func (w *world) create(objects ...client.Object) {
-	w.Helper()
-	for _, o := range objects {
-		if o.GetNamespace() == "" {
-			o.SetNamespace(w.namespace)
-		}
-		w.Expect(w.client.Create(w.Context(), o)).To(Succeed())
-	}
+	w.stop = w.Run(mgr, func(ctx context.Context) error { return scan.NewReconciler(o).SetupWithManager(ctx, mgr, 4) })
 }
 
 func (w *world) scanType(options ...func(*executionv1.ScanTypeSpec)) *executionv1.ScanType {
@@ -187,7 +133,7 @@ func (w *world) scan(name string, options ...func(*executionv1.Scan)) *execution
 func (w *world) get(name string) *executionv1.Scan {
 	w.Helper()
 	s := &executionv1.Scan{}
-	w.Expect(w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, s)).To(Succeed())
+	w.Expect(w.Client.Get(w.Context(), client.ObjectKey{Namespace: w.Namespace, Name: name}, s)).To(Succeed())
 	return s
 }
 
@@ -196,7 +142,7 @@ func (w *world) get(name string) *executionv1.Scan {
 // of the result ends in -xml.
 func (w *world) clusterKinds(hooks ...*executionv1.ClusterScanCompletionHook) string {
 	w.Helper()
-	name := "nmap-" + w.namespace
+	name := "nmap-" + w.Namespace
 	spec := testobjects.ScanTypeSpec(func(s *executionv1.ScanTypeSpec) { s.ExtractResults.Type = name + "-xml" })
 	objects := []client.Object{
 		&executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *spec},
@@ -209,9 +155,9 @@ func (w *world) clusterKinds(hooks ...*executionv1.ClusterScanCompletionHook) st
 		objects = append(objects, h)
 	}
 	for _, o := range objects {
-		w.Expect(w.client.Create(w.Context(), o)).To(Succeed())
+		w.Expect(w.Client.Create(w.Context(), o)).To(Succeed())
 		w.Cleanup(func() {
-			if err := w.client.Delete(context.Background(), o); err != nil {
+			if err := w.Client.Delete(context.Background(), o); err != nil {
 				w.Errorf("delete %s: %v", o.GetName(), err)
 			}
 		})
@@ -222,7 +168,7 @@ func (w *world) clusterKinds(hooks ...*executionv1.ClusterScanCompletionHook) st
 // gone polls whether a Scan is gone.
 func (w *world) gone(name string) func() bool {
 	return func() bool {
-		return apierrors.IsNotFound(w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, &executionv1.Scan{}))
+		return apierrors.IsNotFound(w.Client.Get(w.Context(), client.ObjectKey{Namespace: w.Namespace, Name: name}, &executionv1.Scan{}))
 	}
 }
 
@@ -247,11 +193,11 @@ func (w *world) ready(name string) func() string {
 func (w *world) jobs(jobType string) []batchv1.Job {
 	w.Helper()
 	var list batchv1.JobList
-	options := []client.ListOption{client.InNamespace(w.namespace)}
+	options := []client.ListOption{client.InNamespace(w.Namespace)}
 	if jobType != "" {
 		options = append(options, client.MatchingLabels{executionv1.LabelJobType: jobType})
 	}
-	w.Expect(w.client.List(w.Context(), &list, options...)).To(Succeed())
+	w.Expect(w.Client.List(w.Context(), &list, options...)).To(Succeed())
 	return list.Items
 }
 
@@ -265,7 +211,7 @@ func (w *world) job(jobType string) *batchv1.Job {
 // finish plays the Job controller.
 func (w *world) finish(j *batchv1.Job, kind batchv1.JobConditionType, reason string) {
 	w.Helper()
-	w.Expect(finish(w.Context(), w.client, j, kind, reason)).To(Succeed())
+	w.Expect(finish(w.Context(), w.Client, j, kind, reason)).To(Succeed())
 }
 
 // finish ends a Job as the Job controller of Kubernetes 1.36 does.
@@ -296,7 +242,7 @@ func finish(ctx context.Context, c client.Client, j *batchv1.Job, kind batchv1.J
 func (w *world) completeAll() {
 	watching, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme})
 	w.Expect(err).NotTo(HaveOccurred())
-	events, err := watching.Watch(w.Context(), &batchv1.JobList{}, client.InNamespace(w.namespace))
+	events, err := watching.Watch(w.Context(), &batchv1.JobList{}, client.InNamespace(w.Namespace))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Cleanup(events.Stop)
 	go func() {
@@ -315,19 +261,18 @@ func (w *world) createRaw(name string, spec map[string]any) {
 	w.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": executionv1.SchemeGroupVersion.String(), "kind": "Scan",
-		"metadata": map[string]any{"name": name, "namespace": w.namespace},
+		"metadata": map[string]any{"name": name, "namespace": w.Namespace},
 	}}
 	if spec != nil {
 		u.Object["spec"] = spec
 	}
-	w.Expect(w.client.Create(w.Context(), u)).To(Succeed())
+	w.Expect(w.Client.Create(w.Context(), u)).To(Succeed())
 }
 
 // touch brings a Scan to the Reconciler once more.
 func (w *world) touch(name string) {
 	w.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{"touched":%q}}}`, time.Now().String())
-	w.Expect(w.client.Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.Touch(w.get(name))
 }
 
 // put stores a file of a Scan, through a presigned URL as a pod does.
@@ -355,13 +300,9 @@ func (w *world) stored(s *executionv1.Scan, file string) bool {
 // events returns the notes of the Events on a Scan.
 func (w *world) events(name string) string {
 	w.Helper()
-	var list eventsv1.EventList
-	w.Expect(w.client.List(w.Context(), &list, client.InNamespace(w.namespace))).To(Succeed())
 	var notes []string
-	for i := range list.Items {
-		if r := list.Items[i].Regarding; r.Kind == "Scan" && r.Name == name {
-			notes = append(notes, list.Items[i].Note)
-		}
+	for _, e := range w.Events("Scan", name) {
+		notes = append(notes, e.Note)
 	}
 	return strings.Join(notes, "\n")
 }
@@ -378,12 +319,12 @@ func (w *world) podOf(j *batchv1.Job, waiting corev1.ContainerStateWaiting) {
 		},
 		Spec: j.Spec.Template.Spec,
 	}
-	w.create(pod)
+	w.Create(pod)
 	before := pod.DeepCopy()
 	c := pod.Spec.Containers[0]
 	pod.Status.Phase = corev1.PodPending
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &waiting}}}
-	w.Expect(w.client.Status().Patch(w.Context(), pod, client.MergeFrom(before))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(w.Context(), pod, client.MergeFrom(before))).To(Succeed())
 }
 
 // faults fails calls of the Reconciler.
@@ -440,40 +381,11 @@ func (f *faults) do(call string, act func() error) error {
 	return err
 }
 
-type faultyClient struct {
-	client.Client
-
-	faults *faults
-}
-
-func describe(verb string, o client.Object) string {
-	return verb + " " + strings.TrimPrefix(fmt.Sprintf("%T", o), "*")
-}
-
-func (c *faultyClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	return c.faults.do(describe("create", o), func() error { return c.Client.Create(ctx, o, opts...) })
-}
-
-func (c *faultyClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-	return c.faults.do(describe("patch", o), func() error { return c.Client.Patch(ctx, o, p, opts...) })
-}
-
-func (c *faultyClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
-	return c.faults.do(describe("delete", o), func() error { return c.Client.Delete(ctx, o, opts...) })
-}
-
-func (c *faultyClient) Status() client.SubResourceWriter {
-	return &faultyStatus{c.Client.Status(), c.faults}
-}
-
-type faultyStatus struct {
-	client.SubResourceWriter
-
-	faults *faults
-}
-
-func (c *faultyStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-	return c.faults.do(describe("patch status of", o), func() error { return c.SubResourceWriter.Patch(ctx, o, p, opts...) })
+// in returns a client whose writes may fail.
+func (f *faults) in(c client.Client) client.Client {
+	return &testworld.Intercepted{Client: c, Write: func(verb string, o client.Object, write func() error) error {
+		return f.do(verb+" "+strings.TrimPrefix(fmt.Sprintf("%T", o), "*"), write)
+	}}
 }
 
 type faultyStorage struct {

@@ -43,7 +43,7 @@ func TestDefect10ConflictsStartNoDuplicates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.faults.set(conflicts(5), nil)
-	w.create(w.scanType(), w.scheduled("often"))
+	w.Create(w.scanType(), w.scheduled("often"))
 	s := w.recorded("often")
 	w.settled()
 	w.Expect(w.names()).To(HaveLen(1))
@@ -55,7 +55,7 @@ func TestDefect10ConflictsStartNoDuplicates(t *testing.T) {
 func TestDefect11AConflictDoesNotStopACronSchedule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("nightly", cronOf("0 3 * * *")))
+	w.Create(w.scanType(), w.scheduled("nightly", cronOf("0 3 * * *")))
 	w.Eventually(w.ready("nightly")).Should(Equal(executionv1.ReasonScheduled))
 	w.faults.set(conflicts(3), nil)
 	w.atNext("nightly")
@@ -71,7 +71,7 @@ func TestDefect11AConflictDoesNotStopACronSchedule(t *testing.T) {
 func TestDefect12AMissingScanTypeIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scheduled("early", retrigger))
+	w.Create(w.scheduled("early", retrigger))
 	w.Eventually(w.ready("early")).Should(Equal(executionv1.ReasonScanTypeNotFound))
 	w.Expect(w.message("early")).To(And(ContainSubstring("spec.scanSpec.scanType"), ContainSubstring("helm install")))
 	w.Eventually(func() string { return w.events("early") }).Should(ContainSubstring("ScanTypeNotFound"))
@@ -79,7 +79,7 @@ func TestDefect12AMissingScanTypeIsReported(t *testing.T) {
 	w.finish(&first[0], executionv1.ScanStateErrored, 0)
 	w.settled()
 	w.Expect(w.names()).To(HaveLen(1))
-	w.create(w.scanType())
+	w.Create(w.scanType())
 	w.running(1)
 	w.Expect(w.names()).To(HaveLen(2))
 	w.Eventually(w.ready("early")).Should(Equal(executionv1.ReasonScheduled))
@@ -90,16 +90,16 @@ func TestDefect12AMissingScanTypeIsReported(t *testing.T) {
 func TestDefect12And43ClusterScanTypesRetrigger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	kind := &executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap-" + w.namespace}, Spec: *testobjects.ScanTypeSpec()}
-	w.Expect(w.client.Create(t.Context(), kind)).To(Succeed())
-	w.Cleanup(func() { w.Expect(w.client.Delete(context.Background(), kind)).To(Succeed()) })
-	w.create(w.scanType(), w.scheduled("local", retrigger), w.scheduled("cluster", retrigger, func(s *executionv1.ScheduledScan) {
+	kind := &executionv1.ClusterScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap-" + w.Namespace}, Spec: *testobjects.ScanTypeSpec()}
+	w.Expect(w.Client.Create(t.Context(), kind)).To(Succeed())
+	w.Cleanup(func() { w.Expect(w.Client.Delete(context.Background(), kind)).To(Succeed()) })
+	w.Create(w.scanType(), w.scheduled("local", retrigger), w.scheduled("cluster", retrigger, func(s *executionv1.ScheduledScan) {
 		s.Spec.ScanSpec.ScanType, s.Spec.ScanSpec.ResourceMode = kind.Name, ptr.To(executionv1.ClusterWide)
 	}))
 	w.recorded("local")
 	w.recorded("cluster")
 	w.Expect(w.names()).To(HaveLen(2))
-	w.Expect(w.client.Patch(t.Context(), kind, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"extractResults":{"type":"other"}}}`)))).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), kind, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"extractResults":{"type":"other"}}}`)))).To(Succeed())
 	w.Eventually(w.names).Should(HaveLen(3))
 	w.settled()
 	names := map[string]int{}
@@ -115,7 +115,7 @@ func TestDefect12And43ClusterScanTypesRetrigger(t *testing.T) {
 func TestDefect36ForbidWaitsByWatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("f", policy(executionv1.ForbidConcurrent)))
+	w.Create(w.scanType(), w.scheduled("f", policy(executionv1.ForbidConcurrent)))
 	first := w.running(1)
 	w.recorded("f")
 	w.atNext("f")
@@ -135,10 +135,10 @@ func TestDefect36ForbidWaitsByWatch(t *testing.T) {
 func TestDefect36ReplaceWaitsForTheDeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("r", policy(executionv1.ReplaceConcurrent)))
+	w.Create(w.scanType(), w.scheduled("r", policy(executionv1.ReplaceConcurrent)))
 	first := w.running(1)
 	held := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`))
-	w.Expect(w.client.Patch(t.Context(), &first[0], held)).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), &first[0], held)).To(Succeed())
 	w.recorded("r")
 	w.settled()
 	w.trigger("r", 25*time.Hour)
@@ -146,7 +146,7 @@ func TestDefect36ReplaceWaitsForTheDeletion(t *testing.T) {
 	w.Eventually(func() bool { s := w.scans(); return len(s) == 1 && s[0].DeletionTimestamp != nil }).Should(BeTrue())
 	w.settled()
 	w.Expect(w.names()).To(HaveLen(1))
-	w.Expect(w.client.Patch(t.Context(), &first[0], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), &first[0], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 	w.Eventually(func() bool { s := w.scans(); return len(s) == 1 && s[0].Name != first[0].Name }).Should(BeTrue())
 	w.Eventually(func() string { return w.events("r") }).Should(ContainSubstring("JobReplaced: Scan " + first[0].Name))
 }
@@ -155,13 +155,13 @@ func TestDefect36ReplaceWaitsForTheDeletion(t *testing.T) {
 func TestDefect37PruningSkipsWhatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("h", history(1, 0)))
+	w.Create(w.scanType(), w.scheduled("h", history(1, 0)))
 	w.faults.set(func(call string, n int) error {
 		if !strings.HasPrefix(call, "delete ") {
 			return nil
 		}
-		gone := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: strings.TrimPrefix(call, "delete ")}}
-		return client.IgnoreNotFound(w.client.Delete(context.Background(), gone))
+		gone := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: strings.TrimPrefix(call, "delete ")}}
+		return client.IgnoreNotFound(w.Client.Delete(context.Background(), gone))
 	}, nil)
 	for i := range 4 {
 		s := w.running(1)
@@ -181,7 +181,7 @@ func TestDefect37PruningSkipsWhatIsGone(t *testing.T) {
 func TestDefect40NothingIsLookedAtWithoutACause(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("a", retrigger), w.scheduled("b", retrigger, cronOf("0 3 * * *")), w.scheduled("c", func(s *executionv1.ScheduledScan) {
+	w.Create(w.scanType(), w.scheduled("a", retrigger), w.scheduled("b", retrigger, cronOf("0 3 * * *")), w.scheduled("c", func(s *executionv1.ScheduledScan) {
 		s.Spec.Suspend = new(true)
 	}))
 	w.recorded("a")
@@ -198,7 +198,7 @@ func TestDefect42ClientsAskForARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.create(w.scanType(), w.scheduled("s", how))
+			w.Create(w.scanType(), w.scheduled("s", how))
 			w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonScheduled))
 			if name == "Interval" {
 				w.recorded("s")
@@ -226,7 +226,7 @@ func TestDefect42ClientsAskForTheFirstRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.create(w.scanType(), w.scheduled("s", how))
+			w.Create(w.scanType(), w.scheduled("s", how))
 			w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonScheduled))
 			w.settled()
 			w.oldClientTriggers("s")
@@ -247,20 +247,20 @@ func (w *world) oldClientTriggers(name string) {
 	w.Expect(err).NotTo(HaveOccurred())
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("ScheduledScan"))
-	w.Expect(w.client.Get(w.Context(), client.ObjectKeyFromObject(s), u)).To(Succeed())
+	w.Expect(w.Client.Get(w.Context(), client.ObjectKeyFromObject(s), u)).To(Succeed())
 	u.Object["status"] = map[string]any{
 		"lastScheduleTime": w.clock.Now().Add(-interval - 24*time.Hour).UTC().Format(time.RFC3339),
 		"findings":         map[string]any{"severities": map[string]any{}},
 		"scanTypeHash":     s.Status.ScanTypeHash,
 	}
-	w.Expect(w.client.Status().Update(w.Context(), u)).To(Succeed())
+	w.Expect(w.Client.Status().Update(w.Context(), u)).To(Succeed())
 }
 
 // TestDefect43OneBadScheduledScanStopsNoOther: each is a pass of its own.
 func TestDefect43OneBadScheduledScanStopsNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("a", retrigger), w.scheduled("b", retrigger), w.scheduled("c", retrigger))
+	w.Create(w.scanType(), w.scheduled("a", retrigger), w.scheduled("b", retrigger), w.scheduled("c", retrigger))
 	for _, name := range []string{"a", "b", "c"} {
 		w.recorded(name)
 	}
@@ -271,8 +271,8 @@ func TestDefect43OneBadScheduledScanStopsNoOther(t *testing.T) {
 		return nil
 	}, nil)
 	st := w.scanType()
-	st.Namespace = w.namespace
-	w.Expect(w.client.Patch(t.Context(), st, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"scan.securecodebox.io/x":"1"}}}`)))).To(Succeed())
+	st.Namespace = w.Namespace
+	w.Expect(w.Client.Patch(t.Context(), st, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"scan.securecodebox.io/x":"1"}}}`)))).To(Succeed())
 	w.Eventually(w.names).Should(HaveLen(5))
 	w.faults.set(nil, nil)
 	w.Eventually(w.names).Should(HaveLen(6))
@@ -283,10 +283,10 @@ func TestDefect43AForeignHashStartsNothing(t *testing.T) {
 	t.Parallel()
 	w := newQuietWorld(t)
 	s := w.scheduled("migrated", retrigger)
-	w.create(w.scanType(), s)
+	w.Create(w.scanType(), s)
 	last := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
 	patch := fmt.Sprintf(`{"status":{"lastScheduleTime":%q,"scanTypeHash":"12345678901234567890","findings":{"count":4,"severities":{"low":4}}}}`, last.Format(time.RFC3339))
-	w.Expect(w.client.Status().Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 	w.Cleanup(w.startOperator())
 	w.Eventually(func() string { return w.get("migrated").Status.ScanTypeHash }).Should(HavePrefix("v1-"))
 	w.settled()
@@ -303,11 +303,11 @@ func TestIntervalsThatAreRefused(t *testing.T) {
 	w := newQuietWorld(t)
 	for _, interval := range []string{"1ns", "1us", "1\u00b5s", "999ms", "0h0m0.5s", "0s1ns"} {
 		s := w.scheduled("s", every(interval))
-		s.Namespace = w.namespace
-		err := w.client.Create(t.Context(), s)
+		s.Namespace = w.Namespace
+		err := w.Client.Create(t.Context(), s)
 		w.Expect(err).To(MatchError(ContainSubstring("must be at least 1s; the cluster's settings may ask for more")), interval)
 	}
 	for i, interval := range []string{"1s", "1h30m", "1.5s", "1000ms", "2000000us"} {
-		w.create(w.scheduled(fmt.Sprintf("s%d", i), every(interval)))
+		w.Create(w.scheduled(fmt.Sprintf("s%d", i), every(interval)))
 	}
 }

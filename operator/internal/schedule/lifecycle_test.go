@@ -26,7 +26,7 @@ import (
 func TestTheScanOfARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), &unstructured.Unstructured{Object: map[string]any{
+	w.Create(w.scanType(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": executionv1.SchemeGroupVersion.String(), "kind": "ScheduledScan",
 		"metadata": map[string]any{
 			"name": "s", "labels": map[string]any{"team": "blue", "app.kubernetes.io/managed-by": "someone"},
@@ -41,7 +41,7 @@ func TestTheScanOfARun(t *testing.T) {
 	name := fmt.Sprintf("s-%d", s.CreationTimestamp.Unix())
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("Scan"))
-	w.Expect(w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, u)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKey{Namespace: w.Namespace, Name: name}, u)).To(Succeed())
 	w.Expect(u.GetLabels()).To(Equal(map[string]string{"team": "blue", "app.kubernetes.io/managed-by": "someone"}))
 	w.Expect(u.GetAnnotations()).To(HaveLen(2))
 	w.Expect(u.GetAnnotations()).To(HaveKeyWithValue("defectdojo.securecodebox.io/product-name", "shop"))
@@ -58,11 +58,11 @@ func TestTheScanOfARun(t *testing.T) {
 func TestTheStatusOnTheWire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("s", cronOf("0 3 * * *")))
+	w.Create(w.scanType(), w.scheduled("s", cronOf("0 3 * * *")))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonScheduled))
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind("ScheduledScan"))
-	w.Expect(w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "s"}, u)).To(Succeed())
+	w.Expect(w.Client.Get(t.Context(), client.ObjectKey{Namespace: w.Namespace, Name: "s"}, u)).To(Succeed())
 	status := u.Object["status"].(map[string]any)
 	w.Expect(status).To(HaveKeyWithValue("findings", map[string]any{"severities": map[string]any{}}))
 	w.Expect(status).To(HaveKey("nextScheduleTime"))
@@ -73,7 +73,7 @@ func TestTheStatusOnTheWire(t *testing.T) {
 func TestFindingsAndHistory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("s", history(0, 1)))
+	w.Create(w.scanType(), w.scheduled("s", history(0, 1)))
 	s := w.running(1)
 	w.recorded("s")
 	w.finish(&s[0], executionv1.ScanStateDone, 7)
@@ -96,7 +96,7 @@ func TestFindingsAndHistory(t *testing.T) {
 func TestSuspendAndResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("s"))
+	w.Create(w.scanType(), w.scheduled("s"))
 	w.recorded("s")
 	w.patch("s", `{"spec":{"suspend":true}}`)
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonSuspended))
@@ -116,7 +116,7 @@ func TestDowntimeIsMadeUpForOnce(t *testing.T) {
 	t.Parallel()
 	w := newQuietWorld(t)
 	stop := w.startOperator()
-	w.create(w.scanType(), w.scheduled("often", every("1m")), w.scheduled("strict", every("1m"), func(s *executionv1.ScheduledScan) {
+	w.Create(w.scanType(), w.scheduled("often", every("1m")), w.scheduled("strict", every("1m"), func(s *executionv1.ScheduledScan) {
 		s.Spec.StartingDeadlineSeconds = ptr.To[int64](10)
 	}))
 	w.recorded("often")
@@ -136,14 +136,14 @@ func TestScanTypeChangeStartsARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	st := w.scanType()
-	w.create(st, w.scheduled("yes", retrigger), w.scheduled("no"))
+	w.Create(st, w.scheduled("yes", retrigger), w.scheduled("no"))
 	w.recorded("yes")
 	w.recorded("no")
 	w.settled()
-	w.Expect(w.client.Patch(t.Context(), st, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"helm.sh/chart":"nmap-2"}}}`)))).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), st, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"helm.sh/chart":"nmap-2"}}}`)))).To(Succeed())
 	w.settled()
 	w.Expect(w.names()).To(HaveLen(2))
-	w.Expect(w.client.Patch(t.Context(), st, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"jobTemplate":{"spec":{"backoffLimit":1}}}}`)))).To(Succeed())
+	w.Expect(w.Client.Patch(t.Context(), st, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"jobTemplate":{"spec":{"backoffLimit":1}}}}`)))).To(Succeed())
 	w.Eventually(w.names).Should(HaveLen(3))
 	w.settled()
 	w.Expect(w.names()).To(HaveLen(3))
@@ -154,14 +154,14 @@ func TestScanTypeChangeStartsARun(t *testing.T) {
 func TestSpecChangesLeaveOtherClientsTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("s"))
+	w.Create(w.scanType(), w.scheduled("s"))
 	w.recorded("s")
 	w.settled()
 	s := w.get("s")
 	s.Spec.ScanSpec.Parameters = []string{"new"}
-	w.Expect(w.client.Update(t.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Update(t.Context(), s)).To(Succeed())
 	s.Status.LastScheduleTime.Time = time.Now().Add(-36 * time.Hour)
-	w.Expect(w.client.Status().Update(t.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Status().Update(t.Context(), s)).To(Succeed())
 	w.Eventually(w.names).Should(HaveLen(2))
 	var latest []string
 	for _, s := range w.scans() {
@@ -181,7 +181,7 @@ func TestARefusedScanIsTold(t *testing.T) {
 		}
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "scans"}, "s", errors.New("exceeded quota: count/scans"))
 	}, nil)
-	w.create(w.scanType(), w.scheduled("s"))
+	w.Create(w.scanType(), w.scheduled("s"))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonScanRejected))
 	w.Expect(w.message("s")).To(ContainSubstring("exceeded quota"))
 	w.Expect(w.get("s").Status.LastScheduleTime).To(BeNil())
@@ -197,10 +197,10 @@ func TestANameThatIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newQuietWorld(t)
 	s := w.scheduled("s")
-	w.create(w.scanType(), s)
+	w.Create(w.scanType(), s)
 	taken := &executionv1.Scan{Spec: *s.Spec.ScanSpec}
 	taken.Name = fmt.Sprintf("s-%d", s.CreationTimestamp.Unix())
-	w.create(taken)
+	w.Create(taken)
 	w.Cleanup(w.startOperator())
 	w.recorded("s")
 	w.settled()
@@ -211,13 +211,13 @@ func TestANameThatIsTaken(t *testing.T) {
 func TestAnOldNameIsAnotherScheduledScan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("s", history(0, 0)))
+	w.Create(w.scanType(), w.scheduled("s", history(0, 0)))
 	first := w.running(1)
 	s := w.recorded("s")
-	w.Expect(w.client.Delete(t.Context(), s, client.PropagationPolicy("Orphan"))).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), s, client.PropagationPolicy("Orphan"))).To(Succeed())
 	// Nobody plays the garbage collector: the finalizer of orphaning is removed by hand.
-	w.Expect(client.IgnoreNotFound(w.client.Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
-	w.create(w.scheduled("s", history(0, 0), cronOf("0 3 * * *"), policy(executionv1.ForbidConcurrent)))
+	w.Expect(client.IgnoreNotFound(w.Client.Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+	w.Create(w.scheduled("s", history(0, 0), cronOf("0 3 * * *"), policy(executionv1.ForbidConcurrent)))
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonScheduled))
 	w.finish(&first[0], executionv1.ScanStateDone, 1)
 	w.settled()
@@ -244,7 +244,7 @@ func TestEveryFault(t *testing.T) {
 				} else {
 					w.faults.set(nil, fail)
 				}
-				w.create(w.scanType(), w.scheduled("s", history(1, 0)))
+				w.Create(w.scanType(), w.scheduled("s", history(1, 0)))
 				for i := range 2 {
 					s := w.running(1)
 					w.recorded("s")
@@ -265,7 +265,7 @@ func TestEveryFault(t *testing.T) {
 func TestStoredMistakesShow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(),
+	w.Create(w.scanType(),
 		w.scheduled("zone", func(s *executionv1.ScheduledScan) { s.Spec.TimeZone = "Europe/Berlinn" }),
 		w.scheduled("typo", cronOf("0 3 * * MOON")),
 		w.scheduled("never", cronOf("0 0 31 2 *")),
@@ -273,9 +273,9 @@ func TestStoredMistakesShow(t *testing.T) {
 			s.Spec.Windows = []executionv1.BlackoutWindow{{Schedule: "@daily", Duration: "24h"}}
 		}))
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": executionv1.SchemeGroupVersion.String(), "kind": "ScheduledScan", "metadata": map[string]any{"name": "empty", "namespace": w.namespace},
+		"apiVersion": executionv1.SchemeGroupVersion.String(), "kind": "ScheduledScan", "metadata": map[string]any{"name": "empty", "namespace": w.Namespace},
 	}}
-	w.create(u)
+	w.Create(u)
 	for name, reason := range map[string]string{
 		"zone": executionv1.ReasonUnknownTimeZone, "typo": executionv1.ReasonScheduleParseError, "never": executionv1.ReasonScheduleNeverFires,
 		"closed": executionv1.ReasonScheduleNeverFires, "empty": executionv1.ReasonInvalidSpec,

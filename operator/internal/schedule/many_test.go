@@ -39,7 +39,7 @@ func TestManySchedules(t *testing.T) {
 	}
 	w := newQuietWorld(t)
 	w.SetDefaultEventuallyTimeout(10 * time.Minute)
-	w.create(w.scanType())
+	w.Create(w.scanType())
 	due := time.Now().UTC().Truncate(time.Hour).Add(3 * time.Hour)
 	w.createSchedules(count, due, window)
 
@@ -94,7 +94,7 @@ func (w *world) createSchedules(count int, due time.Time, window time.Duration) 
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(count); i = next.Add(1) {
 				s := w.scheduled(fmt.Sprintf("s%05d", i), cronOf(fmt.Sprintf("0 %d * * *", due.Hour())), retrigger, func(s *executionv1.ScheduledScan) {
-					s.Namespace, s.Spec.Jitter = w.namespace, window.String()
+					s.Namespace, s.Spec.Jitter = w.Namespace, window.String()
 				})
 				if err := c.Create(w.Context(), s); err != nil {
 					w.Errorf("create %s: %v", s.Name, err)
@@ -109,7 +109,7 @@ func (w *world) createSchedules(count int, due time.Time, window time.Duration) 
 func (w *world) count(which func(*executionv1.ScheduledScan) bool) int {
 	w.Helper()
 	var list executionv1.ScheduledScanList
-	w.Expect(w.client.List(w.Context(), &list, client.InNamespace(w.namespace))).To(Succeed())
+	w.Expect(w.Client.List(w.Context(), &list, client.InNamespace(w.Namespace))).To(Succeed())
 	n := 0
 	for i := range list.Items {
 		if which(&list.Items[i]) {
@@ -147,7 +147,7 @@ func (w *world) watchBirths() *births {
 	w.Helper()
 	watching, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme})
 	w.Expect(err).NotTo(HaveOccurred())
-	events, err := watching.Watch(w.Context(), &executionv1.ScanList{}, client.InNamespace(w.namespace))
+	events, err := watching.Watch(w.Context(), &executionv1.ScanList{}, client.InNamespace(w.Namespace))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Cleanup(events.Stop)
 	b := &births{uid: map[types.UID]time.Time{}}

@@ -17,14 +17,14 @@ import (
 func (w *world) runAgain(s *executionv1.Scan, state executionv1.ScanState) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"status":{"state":%q,"finishedAt":null,"findings":null}}`, state)
-	w.Expect(w.client.Status().Patch(w.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(w.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 // TestFindingsOfARerun: a Scan that was run again shows what it has found this time.
 func TestFindingsOfARerun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("s"))
+	w.Create(w.scanType(), w.scheduled("s"))
 	s := w.running(1)
 	w.recorded("s")
 	count := func() int64 {
@@ -47,7 +47,7 @@ func TestFindingsOfARerun(t *testing.T) {
 func TestForbidWaitsForARerun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("s", policy(executionv1.ForbidConcurrent)))
+	w.Create(w.scanType(), w.scheduled("s", policy(executionv1.ForbidConcurrent)))
 	s := w.running(1)
 	w.recorded("s")
 	w.finish(&s[0], executionv1.ScanStateDone, 1)
@@ -63,7 +63,7 @@ func TestForbidWaitsForARerun(t *testing.T) {
 func TestReplaceAndARerun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("s", policy(executionv1.ReplaceConcurrent)))
+	w.Create(w.scanType(), w.scheduled("s", policy(executionv1.ReplaceConcurrent)))
 	first := w.running(1)
 	w.recorded("s")
 	w.finish(&first[0], executionv1.ScanStateErrored, 0)
@@ -79,7 +79,7 @@ func TestReplaceAndARerun(t *testing.T) {
 func TestHistoryKeepsWhatRunsAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.scanType(), w.scheduled("s", history(1, 1), policy(executionv1.AllowConcurrent)))
+	w.Create(w.scanType(), w.scheduled("s", history(1, 1), policy(executionv1.AllowConcurrent)))
 	first := w.running(1)
 	w.recorded("s")
 	w.finish(&first[0], executionv1.ScanStateDone, 1)

@@ -7,77 +7,55 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/schedule"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
 	"github.com/scanyard/scanyard/operator/internal/testobjects"
+	"github.com/scanyard/scanyard/operator/internal/testworld"
 	"github.com/scanyard/scanyard/settings"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 var cluster *testcluster.Cluster
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
-}
-
-// patience is how long a test waits for what has to come.
-const patience = 20 * time.Second
+func TestMain(m *testing.M) { testworld.Main(m, func(c *testcluster.Cluster) { cluster = c }) }
 
 // world is a namespace of the cluster in which tests play all but the schedules.
 type world struct {
-	*testing.T
-	*WithT
+	*testworld.World
 
-	namespace string
-	client    client.Client
-	clock     *shiftedClock
-	faults    *faults
-	calls     *callCounter
+	clock  *shiftedClock
+	faults *faults
+	calls  *callCounter
 }
 
 // newWorld makes a namespace with a Reconciler that looks after it.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := newQuietWorld(t)
-	w.Cleanup(w.startOperator())
+	w.startOperator()
 	return w
 }
 
 // newQuietWorld makes a namespace without a Reconciler.
 func newQuietWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, WithT: NewWithT(t), client: cluster.Client, clock: &shiftedClock{}, faults: &faults{}, calls: &callCounter{counts: map[string]int{}}}
-	w.SetDefaultEventuallyTimeout(patience)
-	w.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
-	w.Expect(w.client.Create(t.Context(), ns)).To(Succeed())
-	w.namespace = ns.Name
-	return w
+	return &world{World: testworld.New(t, cluster, nil), clock: &shiftedClock{}, faults: &faults{}, calls: &callCounter{counts: map[string]int{}}}
 }
 
 // startOperator starts a manager with a Reconciler. It returns what ends it: at once,
@@ -88,37 +66,13 @@ func (w *world) startOperator() (stop func()) {
 	restConfig.Wrap(w.calls.wrap)
 	kinds := scan.CacheOptions()
 	maps.Copy(kinds, schedule.CacheOptions())
-	noWait := time.Duration(0)
-	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme:  cluster.Scheme,
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache: cache.Options{
-			ByObject: kinds, ReaderFailOnMissingInformer: true,
-			DefaultNamespaces: map[string]cache.Config{w.namespace: {}},
-		},
-		Client:                  client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
-		Controller:              config.Controller{SkipNameValidation: new(true)},
-		GracefulShutdownTimeout: &noWait,
-	})
-	w.Expect(err).NotTo(HaveOccurred())
+	mgr := w.NewManager(testworld.Manager{Config: restConfig, Kinds: kinds, Namespaces: []string{w.Namespace}, AtOnce: true})
 	r := schedule.NewReconciler(schedule.Options{
-		Client: &faultyClient{mgr.GetClient(), w.faults}, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"),
-		Tenancy: tenancy.NewSource(cluster.Client, settings.Defaults{}, []string{w.namespace}),
+		Client: w.faults.in(mgr.GetClient()), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"),
+		Tenancy: tenancy.NewSource(cluster.Client, settings.Defaults{}, []string{w.Namespace}),
 		Clock:   w.clock, Zone: time.UTC, Metrics: schedule.NewMetrics(prometheus.NewRegistry()),
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	w.Expect(r.SetupWithManager(ctx, mgr, 16)).To(Succeed())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	var once sync.Once
-	return func() {
-		once.Do(func() {
-			cancel()
-			if err := <-ended; err != nil && !strings.Contains(err.Error(), "grace period") {
-				w.Errorf("the manager ended: %v", err)
-			}
-		})
-	}
+	return w.Run(mgr, func(ctx context.Context) error { return r.SetupWithManager(ctx, mgr, 16) })
 }
 
 // shiftedClock is the real clock, some time ahead.
@@ -197,49 +151,26 @@ func (f *faults) do(call string, act func() error) error {
 	return err
 }
 
-type faultyClient struct {
-	client.Client
-
-	faults *faults
+// in returns a client whose writes may fail, and which counts the passes.
+func (f *faults) in(c client.Client) client.Client {
+	return &countingClient{f, &testworld.Intercepted{Client: c, Write: func(verb string, o client.Object, write func() error) error {
+		if verb == testworld.PatchStatus {
+			verb = "status"
+		}
+		return f.do(verb+" "+o.GetName(), write)
+	}}}
 }
 
-func (c *faultyClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+type countingClient struct {
+	faults *faults
+	client.Client
+}
+
+func (c *countingClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	if _, ok := o.(*executionv1.ScheduledScan); ok {
 		c.faults.reads.Add(1) // one for each pass
 	}
 	return c.Client.Get(ctx, key, o, opts...)
-}
-
-func (c *faultyClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	return c.faults.do("create "+o.GetName(), func() error { return c.Client.Create(ctx, o, opts...) })
-}
-
-func (c *faultyClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
-	return c.faults.do("delete "+o.GetName(), func() error { return c.Client.Delete(ctx, o, opts...) })
-}
-
-func (c *faultyClient) Status() client.SubResourceWriter {
-	return &faultyStatus{c.Client.Status(), c.faults}
-}
-
-type faultyStatus struct {
-	client.SubResourceWriter
-
-	faults *faults
-}
-
-func (c *faultyStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-	return c.faults.do("status "+o.GetName(), func() error { return c.SubResourceWriter.Patch(ctx, o, p, opts...) })
-}
-
-func (w *world) create(objects ...client.Object) {
-	w.Helper()
-	for _, o := range objects {
-		if o.GetNamespace() == "" {
-			o.SetNamespace(w.namespace)
-		}
-		w.Expect(w.client.Create(w.Context(), o)).To(Succeed())
-	}
 }
 
 func (w *world) scanType() *executionv1.ScanType {
@@ -283,7 +214,7 @@ func (w *world) scheduled(name string, options ...option) *executionv1.Scheduled
 func (w *world) get(name string) *executionv1.ScheduledScan {
 	w.Helper()
 	s := &executionv1.ScheduledScan{}
-	w.Expect(w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, s)).To(Succeed())
+	w.Expect(w.Client.Get(w.Context(), client.ObjectKey{Namespace: w.Namespace, Name: name}, s)).To(Succeed())
 	return s
 }
 
@@ -291,7 +222,7 @@ func (w *world) get(name string) *executionv1.ScheduledScan {
 func (w *world) scans() []executionv1.Scan {
 	w.Helper()
 	var list executionv1.ScanList
-	w.Expect(w.client.List(w.Context(), &list, client.InNamespace(w.namespace))).To(Succeed())
+	w.Expect(w.Client.List(w.Context(), &list, client.InNamespace(w.Namespace))).To(Succeed())
 	return list.Items
 }
 
@@ -365,37 +296,33 @@ func (w *world) finish(s *executionv1.Scan, state executionv1.ScanState, finding
 	w.Helper()
 	patch := fmt.Sprintf(`{"status":{"state":%q,"finishedAt":%q,"findings":{"count":%d,"severities":{"high":%d,"low":0}}}}`,
 		state, time.Now().UTC().Format(time.RFC3339), findings, findings)
-	w.Expect(w.client.Status().Patch(w.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(w.Context(), s, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 // trigger sets the time back as clients do.
 func (w *world) trigger(name string, back time.Duration) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"status":{"lastScheduleTime":%q}}`, w.clock.Now().Add(-back).UTC().Format(time.RFC3339))
-	w.Expect(w.client.Status().Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.Expect(w.Client.Status().Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 // touch brings a ScheduledScan to the Reconciler once more.
 func (w *world) touch(name string) {
 	w.Helper()
-	w.patch(name, fmt.Sprintf(`{"metadata":{"annotations":{"touched":%q}}}`, time.Now().String()))
+	w.Touch(w.get(name))
 }
 
 func (w *world) patch(name, patch string) {
 	w.Helper()
-	w.Expect(w.client.Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	w.Expect(w.Client.Patch(w.Context(), w.get(name), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
 // events returns reason and note of the Events on a ScheduledScan.
 func (w *world) events(name string) string {
 	w.Helper()
-	var list eventsv1.EventList
-	w.Expect(w.client.List(w.Context(), &list, client.InNamespace(w.namespace))).To(Succeed())
 	var notes []string
-	for i := range list.Items {
-		if r := list.Items[i].Regarding; r.Kind == "ScheduledScan" && r.Name == name {
-			notes = append(notes, list.Items[i].Reason+": "+list.Items[i].Note)
-		}
+	for _, e := range w.Events("ScheduledScan", name) {
+		notes = append(notes, e.Reason+": "+e.Note)
 	}
 	return strings.Join(notes, "\n")
 }

@@ -88,15 +88,15 @@ func TestFeederFollowsSettings(t *testing.T) {
 	})
 	w.create(c)
 	w.Eventually(func() *int32 { return limits().Cluster.MaxRunning }).Should(HaveValue(BeEquivalentTo(7)))
-	w.Eventually(func() int32 { return limits().Namespaces[w.namespace].Weight }).Should(BeEquivalentTo(4))
+	w.Eventually(func() int32 { return limits().Namespaces[w.Namespace].Weight }).Should(BeEquivalentTo(4))
 	w.Expect(limits().Default.MaxRunning).To(HaveValue(BeEquivalentTo(3)))
 
 	w.create(w.setting(settingsv1alpha2.ScanSettingSpec{
 		Limits: &settingsv1alpha2.Limits{MaxRunning: new(int32(2))},
 		Queue:  &settingsv1alpha2.Queue{Order: new(settingsv1alpha2.OrderPriority)},
 	}))
-	w.Eventually(func() *int32 { return limits().Namespaces[w.namespace].MaxRunning }).Should(HaveValue(BeEquivalentTo(2)))
-	w.Expect(limits().Namespaces[w.namespace].ByPriority).To(BeTrue())
+	w.Eventually(func() *int32 { return limits().Namespaces[w.Namespace].MaxRunning }).Should(HaveValue(BeEquivalentTo(2)))
+	w.Expect(limits().Namespaces[w.Namespace].ByPriority).To(BeTrue())
 
 	_, before := f.get()
 	w.set(settingsv1alpha2.ScanSettingSpec{
@@ -106,16 +106,16 @@ func TestFeederFollowsSettings(t *testing.T) {
 	})
 	w.Consistently(func() int { _, n := f.get(); return n }, "500ms").Should(Equal(before))
 
-	w.Expect(w.client.Delete(t.Context(), w.get())).To(Succeed())
-	w.Expect(w.client.Delete(t.Context(), c)).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), w.get())).To(Succeed())
+	w.Expect(w.Client.Delete(t.Context(), c)).To(Succeed())
 	w.Eventually(func() bool { l := limits(); return l.None() && len(l.Namespaces) == 0 }).Should(BeTrue())
 }
 
 // An operator that works in one namespace reads neither the others nor Namespaces.
 func TestFeederOfOneNamespace(t *testing.T) {
 	w := newWorld(t)
-	f := w.feed(w.namespace)
+	f := w.feed(w.Namespace)
 	w.Eventually(func() int { _, n := f.get(); return n }).Should(Equal(1))
 	w.create(w.setting(settingsv1alpha2.ScanSettingSpec{Limits: &settingsv1alpha2.Limits{MaxRunning: new(int32(2))}}))
-	w.Eventually(func() *int32 { l, _ := f.get(); return l.Namespaces[w.namespace].MaxRunning }).Should(HaveValue(BeEquivalentTo(2)))
+	w.Eventually(func() *int32 { l, _ := f.get(); return l.Namespaces[w.Namespace].MaxRunning }).Should(HaveValue(BeEquivalentTo(2)))
 }

@@ -5,13 +5,10 @@ package tenancy_test
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -19,13 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
@@ -33,40 +25,27 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store/storetest"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
 	"github.com/scanyard/scanyard/operator/internal/testobjects"
+	"github.com/scanyard/scanyard/operator/internal/testworld"
 	"github.com/scanyard/scanyard/settings"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 var cluster *testcluster.Cluster
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
-}
-
-// patience is how long a test waits for what has to come.
-const patience = 20 * time.Second
+func TestMain(m *testing.M) { testworld.Main(m, func(c *testcluster.Cluster) { cluster = c }) }
 
 // world is a namespace of the cluster with an operator's settings room. The settings of the
 // cluster are shared by all worlds: tests run one after the other.
 type world struct {
-	*testing.T
-	*WithT
+	*testworld.World
 
-	namespace string
-	client    client.Client
-	source    *tenancy.Source
-	stop      func()
+	source *tenancy.Source
+	stop   func()
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, WithT: NewWithT(t), client: cluster.Client}
-	w.SetDefaultEventuallyTimeout(patience)
-	w.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-", Labels: map[string]string{"team": "red"}}}
-	w.Expect(w.client.Create(t.Context(), ns)).To(Succeed())
-	w.namespace = ns.Name
+	w := &world{World: testworld.New(t, cluster, map[string]string{"team": "red"})}
 	w.start()
 	return w
 }
@@ -74,46 +53,30 @@ func newWorld(t *testing.T) *world {
 // start starts an operator, as after a restart. It knows nothing but what is stored.
 func (w *world) start() {
 	w.Helper()
-	all := tenancy.CacheOptions()
-	mgr, err := ctrl.NewManager(rest.CopyConfig(cluster.Config), ctrl.Options{
-		Scheme:     cluster.Scheme,
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Cache:      cache.Options{ByObject: all, ReaderFailOnMissingInformer: true},
-		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	})
-	w.Expect(err).NotTo(HaveOccurred())
+	mgr := w.NewManager(testworld.Manager{Kinds: tenancy.CacheOptions()})
 	w.source = tenancy.NewSource(mgr.GetCache(), settings.Defaults{ScannerDeadline: time.Hour, StatusLinks: true}, nil)
 	storage, err := store.New(storetest.Config(cluster), store.WithTenants(tenancy.NewBuckets(w.source, mgr.GetAPIReader(), clock.RealClock{})))
 	w.Expect(err).NotTo(HaveOccurred())
-	ctx, cancel := context.WithCancel(w.Context())
-	w.Expect(tenancy.NewReconciler(tenancy.Options{
+	r := tenancy.NewReconciler(tenancy.Options{
 		Client: mgr.GetClient(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{}, Places: storage,
-	}).SetupWithManager(ctx, mgr, nil)).To(Succeed())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	w.Expect(mgr.GetCache().WaitForCacheSync(ctx)).To(BeTrue())
-	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.Errorf("the manager ended: %v", err)
-		}
 	})
-	w.Cleanup(w.stop)
+	w.stop = w.Run(mgr, func(ctx context.Context) error { return r.SetupWithManager(ctx, mgr, nil) })
+	w.Expect(mgr.GetCache().WaitForCacheSync(w.Context())).To(BeTrue())
 }
 
+// create creates an object, and deletes it at the end of the test: those of the cluster are seen by all worlds.
 func (w *world) create(o client.Object) {
 	w.Helper()
-	w.Expect(w.client.Create(w.Context(), o)).To(Succeed())
+	w.Expect(w.Client.Create(w.Context(), o)).To(Succeed())
 	w.Cleanup(func() {
-		if err := client.IgnoreNotFound(w.client.Delete(context.Background(), o)); err != nil {
+		if err := client.IgnoreNotFound(w.Client.Delete(context.Background(), o)); err != nil {
 			w.Errorf("delete %s: %v", o.GetName(), err)
 		}
 	})
 }
 
 func (w *world) setting(spec settingsv1alpha2.ScanSettingSpec) *settingsv1alpha2.ScanSetting {
-	return &settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name, Namespace: w.namespace}, Spec: spec}
+	return &settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name, Namespace: w.Namespace}, Spec: spec}
 }
 
 func clusterSetting(spec settingsv1alpha2.ClusterScanSettingSpec) *settingsv1alpha2.ClusterScanSetting {
@@ -123,7 +86,7 @@ func clusterSetting(spec settingsv1alpha2.ClusterScanSettingSpec) *settingsv1alp
 func (w *world) get() *settingsv1alpha2.ScanSetting {
 	w.Helper()
 	s := &settingsv1alpha2.ScanSetting{}
-	w.Expect(w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: settingsv1alpha2.Name}, s)).To(Succeed())
+	w.Expect(w.Client.Get(w.Context(), client.ObjectKey{Namespace: w.Namespace, Name: settingsv1alpha2.Name}, s)).To(Succeed())
 	return s
 }
 
@@ -133,7 +96,7 @@ func (w *world) set(spec settingsv1alpha2.ScanSettingSpec) {
 	w.Eventually(func() error {
 		s := w.get()
 		s.Spec = spec
-		return w.client.Update(w.Context(), s)
+		return w.Client.Update(w.Context(), s)
 	}).Should(Succeed())
 }
 
@@ -154,7 +117,7 @@ func (w *world) message() string {
 // running is the limit that holds for the namespace; -1 for none.
 func (w *world) running() int32 {
 	w.Helper()
-	e, err := w.source.Effective(w.Context(), w.namespace)
+	e, err := w.source.Effective(w.Context(), w.Namespace)
 	w.Expect(err).NotTo(HaveOccurred())
 	if e.Namespace.MaxRunning == nil {
 		return -1
@@ -184,7 +147,7 @@ func TestGoodSettingsAreInForce(t *testing.T) {
 	w.Expect(s.Status.InForceGeneration).To(Equal(s.Generation))
 	w.Expect(s.Status.ObservedGeneration).To(Equal(s.Generation))
 
-	w.Expect(w.client.Delete(w.Context(), s)).To(Succeed())
+	w.Expect(w.Client.Delete(w.Context(), s)).To(Succeed())
 	w.Eventually(w.running).Should(Equal(int32(-1)))
 }
 
@@ -212,7 +175,7 @@ func TestLastGoodSettingsStayInForce(t *testing.T) {
 func (w *world) events() string {
 	w.Helper()
 	var list eventsv1.EventList
-	w.Expect(w.client.List(w.Context(), &list, client.InNamespace(w.namespace))).To(Succeed())
+	w.Expect(w.Client.List(w.Context(), &list, client.InNamespace(w.Namespace))).To(Succeed())
 	var notes []string
 	for i := range list.Items {
 		notes = append(notes, list.Items[i].Note)
@@ -244,11 +207,11 @@ func TestTighterClusterPutsNamespacesOutOfBounds(t *testing.T) {
 	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonOutOfBounds))
 	w.Expect(w.message()).To(ContainSubstring("set it to 5 or less"))
 	w.Eventually(w.running).Should(Equal(int32(5)))
-	e, err := w.source.Effective(w.Context(), w.namespace)
+	e, err := w.source.Effective(w.Context(), w.Namespace)
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(e.Weight).To(Equal(int32(4)))
 
-	w.Expect(w.client.Delete(w.Context(), c)).To(Succeed())
+	w.Expect(w.Client.Delete(w.Context(), c)).To(Succeed())
 	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 	w.Eventually(w.running).Should(Equal(int32(8)))
 }
@@ -265,7 +228,7 @@ func TestPatchForNothingIsHeldBackUntilItMatches(t *testing.T) {
 	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonPatchMatchesNothing))
 	w.Eventually(w.running).Should(Equal(int32(2)))
 
-	w.create(&executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap", Namespace: w.namespace}, Spec: *testobjects.ScanTypeSpec()})
+	w.create(&executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Name: "nmap", Namespace: w.Namespace}, Spec: *testobjects.ScanTypeSpec()})
 	w.Eventually(w.reason).Should(Equal(settingsv1alpha2.ReasonAccepted))
 	w.Eventually(w.running).Should(Equal(int32(3)))
 }
@@ -275,7 +238,7 @@ func TestBadClusterSettingsKeepTheLastGood(t *testing.T) {
 	c := clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{Limits: &settingsv1alpha2.ClusterLimits{MaxRunningPerNamespace: new(int32(6))}})
 	w.create(c)
 	ready := func() string {
-		w.Expect(w.client.Get(w.Context(), client.ObjectKeyFromObject(c), c)).To(Succeed())
+		w.Expect(w.Client.Get(w.Context(), client.ObjectKeyFromObject(c), c)).To(Succeed())
 		if m := meta.FindStatusCondition(c.Status.Conditions, settingsv1alpha2.ConditionReady); m != nil && m.ObservedGeneration == c.Generation {
 			return m.Reason
 		}
@@ -283,7 +246,7 @@ func TestBadClusterSettingsKeepTheLastGood(t *testing.T) {
 	}
 	w.Eventually(ready).Should(Equal(settingsv1alpha2.ReasonAccepted))
 	c.Spec = settingsv1alpha2.ClusterScanSettingSpec{JobPatches: []settingsv1alpha2.JobPatch{{Patch: "metadata: {name: mine}"}}}
-	w.Expect(w.client.Update(w.Context(), c)).To(Succeed())
+	w.Expect(w.Client.Update(w.Context(), c)).To(Succeed())
 	w.Eventually(ready).Should(Equal(settingsv1alpha2.ReasonInvalid))
 	w.Eventually(w.running).Should(Equal(int32(6)))
 	w.stop()
@@ -301,7 +264,7 @@ func TestStorageThatCanNotBeUsedIsTold(t *testing.T) {
 	w.Expect(w.get().Status.InForce).NotTo(BeNil())
 
 	w.create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "s3"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "s3"},
 		StringData: map[string]string{"accessKey": cluster.Storage.AccessKey, "secretKey": cluster.Storage.SecretKey},
 	})
 	w.set(settingsv1alpha2.ScanSettingSpec{Storage: &settingsv1alpha2.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team-a", CredentialsSecret: "s3"}})
@@ -315,7 +278,7 @@ func TestSchemaRefuses(t *testing.T) {
 		object client.Object
 		want   string
 	}{
-		"Name":         {&settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: w.namespace}}, "set metadata.name to default"},
+		"Name":         {&settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: w.Namespace}}, "set metadata.name to default"},
 		"ClusterName":  {&settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, "set metadata.name to default"},
 		"Negative":     {w.setting(atMost(-1)), "greater than or equal to 0"},
 		"TTL":          {w.setting(settingsv1alpha2.ScanSettingSpec{TTL: &settingsv1alpha2.TTL{DefaultSeconds: new(int32(9)), MaxSeconds: new(int32(8))}}), "lower it"},
@@ -327,7 +290,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := w.client.Create(t.Context(), tc.object, client.DryRunAll)
+			err := w.Client.Create(t.Context(), tc.object, client.DryRunAll)
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
@@ -341,8 +304,8 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"limits": map[string]any{"maxRuning": int64(1)}}}}
 	u.SetGroupVersionKind(settingsv1alpha2.SchemeGroupVersion.WithKind("ScanSetting"))
 	u.SetName(settingsv1alpha2.Name)
-	u.SetNamespace(w.namespace)
-	err := w.client.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+	u.SetNamespace(w.Namespace)
+	err := w.Client.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 	w.Expect(err).To(MatchError(ContainSubstring(`unknown field "spec.limits.maxRuning"`)))
 }
 
@@ -356,8 +319,8 @@ func TestSourceKeepsWhatItComputed(t *testing.T) {
 	var first, second *settings.Effective
 	w.Eventually(func() bool {
 		var errs [2]error
-		first, errs[0] = w.source.Effective(w.Context(), w.namespace)
-		second, errs[1] = w.source.Effective(w.Context(), w.namespace)
+		first, errs[0] = w.source.Effective(w.Context(), w.Namespace)
+		second, errs[1] = w.source.Effective(w.Context(), w.Namespace)
 		w.Expect(errors.Join(errs[:]...)).To(Succeed())
 		return first == second
 	}).Should(BeTrue())
