@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
+	"net/url"
 	"sync"
 	"syscall"
 	"time"
@@ -35,7 +37,9 @@ type Config struct {
 	Dial sink.DialControl
 	// Expires is told when the certificates of a handshake end; nil: nobody asks.
 	Expires func(which string, notAfter time.Time)
-	Now     func() time.Time
+	// Proxy gives the proxy of a request of HTTP; nil: the environment's.
+	Proxy func(*http.Request) (*url.URL, error)
+	Now   func() time.Time
 }
 
 // Client makes the connections of one sink and keeps why the last one failed.
@@ -62,6 +66,9 @@ const (
 func New(config Config) *Client {
 	if config.Expires == nil {
 		config.Expires = func(string, time.Time) {}
+	}
+	if config.Proxy == nil {
+		config.Proxy = http.ProxyFromEnvironment
 	}
 	return &Client{config: config}
 }

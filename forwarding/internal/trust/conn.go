@@ -76,15 +76,15 @@ func (c *Client) HTTP() *http.Client {
 	}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: bounded(c.DialPlain), DialTLSContext: bounded(c.Dial),
-			MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second, OnProxyConnectResponse: proxyAnswer,
+			Proxy: c.plainProxy, DialContext: bounded(c.DialPlain), DialTLSContext: bounded(c.dialSecure),
+			MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
 // proxyAnswer is the error of a proxy that does not lead to the far end.
-func proxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+func proxyAnswer(answer *http.Response) error {
 	class := sink.Transport
 	switch answer.StatusCode {
 	case http.StatusOK:

@@ -50,16 +50,12 @@ func TestFaultStages(t *testing.T) {
 		"ProxyCannot":   {far, proxy(http.StatusBadGateway), sink.Transport, sink.ProxyFailed, "502 Bad Gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			known := trust.New(trust.Config{Now: time.Now, Insecure: strings.HasPrefix(c.url, "http:")})
-			client := known.HTTP()
+			config := trust.Config{Now: time.Now, Insecure: strings.HasPrefix(c.url, "http:")}
 			if c.proxy != "" {
-				transport, ok := client.Transport.(*http.Transport)
-				if !ok {
-					t.Fatalf("the client has a %T", client.Transport)
-				}
-				transport.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: c.proxy})
+				config.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: c.proxy})
 			}
-			response, err := client.Get(c.url)
+			known := trust.New(config)
+			response, err := known.HTTP().Get(c.url)
 			if err == nil {
 				t.Fatal(response.Status, response.Body.Close())
 			}
