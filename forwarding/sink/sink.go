@@ -20,6 +20,12 @@ type Sink interface {
 	Close() error
 }
 
+// Gatherer is a Sink that takes the records of several streams in one call.
+type Gatherer interface {
+	// Gather is Deliver for batches of streams that differ. Its error says that the far end may hold some, all or none of all batches.
+	Gather(ctx context.Context, batches []Batch) (Outcome, error)
+}
+
 // Prover is a Sink that can say afterwards what the far end holds of a stream.
 type Prover interface {
 	Proof(ctx context.Context, stream *forwardingv1.StreamId) (Verdict, error)

@@ -8,6 +8,7 @@
 //
 // What it decides, in pure functions over a State:
 //
+//   - A sink that takes several streams at once gets what is next of all streams of a tenant in one call, each stream in its order.
 //   - The head of a lane is not passed before the sink has confirmed. Sinks and tenants do not wait for each other.
 //   - Transport is tried again with full jitter; auth and incompatible are only probed; overload gets the delay that it asks for, and
 //     smaller batches. Only a record that is refused by itself leaves the queue undelivered, into the dead letters.

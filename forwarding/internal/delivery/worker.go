@@ -215,8 +215,11 @@ func (l *lane) next() (work, error) {
 	return l.oneStream(work{records: found}), err
 }
 
-// oneStream cuts the work where another stream begins.
+// oneStream cuts the work where another stream begins, unless the sink takes several streams in one call.
 func (l *lane) oneStream(next work) work {
+	if _, several := l.w.options.Sink.(sink.Gatherer); several {
+		return next
+	}
 	for i, r := range next.records {
 		if string(r.Stream) != string(next.records[0].Stream) {
 			next.records = next.records[:i]
@@ -301,13 +304,17 @@ func (l *lane) call(ctx context.Context, f func(context.Context) error) error {
 
 // send calls the sink once.
 func (l *lane) send(ctx context.Context, records []*queue.Record) (outcome sink.Outcome, err error) {
-	batch, err := l.batch(records)
+	batches, err := l.batches(records)
 	if err != nil {
 		return outcome, err
 	}
 	err = l.call(ctx, func(ctx context.Context) error {
 		var err error
-		outcome, err = l.w.options.Sink.Deliver(ctx, batch)
+		if gatherer, several := l.w.options.Sink.(sink.Gatherer); several && len(batches) > 1 {
+			outcome, err = gatherer.Gather(ctx, batches)
+		} else {
+			outcome, err = l.w.options.Sink.Deliver(ctx, batches[0])
+		}
 		return err
 	})
 	return outcome, err
@@ -439,32 +446,50 @@ func (l *lane) probeRecord(ctx context.Context, w work) error {
 	return &sink.Error{Class: sink.Incompatible, Reason: sink.RefusesEverything, Message: "it still refuses single records"}
 }
 
-// batch makes what the sink takes of records of one stream.
-func (l *lane) batch(records []*queue.Record) (sink.Batch, error) {
-	o := l.w.options
-	b := sink.Batch{Records: make([]sink.Record, 0, len(records))}
-	if records[0].Stream != nil {
-		b.Stream = &forwardingv1.StreamId{}
-		if err := proto.Unmarshal(records[0].Stream, b.Stream); err != nil {
-			return b, err
-		}
-	} else {
-		b.Stream = &forwardingv1.StreamId{
-			ClusterId: o.ClusterID, Tenant: l.tenant, Kind: forwardingv1.StreamKind_STREAM_KIND_DECISIONS, Name: StreamName, Uid: o.Queue.ID(),
-		}
-	}
+// batches makes what the sink takes of records: a batch for each stream, in the order in which the streams begin.
+func (l *lane) batches(records []*queue.Record) ([]sink.Batch, error) {
+	var all []sink.Batch
+	places := map[string]int{}
 	for _, r := range records {
-		if r.Message == nil {
-			b.Records = append(b.Records, sink.Record{EventID: r.ID, Sequence: r.Sequence, ObservedAt: r.Time, Line: r.Line, Metadata: r.Metadata})
-			continue
+		at, known := places[string(r.Stream)]
+		if !known {
+			stream, err := l.stream(r)
+			if err != nil {
+				return nil, err
+			}
+			at = len(all)
+			places[string(r.Stream)], all = at, append(all, sink.Batch{Stream: stream})
 		}
-		message := &forwardingv1.Record{}
-		if err := proto.Unmarshal(r.Message, message); err != nil {
-			return b, err
+		record, err := recordOf(r)
+		if err != nil {
+			return nil, err
 		}
-		b.Records = append(b.Records, sink.Record{
-			EventID: message.GetEventId(), Sequence: message.GetSequence(), ObservedAt: message.GetObservedAt().AsTime(), Message: message,
-		})
+		all[at].Records = append(all[at].Records, record)
 	}
-	return b, nil
+	return all, nil
+}
+
+// stream is the one that a record came in, or the exporter's own.
+func (l *lane) stream(r *queue.Record) (*forwardingv1.StreamId, error) {
+	if r.Stream == nil {
+		o := l.w.options
+		return &forwardingv1.StreamId{
+			ClusterId: o.ClusterID, Tenant: l.tenant, Kind: forwardingv1.StreamKind_STREAM_KIND_DECISIONS, Name: StreamName, Uid: o.Queue.ID(),
+		}, nil
+	}
+	stream := &forwardingv1.StreamId{}
+	return stream, proto.Unmarshal(r.Stream, stream)
+}
+
+func recordOf(r *queue.Record) (sink.Record, error) {
+	if r.Message == nil {
+		return sink.Record{EventID: r.ID, Sequence: r.Sequence, ObservedAt: r.Time, Line: r.Line, Metadata: r.Metadata}, nil
+	}
+	message := &forwardingv1.Record{}
+	if err := proto.Unmarshal(r.Message, message); err != nil {
+		return sink.Record{}, err
+	}
+	return sink.Record{
+		EventID: message.GetEventId(), Sequence: message.GetSequence(), ObservedAt: message.GetObservedAt().AsTime(), Message: message,
+	}, nil
 }

@@ -48,9 +48,12 @@ type session struct {
 
 // delivery is one batch that is on its way.
 type delivery struct {
+	session    *session
 	number     uint64
+	records    int
 	bytes      int64
 	done       chan struct{}
+	judged     bool // the error that ended the session is about this batch
 	rejected   []sink.Rejection
 	streams    []*forwardingv1.StreamState
 	duplicates int
@@ -160,7 +163,7 @@ func (s *session) alive() bool {
 
 // send hands a batch to the stream, as soon as the window has room.
 func (s *session) send(ctx context.Context, batch *forwardingv1.Batch) (*delivery, error) {
-	d := &delivery{bytes: min(int64(proto.Size(batch)), s.size), done: make(chan struct{})}
+	d := &delivery{session: s, records: len(batch.GetRecords()), bytes: min(int64(proto.Size(batch)), s.size), done: make(chan struct{})}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := make(chan struct{})
@@ -173,7 +176,7 @@ func (s *session) send(ctx context.Context, batch *forwardingv1.Batch) (*deliver
 		}
 	}()
 	if err := s.window.Acquire(waiting, d.bytes); err != nil {
-		return nil, s.failure(err)
+		return nil, s.failure(d, err)
 	}
 	s.sending.Lock()
 	defer s.sending.Unlock()
@@ -187,23 +190,30 @@ func (s *session) send(ctx context.Context, batch *forwardingv1.Batch) (*deliver
 		<-s.ended // Recv has the reason
 	}
 	if err != nil {
-		return nil, s.failure(err)
+		return nil, s.failure(d, err)
 	}
 	return d, nil
 }
 
-// failure is why the session ended, or else what the error says.
-func (s *session) failure(err error) error {
+// failure is why the session ended, or else what the error says. What was said about another batch says nothing about this one.
+func (s *session) failure(d *delivery, err error) *sink.Error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.err != nil {
-		return s.err
+	switch {
+	case s.err == nil:
+		return s.sink.explain(err, false)
+	case aboutRecords(s.err) && !d.judged:
+		return &sink.Error{Class: sink.Transport, Reason: sink.Disconnected, Message: "the stream ended by another batch: " + s.err.Message}
 	}
-	return s.sink.explain(err, false)
+	return s.err
 }
 
+// aboutRecords tells whether an error that ends a stream is about what a batch holds.
+func aboutRecords(e *sink.Error) bool { return e.Class == sink.Refused || e.Class == answer.Done }
+
 // wait waits for the ack of a batch. Silence of the receiver ends the session.
-func (s *session) wait(ctx context.Context, d *delivery, records int) error {
+func (d *delivery) wait(ctx context.Context) error {
+	s := d.session
 	timer := time.NewTimer(s.sink.config.Timeout)
 	defer timer.Stop()
 	for {
@@ -225,11 +235,12 @@ func (s *session) wait(ctx context.Context, d *delivery, records int) error {
 				return nil
 			default:
 			}
-			if s.err.Class == answer.Done {
-				d.duplicates = records
+			e := s.failure(d, nil)
+			if e.Class == answer.Done {
+				d.duplicates = d.records
 				return nil
 			}
-			return s.err
+			return e
 		}
 	}
 }
@@ -282,11 +293,14 @@ func (s *session) acknowledge(ack *forwardingv1.Ack) {
 
 // broken is why the stream ended. Where it names records but no batch, several in flight are all kept.
 func (s *session) broken(err error) *sink.Error {
+	e := s.sink.explain(err, false)
 	s.mutex.Lock()
 	several := len(s.waiting) > 1
+	for _, d := range s.waiting {
+		d.judged = true
+	}
 	s.mutex.Unlock()
-	e := s.sink.explain(err, false)
-	if several && (e.Class == sink.Refused || e.Class == answer.Done) {
+	if several && aboutRecords(e) {
 		s.sink.mutex.Lock()
 		s.sink.careful = true
 		s.sink.mutex.Unlock()

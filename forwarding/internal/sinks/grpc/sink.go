@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
-	"github.com/scanyard/scanyard/forwarding/internal/answer"
 	"github.com/scanyard/scanyard/forwarding/internal/decisionwire"
 	"github.com/scanyard/scanyard/forwarding/internal/trust"
 	"github.com/scanyard/scanyard/forwarding/internal/wire"
@@ -185,6 +184,11 @@ func (s *Sink) pause(asked time.Duration) {
 
 // Deliver sends a batch and waits until the receiver has it on disk.
 func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
+	return s.Gather(ctx, []sink.Batch{batch})
+}
+
+// Gather sends batches of several streams one behind the other, and waits until the receiver has all of them on disk.
+func (s *Sink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, error) {
 	if err := s.paused(); err != nil {
 		return sink.Outcome{}, err
 	}
@@ -198,18 +202,15 @@ func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 		s.alone.RLock()
 		defer s.alone.RUnlock()
 	}
-	outcome, err := s.deliver(ctx, batch)
+	outcome, err := s.deliver(ctx, batches, careful)
 	if err != nil && s.again(ctx, err) {
-		outcome, err = s.deliver(ctx, batch)
+		outcome, err = s.deliver(ctx, batches, careful)
 	}
-	if changed := changedOnTheWay(batch, &outcome); err == nil && len(changed.Records) > 0 {
+	if changed := changedOnTheWay(batches, &outcome); err == nil && len(changed) > 0 {
 		var later sink.Outcome
-		later, err = s.deliver(ctx, changed)
+		later, err = s.deliver(ctx, changed, careful)
 		outcome.Rejected = append(outcome.Rejected, later.Rejected...)
 		outcome.Streams, outcome.Duplicates = append(outcome.Streams, later.Streams...), outcome.Duplicates+later.Duplicates
-	}
-	if err != nil && sink.AsError(err).Class == answer.Done {
-		outcome, err = sink.Outcome{Duplicates: len(batch.Records)}, nil
 	}
 	if err == nil && careful {
 		s.mutex.Lock()
@@ -221,27 +222,37 @@ func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 
 // changedOnTheWay takes from an outcome the records whose digest the receiver found wrong: they are sent once more, since bytes may have
 // been changed on the way. What is refused then is told.
-func changedOnTheWay(batch sink.Batch, outcome *sink.Outcome) sink.Batch {
+func changedOnTheWay(batches []sink.Batch, outcome *sink.Outcome) (again []sink.Batch) {
 	mismatch := camel(strings.TrimPrefix(forwardingv1.RejectionReason_REJECTION_REASON_DIGEST_MISMATCH.String(), reasonPrefix))
 	changed := map[string]bool{}
 	outcome.Rejected = slices.DeleteFunc(outcome.Rejected, func(r sink.Rejection) bool {
 		changed[r.EventID] = changed[r.EventID] || r.Reason == mismatch
 		return r.Reason == mismatch
 	})
-	again := sink.Batch{Stream: batch.Stream}
-	for _, record := range batch.Records {
-		if changed[record.EventID] {
-			again.Records = append(again.Records, record)
+	for _, batch := range batches {
+		some := sink.Batch{Stream: batch.Stream}
+		for _, record := range batch.Records {
+			if changed[record.EventID] {
+				some.Records = append(some.Records, record)
+			}
+		}
+		if len(some.Records) > 0 {
+			again = append(again, some)
 		}
 	}
 	return again
 }
 
 // foreign tells whether the receiver refuses a record that it was not sent.
-func foreign(batch sink.Batch, rejected []sink.Rejection) bool {
+func foreign(batches []sink.Batch, rejected []sink.Rejection) bool {
+	if len(rejected) == 0 {
+		return false
+	}
 	known := map[string]bool{}
-	for _, record := range batch.Records {
-		known[record.EventID] = true
+	for _, batch := range batches {
+		for _, record := range batch.Records {
+			known[record.EventID] = true
+		}
 	}
 	return slices.ContainsFunc(rejected, func(r sink.Rejection) bool { return !known[r.EventID] })
 }
@@ -255,29 +266,37 @@ func (s *Sink) again(ctx context.Context, err error) bool {
 	return e.Reason == sink.Disconnected && ctx.Err() == nil && s.paused() == nil
 }
 
-func (s *Sink) deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
-	session, err := s.open(ctx)
-	if err != nil {
-		return sink.Outcome{}, err
-	}
-	var outcome sink.Outcome
-	var deliveries []*delivery
-	for _, part := range parts(batch, session.limits, &outcome) {
-		d, err := session.send(ctx, part)
+// deliver sends all parts and then waits for them; with alone set each is acknowledged before the next one goes.
+func (s *Sink) deliver(ctx context.Context, batches []sink.Batch, alone bool) (outcome sink.Outcome, err error) {
+	var sent []*delivery
+	for _, batch := range batches {
+		session, err := s.open(ctx)
 		if err != nil {
 			return sink.Outcome{}, err
 		}
-		deliveries = append(deliveries, d)
+		for _, part := range parts(batch, session.limits, &outcome) {
+			if session, err = s.open(ctx); err != nil { // the part before may have ended the stream
+				return sink.Outcome{}, err
+			}
+			d, err := session.send(ctx, part)
+			if err == nil && alone {
+				err = d.wait(ctx)
+			}
+			if err != nil {
+				return sink.Outcome{}, err
+			}
+			sent = append(sent, d)
+		}
 	}
-	for _, d := range deliveries {
-		if err := session.wait(ctx, d, len(batch.Records)); err != nil {
+	for _, d := range sent {
+		if err := d.wait(ctx); err != nil {
 			return sink.Outcome{}, err
 		}
 		outcome.Rejected = append(outcome.Rejected, d.rejected...)
 		outcome.Streams = append(outcome.Streams, d.streams...)
 		outcome.Duplicates += d.duplicates
 	}
-	if foreign(batch, outcome.Rejected) {
+	if foreign(batches, outcome.Rejected) {
 		return sink.Outcome{}, &sink.Error{
 			Class: sink.Transport, Reason: sink.Disconnected, Message: "the receiver refuses a record that it was not sent: bytes were changed on the way",
 		}

@@ -325,6 +325,81 @@ func TestAlreadyThereIsDelivered(t *testing.T) {
 	}
 }
 
+// judging takes batches, and ends a stream with an error that names no batch where one holds a bad record.
+type judging struct {
+	forwardingv1.UnimplementedForwardingServiceServer
+
+	mutex sync.Mutex
+	code  codes.Code
+	got   map[string]int
+}
+
+// Forward acknowledges each batch by itself.
+func (j *judging) Forward(stream forwardingv1.ForwardingService_ForwardServer) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	if err := stream.Send(&forwardingv1.ForwardResponse{Message: &forwardingv1.ForwardResponse_Welcome{Welcome: &forwardingv1.Welcome{ApiVersion: "v1"}}}); err != nil {
+		return err
+	}
+	for {
+		request, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if request.GetBatch().GetStream().GetUid() == "bad" {
+			return status.Error(j.code, "bad")
+		}
+		j.mutex.Lock()
+		for _, record := range request.GetBatch().GetRecords() {
+			j.got[request.GetBatch().GetStream().GetUid()+record.GetEventId()]++
+		}
+		j.mutex.Unlock()
+		ack := &forwardingv1.Ack{Through: request.GetBatch().GetNumber()}
+		if err := stream.Send(&forwardingv1.ForwardResponse{Message: &forwardingv1.ForwardResponse_Ack{Ack: ack}}); err != nil {
+			return err
+		}
+	}
+}
+
+// TestOneBatchOfSeveralIsJudged: what is said about one batch is no word about those that went with it.
+func TestOneBatchOfSeveralIsJudged(t *testing.T) {
+	for code, want := range map[codes.Code]sink.Class{codes.InvalidArgument: sink.Refused, codes.AlreadyExists: ""} {
+		t.Run(code.String(), func(t *testing.T) {
+			j := &judging{code: code, got: map[string]int{}}
+			s := open(t, plain(serve(t, j)))
+			var batches []sink.Batch
+			const each = 10
+			for _, uid := range []string{"first", "bad", "last"} {
+				id := receivertest.Scan(uid)
+				batches = append(batches, batch(id, receivertest.Records(id, each-2)))
+			}
+			gather := func() error {
+				_, err := s.(sink.Gatherer).Gather(t.Context(), batches)
+				return err
+			}
+			err := gather()
+			for tries := 0; err != nil && sink.AsError(err).Class == sink.Transport && tries < 5; tries++ {
+				err = gather() // then each goes alone
+			}
+			if want == "" && err != nil || want != "" && (err == nil || sink.AsError(err).Class != want) {
+				t.Fatalf("got %v, want class %q", err, want)
+			}
+			if want != "" { // so that the core sends each half by itself
+				batches = batches[2:]
+				if err := gather(); err != nil {
+					t.Error(err)
+				}
+			}
+			j.mutex.Lock()
+			defer j.mutex.Unlock()
+			if len(j.got) != 2*each {
+				t.Errorf("%d records of %d came", len(j.got), 2*each)
+			}
+		})
+	}
+}
+
 func TestSilenceAndPause(t *testing.T) {
 	id := receivertest.Scan("u")
 	silent := plain(serve(t, &scripted{}))

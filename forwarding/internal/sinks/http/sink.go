@@ -83,16 +83,23 @@ func (s *httpSink) failed(ctx context.Context, e *sink.Error) *sink.Error {
 
 // Deliver posts a batch, or its events one by one.
 func (s *httpSink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
-	events := make([][]byte, 0, len(batch.Records))
+	return s.Gather(ctx, []sink.Batch{batch})
+}
+
+// Gather posts batches as one: an event names its stream.
+func (s *httpSink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, error) {
 	var outcome sink.Outcome
+	var events [][]byte
 	var ids []string
-	for _, record := range batch.Records {
-		event, err := cloudevent.Append(nil, batch.Stream, record)
-		if err != nil {
-			outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: record.EventID, Reason: "Malformed", Message: err.Error()})
-			continue
+	for _, batch := range batches {
+		for _, record := range batch.Records {
+			event, err := cloudevent.Append(nil, batch.Stream, record)
+			if err != nil {
+				outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: record.EventID, Reason: "Malformed", Message: err.Error()})
+				continue
+			}
+			events, ids = append(events, event), append(ids, record.EventID)
 		}
-		events, ids = append(events, event), append(ids, record.EventID)
 	}
 	if len(events) == 0 {
 		return outcome, nil

@@ -103,18 +103,25 @@ func brokers(config sink.Config) []string {
 
 // Deliver produces the records and waits for all of them.
 func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
-	messages := make([]*kgo.Record, 0, len(batch.Records))
-	key := []byte(keyOf(batch.Stream))
-	for _, record := range batch.Records {
-		value, contentType, err := s.encode(batch.Stream, record)
-		if err != nil {
-			return sink.Outcome{}, &sink.Error{Class: sink.Refused, Reason: sink.RecordsRejected, Message: err.Error()}
+	return s.Gather(ctx, []sink.Batch{batch})
+}
+
+// Gather produces the records of all batches and waits for all of them.
+func (s *Sink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, error) {
+	var messages []*kgo.Record
+	for _, batch := range batches {
+		key := []byte(keyOf(batch.Stream))
+		for _, record := range batch.Records {
+			value, contentType, err := s.encode(batch.Stream, record)
+			if err != nil {
+				return sink.Outcome{}, &sink.Error{Class: sink.Refused, Reason: sink.RecordsRejected, Message: err.Error()}
+			}
+			messages = append(messages, &kgo.Record{
+				// The time is the one of production: the client counts its timeout from the time of the message, and a Scan may be old.
+				Key: key, Value: value,
+				Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(record.EventID)}, {Key: "content-type", Value: []byte(contentType)}},
+			})
 		}
-		messages = append(messages, &kgo.Record{
-			// The time is the one of production: the client counts its timeout from the time of the message, and a Scan may be old.
-			Key: key, Value: value,
-			Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(record.EventID)}, {Key: "content-type", Value: []byte(contentType)}},
-		})
 	}
 	waiting, ended := s.refusal.wait(ctx)
 	defer ended()

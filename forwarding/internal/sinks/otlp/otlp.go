@@ -184,27 +184,31 @@ func (s *Sink) post(ctx context.Context, client *http.Client, to string, message
 
 // Deliver exports the records in one request.
 func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, error) {
+	return s.Gather(ctx, []sink.Batch{batch})
+}
+
+// Gather exports the records of all batches in one request.
+func (s *Sink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, error) {
 	var outcome sink.Outcome
-	logs := &logsv1.ScopeLogs{Scope: &commonv1.InstrumentationScope{Name: "github.com/scanyard/scanyard/forwarding", Version: s.config.Version}}
-	for _, record := range batch.Records {
-		l, err := logRecord(batch, record, s.now())
-		if err != nil {
-			outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: record.EventID, Reason: "Malformed", Message: answer.Words(err.Error())})
+	request, n := &collectorv1.ExportLogsServiceRequest{}, 0
+	for _, batch := range batches {
+		logs := s.logs(batch, &outcome)
+		if len(logs.GetLogRecords()) == 0 {
 			continue
 		}
-		logs.LogRecords = append(logs.LogRecords, l)
+		n += len(logs.GetLogRecords())
+		cluster := batch.Stream.GetClusterId()
+		request.ResourceLogs = append(request.ResourceLogs, &logsv1.ResourceLogs{
+			Resource: &resourcev1.Resource{Attributes: []*commonv1.KeyValue{
+				pair("service.name", "scanyard"), pair("scanyard.cluster", cluster), pair("k8s.cluster.uid", cluster),
+			}},
+			ScopeLogs: []*logsv1.ScopeLogs{logs},
+		})
 	}
-	n := len(logs.GetLogRecords())
 	if n == 0 {
 		return outcome, nil
 	}
-	cluster := batch.Stream.GetClusterId()
-	response, err := s.send(ctx, &collectorv1.ExportLogsServiceRequest{ResourceLogs: []*logsv1.ResourceLogs{{
-		Resource: &resourcev1.Resource{Attributes: []*commonv1.KeyValue{
-			pair("service.name", "scanyard"), pair("scanyard.cluster", cluster), pair("k8s.cluster.uid", cluster),
-		}},
-		ScopeLogs: []*logsv1.ScopeLogs{logs},
-	}}}, n == 1)
+	response, err := s.send(ctx, request, n == 1)
 	if err != nil {
 		if e := sink.AsError(err); e.Class == answer.Done {
 			return outcome, nil
@@ -218,6 +222,20 @@ func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 		}
 	}
 	return outcome, nil
+}
+
+// logs are the records of a batch. What no log record can be made of is rejected.
+func (s *Sink) logs(batch sink.Batch, outcome *sink.Outcome) *logsv1.ScopeLogs {
+	logs := &logsv1.ScopeLogs{Scope: &commonv1.InstrumentationScope{Name: "github.com/scanyard/scanyard/forwarding", Version: s.config.Version}}
+	for _, record := range batch.Records {
+		l, err := logRecord(batch, record, s.now())
+		if err != nil {
+			outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: record.EventID, Reason: "Malformed", Message: answer.Words(err.Error())})
+			continue
+		}
+		logs.LogRecords = append(logs.LogRecords, l)
+	}
+	return logs
 }
 
 // send exports within the timeout, and once more where the secrets changed since the far end refused them.
