@@ -39,7 +39,7 @@ func losePower(t *testing.T, seed uint64) (lost int) {
 		put(t, q, "a", names...)
 		if random.IntN(4) == 0 {
 			delivered = uint64(random.IntN(total + 1))
-			settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: delivered})
+			settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: delivered, Delivered: uint64(random.IntN(2))})
 			delivered = q.Cursor("hub", "a")
 		}
 	}
@@ -88,6 +88,37 @@ func loseControl(t *testing.T) int {
 	return 2 - len(ids(t, again, "a"))
 }
 
+// TestCursorsAreSyncedTogether: when the power goes, a sink gets once more what it got with the last three cursors at most.
+func TestCursorsAreSyncedTogether(t *testing.T) {
+	const n = 11
+	fs := vfs.NewCrashableMem()
+	o := options("q", fs)
+	var syncs atomic.Int64
+	o.Committed = func(int, time.Duration) { syncs.Add(1) }
+	q := open(t, o)
+	for i := range n {
+		put(t, q, "a", strconv.Itoa(i+1))
+	}
+	before := syncs.Load()
+	for i := range n {
+		settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: uint64(i + 1), Delivered: 1})
+	}
+	if more := syncs.Load() - before; more > n/4 {
+		t.Errorf("%d cursors were synced %d times", n, more)
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	closeQueue(t, q)
+	again := open(t, options("q", crashed))
+	defer closeQueue(t, again)
+	cursor := again.Cursor("hub", "a")
+	if cursor+3 < n {
+		t.Errorf("the cursor is %d of %d", cursor, n)
+	}
+	if left := ids(t, again, "a"); len(left) != int(n-cursor) {
+		t.Errorf("behind the cursor %d are %v", cursor, left)
+	}
+}
+
 // TestFaultKillAroundDelete cuts the power before each of the writes that follow a cursor.
 func TestFaultKillAroundDelete(t *testing.T) {
 	for seed := range uint64(60) {
@@ -108,7 +139,8 @@ func TestFaultKillAroundDelete(t *testing.T) {
 		armed.Store(true)
 		settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: 3, Delivered: 3})
 		settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: 5, Delivered: 2})
-		submit(t, q, &queue.Submission{}) // the frames are deleted before this one
+		submit(t, q, &queue.Submission{}) // the cursors are synced with this one
+		submit(t, q, &queue.Submission{}) // and the frames are deleted before this one
 		armed.Store(false)
 		image := crashed.Load()
 		if image == nil {

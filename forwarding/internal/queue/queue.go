@@ -162,6 +162,8 @@ type Queue struct {
 	counters Counters
 	damage   error
 
+	unsynced int // commits since the last one that was synced; the writer's
+
 	work    chan *job
 	closed  chan struct{}
 	ended   chan struct{}

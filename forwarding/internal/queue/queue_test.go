@@ -135,7 +135,8 @@ func TestRecordsSurviveARestart(t *testing.T) {
 	settle(t, q, queue.Settlement{Sink: "hub", Tenant: "b", Through: 1, Delivered: 1})
 	put(t, q, "c", "y") // a commit behind the removal
 	settle(t, q, queue.Settlement{Sink: "hub", Tenant: "c", Through: 1, Delivered: 1})
-	submit(t, q, &queue.Submission{})
+	submit(t, q, &queue.Submission{}) // the cursors are synced with this one
+	submit(t, q, &queue.Submission{}) // and the frames are deleted before this one
 	if u := q.Usage(); u.Records != 0 || u.Bytes != 0 {
 		t.Errorf("all is delivered, and left is %+v", u)
 	}

@@ -197,9 +197,11 @@ type Settlement struct {
 	Gone []uint64
 }
 
-// Settle moves a cursor and keeps dead letters, at once. Done is called when that is synced.
+// Settle moves a cursor and keeps dead letters, at once. Done is called when that is written, and synced where it is more than a cursor:
+// cursors are synced by the fourth commit at the latest, or after a tick, and until then no frames are deleted because of them.
 func (q *Queue) Settle(s Settlement, done func(error)) {
-	q.submit(&job{apply: func(b *pebble.Batch) error { return q.settle(b, s) }, done: done})
+	delivered := s.Delivered > 0 && len(s.Dead)+len(s.Gone) == 0
+	q.submit(&job{apply: func(b *pebble.Batch) error { return q.settle(b, s) }, done: done, delivered: delivered})
 }
 
 func (q *Queue) settle(b *pebble.Batch, s Settlement) error {

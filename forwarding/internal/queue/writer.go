@@ -21,6 +21,7 @@ import (
 const (
 	commitBytes   = 4 << 20 // of one commit
 	removeRecords = 512     // passed by every sink, before frames are deleted
+	unsyncedMost  = 4       // commits of cursors alone, of which the last one is synced
 	tick          = 200 * time.Millisecond
 )
 
@@ -62,6 +63,8 @@ type job struct {
 	apply      func(*pebble.Batch) error
 	done       func(error)
 	size       int64
+	// delivered is true for a cursor that says no more than what a sink has: lost with the power, those records come twice.
+	delivered bool
 }
 
 // Reserve takes room for a record, or tells by a *QuotaError that there is none.
@@ -217,7 +220,7 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 		q.putFrames(c, batch, in)
 	}
 	options := pebble.Sync
-	if q.options.SyncInterval > 0 {
+	if later := q.later(jobs); later || q.options.SyncInterval > 0 {
 		options = pebble.NoSync
 	}
 	began, records := q.options.Now(), 0
@@ -229,13 +232,31 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 		q.fatal(err)
 		return
 	}
-	q.options.Committed(records, q.options.Now().Sub(began))
+	if q.unsynced == 0 {
+		q.options.Committed(records, q.options.Now().Sub(began))
+	}
 	q.publish(order, sessions)
 	for _, j := range jobs {
 		j.done(nil)
 	}
 	q.checkDisk()
-	q.remove(false)
+	if q.unsynced == 0 {
+		q.remove(false)
+	}
+}
+
+// later tells whether a commit may be synced with the next ones, and counts those that are.
+func (q *Queue) later(jobs []*job) bool {
+	q.unsynced++
+	for _, j := range jobs {
+		if !j.delivered {
+			q.unsynced = 0
+		}
+	}
+	if q.unsynced >= unsyncedMost {
+		q.unsynced = 0
+	}
+	return q.unsynced > 0
 }
 
 // change puts into the batch what the jobs change beside the frames, and gives the sessions that have moved.
@@ -376,7 +397,8 @@ func (q *Queue) FreeBytes() (int64, error) {
 // maintain does what only time brings.
 func (q *Queue) maintain() {
 	q.checkDisk()
-	if q.options.SyncInterval > 0 {
+	if q.options.SyncInterval > 0 || q.unsynced > 0 {
+		q.unsynced = 0
 		if err := q.db.LogData(nil, pebble.Sync); err != nil {
 			q.fatal(err)
 			return
