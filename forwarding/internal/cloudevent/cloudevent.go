@@ -63,8 +63,8 @@ func Of(stream *forwardingv1.StreamId, record sink.Record) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("record %s: %w", record.EventID, err)
 	}
-	event := Event{Data: bytes.Clone(data), Message: message}
-	oneLine(event.Data)
+	const most = 11
+	event := Event{Data: data, Message: message, Attributes: make([]Attribute, 0, most)}
 	for _, attribute := range []Attribute{
 		{"specversion", "1.0"},
 		{"id", message.GetEventId()},
@@ -124,26 +124,27 @@ func source(stream *forwardingv1.StreamId) string {
 }
 
 // oneLine takes line breaks out of JSON, where they stand between parts only.
-func oneLine(data []byte) {
+func oneLine(data []byte) []byte {
 	for i, c := range data {
 		if c == '\n' || c == '\r' {
 			data[i] = ' '
 		}
 	}
+	return data
 }
 
 func content(stream *forwardingv1.StreamId, line []byte, message *forwardingv1.Record) (subject string, data []byte, err error) {
 	switch body := message.GetBody().(type) {
 	case *forwardingv1.Record_Decision:
 		if line == nil {
-			if line, err = decisionwire.Line(body.Decision); err != nil {
-				return "", nil, err
-			}
+			line, err = decisionwire.Line(body.Decision)
+		} else if bytes.IndexByte(line, '\n') >= 0 || bytes.IndexByte(line, '\r') >= 0 {
+			line = oneLine(bytes.Clone(line))
 		}
-		return resource(body.Decision), line, nil
+		return resource(body.Decision), line, err
 	case *forwardingv1.Record_Result:
 		data, err = result(body.Result)
-		return body.Result.GetSubject(), data, err
+		return body.Result.GetSubject(), oneLine(data), err
 	case *forwardingv1.Record_ScanSummary:
 		data, err = object(body.ScanSummary)
 		return stream.GetName(), data, err

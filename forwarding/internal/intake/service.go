@@ -65,13 +65,17 @@ func (k *Keeper) Start(_ context.Context, batch store.Batch) (store.Pending, err
 	if err != nil {
 		return store.Pending{}, err
 	}
-	messages := make([][]byte, 0, len(batch.Records))
+	size := 0
 	for _, record := range batch.Records {
-		message, err := proto.Marshal(record)
-		if err != nil {
+		size += proto.Size(record)
+	}
+	messages, all := make([][]byte, 0, len(batch.Records)), make([]byte, 0, size)
+	for _, record := range batch.Records {
+		begin := len(all)
+		if all, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(all, record); err != nil {
 			return store.Pending{}, fmt.Errorf("encode record %s: %w", record.GetEventId(), err)
 		}
-		messages = append(messages, message)
+		messages = append(messages, all[begin:len(all):len(all)])
 	}
 	return k.submit(batch, stream, messages)
 }

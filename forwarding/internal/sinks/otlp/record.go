@@ -38,8 +38,9 @@ func logRecord(batch sink.Batch, record sink.Record, now time.Time) (*logsv1.Log
 	l := &logsv1.LogRecord{
 		ObservedTimeUnixNano: nanos(now), EventName: cloudevent.Type(sink.Record{Message: event.Message}), Body: text(string(event.Data)),
 		SeverityNumber: logsv1.SeverityNumber_SEVERITY_NUMBER_INFO,
-		Attributes:     []*commonv1.KeyValue{pair("scanyard.tenant", batch.Stream.GetTenant())},
 	}
+	all := make(pairs, 0, 1+len(event.Attributes))
+	all.add("scanyard.tenant", batch.Stream.GetTenant())
 	if at := event.Message.GetObservedAt(); at.IsValid() {
 		l.TimeUnixNano = nanos(at.AsTime())
 	}
@@ -51,9 +52,10 @@ func logRecord(batch sink.Batch, record sink.Record, now time.Time) (*logsv1.Log
 	}
 	for _, attribute := range event.Attributes {
 		if name := attributes[attribute.Key]; name != "" {
-			l.Attributes = append(l.Attributes, pair(name, attribute.Value))
+			all.add(name, attribute.Value)
 		}
 	}
+	l.Attributes = all.keyValues()
 	return l, nil
 }
 
@@ -62,6 +64,28 @@ func nanos(at time.Time) uint64 { return uint64(max(0, at.UnixNano())) }
 
 func text(value string) *commonv1.AnyValue {
 	return &commonv1.AnyValue{Value: &commonv1.AnyValue_StringValue{StringValue: value}}
+}
+
+// pairs are the attributes of one record, which are allocated together. There is room for all of them from the start.
+type pairs []struct {
+	pair  commonv1.KeyValue
+	value commonv1.AnyValue
+	text  commonv1.AnyValue_StringValue
+}
+
+func (p *pairs) add(key, value string) {
+	*p = (*p)[:len(*p)+1]
+	last := &(*p)[len(*p)-1]
+	last.text.StringValue, last.value.Value = value, &last.text
+	last.pair.Key, last.pair.Value = key, &last.value
+}
+
+func (p pairs) keyValues() []*commonv1.KeyValue {
+	all := make([]*commonv1.KeyValue, 0, len(p))
+	for i := range p {
+		all = append(all, &p[i].pair)
+	}
+	return all
 }
 
 func pair(key, value string) *commonv1.KeyValue {
