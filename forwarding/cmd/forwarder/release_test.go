@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	apiresults "github.com/scanyard/scanyard/apis/results"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
@@ -168,5 +169,100 @@ func TestNothingIsReleasedWithoutTheSwitch(t *testing.T) {
 	eventually(t, "the Scan says so", func() bool { return stored(t, scan) == "True StorageSwitchOff" })
 	if r := a.of("stays"); len(r) > 0 {
 		t.Errorf("asked was %+v", r)
+	}
+}
+
+// steps is a far end and an operator, of which the test learns each question about a Scan before it is answered.
+type steps struct {
+	receiver.Keeper
+
+	mutex sync.Mutex
+	at    string // where the forwarder is killed
+	kill  func()
+	begun bool // since then, what is asked is of the storage switch
+}
+
+// reached kills the forwarder where the test wants it.
+func (s *steps) reached(step string) {
+	s.mutex.Lock()
+	kill := s.kill
+	if !s.begun || s.at != step {
+		kill = nil
+	}
+	if kill != nil {
+		s.at = ""
+	}
+	s.mutex.Unlock()
+	if kill != nil {
+		kill()
+	}
+}
+
+func (s *steps) arm(at string, kill func()) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.at, s.kill, s.begun = at, kill, true
+}
+
+// Stream is asked for the proof of what is stored.
+func (s *steps) Stream(authority string, id *forwardingv1.StreamId) (*forwardingv1.StreamState, error) {
+	s.reached("proof")
+	return s.Keeper.Stream(authority, id)
+}
+
+// TestKilledAtEachStepOfTheSwitch: a forwarder that is killed while it gives results up begins anew with the first step, unless the operator
+// has taken the results already. Nobody is asked to remove what was not proved and agreed upon by the same process.
+func TestKilledAtEachStepOfTheSwitch(t *testing.T) {
+	release, space := namespace(t), namespace(t)
+	o := newOperator(t, release)
+	a := &asked{}
+	answer := a.answer(t)
+	store := receivertest.Start(t, receivertest.Options{}).Store
+	s := &steps{Keeper: store}
+	far := receivertest.Start(t, receivertest.Options{Receiver: receiver.Options{Keeper: s}})
+	o.release = func(r apiresults.ReleaseRequest) *apiresults.Refusal {
+		step := map[bool]string{true: "ask", false: "release"}[r.DryRun]
+		s.reached(step)
+		refusal := answer(r)
+		s.reached(step + " done")
+		return refusal
+	}
+	for at, before := range map[string]int{"proof": 0, "ask": 1, "ask done": 1, "release": 2, "release done": 2} {
+		t.Run(at, func(t *testing.T) {
+			setting(t, far.Address)
+			name := strings.ReplaceAll(at, " ", "-")
+			scan := finished(t, o, space, name, 3)
+			first, _ := start(t, release, o, "--storage-switch", "--leader-elect=false")
+			eventually(t, "the Scan is forwarded", func() bool { return forwarded(t, scan).Status == metav1.ConditionTrue })
+			killed := make(chan struct{})
+			s.arm(at, func() {
+				if err := first.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+				_ = first.Wait() // it was killed
+				close(killed)
+			})
+			setting(t, far.Address, remove)
+			<-killed
+			eventually(t, "the operator has dealt with what it was asked", func() bool { return len(a.of(name)) == before })
+			must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(scan), scan))
+			if given := scan.Annotations[executionv1.AnnotationReleased] != ""; given && !strings.HasPrefix(at, "release") {
+				t.Error("the results were given up before the forwarder asked for it")
+			}
+			start(t, release, o, "--storage-switch", "--leader-elect=false")
+			eventually(t, "the results are given up", func() bool {
+				must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(scan), scan))
+				return scan.Annotations[executionv1.AnnotationReleased] == "1"
+			})
+			requests := a.of(name)
+			if after := requests[before:]; len(after) > 0 && !after[0].DryRun {
+				t.Errorf("the second forwarder begins with %+v", after[0])
+			}
+			for _, r := range requests {
+				if r.Records != 4 || len(r.Chain) != 64 || r.UID != string(scan.UID) {
+					t.Errorf("asked was %+v", r)
+				}
+			}
+		})
 	}
 }

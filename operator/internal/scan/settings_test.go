@@ -66,6 +66,12 @@ func (w *world) clusterSettings(spec clusterSpec) {
 		if err := w.Client.Delete(context.Background(), s); err != nil {
 			w.Errorf("delete ClusterScanSetting: %v", err)
 		}
+		// The operator of the next test begins with what the cache of the API server has, which may be behind.
+		w.Eventually(func() (int, error) {
+			var list settingsv1alpha2.ClusterScanSettingList
+			err := w.client.List(context.Background(), &list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+			return len(list.Items), err
+		}).Should(BeZero())
 	})
 }
 
