@@ -69,7 +69,7 @@ func (w *world) clusterSettings(spec clusterSpec) {
 		// The operator of the next test begins with what the cache of the API server has, which may be behind.
 		w.Eventually(func() (int, error) {
 			var list settingsv1alpha2.ClusterScanSettingList
-			err := w.client.List(context.Background(), &list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+			err := w.Client.List(context.Background(), &list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
 			return len(list.Items), err
 		}).Should(BeZero())
 	})
