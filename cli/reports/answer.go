@@ -33,7 +33,7 @@ type answerPrinter interface {
 }
 
 func newAnswerPrinter(format string, spec *reportsv1alpha1.FindingQuerySpec, s *session.Session) (answerPrinter, error) {
-	shape := layout{columns: rowColumns(format)}
+	shape := layout{columns: rowColumns(format, spec.IncludeSuppressed)}
 	switch {
 	case spec.Trend != nil:
 		shape = layout{columns: trendColumns(), counts: true, trend: true}
@@ -71,7 +71,7 @@ type column struct {
 	group func(g *reportsv1alpha1.FindingGroup) string
 }
 
-func rowColumns(format string) []column {
+func rowColumns(format string, suppressed bool) []column {
 	type row = reportsv1alpha1.FindingRow
 	text := func(name string, get func(*row) string) column {
 		return column{name: name, row: func(r *row, _ time.Time) string { return get(r) }}
@@ -86,7 +86,11 @@ func rowColumns(format string) []column {
 		text("REPORT", func(r *row) string { return r.Report }),
 		{name: "FIRST-SEEN", row: firstSeen},
 	}
-	if format == "table" {
+	exception := text("EXCEPTION", func(r *row) string { return r.Exception })
+	switch {
+	case format == "table" && suppressed:
+		return append(columns, exception)
+	case format == "table":
 		return columns
 	}
 	return append(columns,
@@ -95,6 +99,7 @@ func rowColumns(format string) []column {
 		text("CATEGORY", func(r *row) string { return r.Category }),
 		text("TARGET", func(r *row) string { return r.Target }),
 		text("MESSAGE", func(r *row) string { return r.Message }),
+		exception,
 	)
 }
 

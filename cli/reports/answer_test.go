@@ -68,8 +68,15 @@ func TestAnswers(t *testing.T) {
 			"csv",
 			reportsv1alpha1.FindingQuerySpec{},
 			[]*reportsv1alpha1.FindingQueryStatus{rows("r-1")},
-			"NAMESPACE,SEVERITY,CVSS,POLICY,RULE,RESOURCE,REPORT,FIRST-SEEN,RESULT,SOURCE,CATEGORY,TARGET,MESSAGE\n" +
-				"team-a,critical,9.8,CVE-2024-3094,xz\tutils,Pod/shop,r-1,2030-01-07T12:00:00Z,,,,,'=cmd()\n",
+			"NAMESPACE,SEVERITY,CVSS,POLICY,RULE,RESOURCE,REPORT,FIRST-SEEN,RESULT,SOURCE,CATEGORY,TARGET,MESSAGE,EXCEPTION\n" +
+				"team-a,critical,9.8,CVE-2024-3094,xz\tutils,Pod/shop,r-1,2030-01-07T12:00:00Z,,,,,'=cmd(),\n",
+		},
+		"Suppressed": {
+			"table",
+			reportsv1alpha1.FindingQuerySpec{IncludeSuppressed: true},
+			[]*reportsv1alpha1.FindingQueryStatus{{Rows: []reportsv1alpha1.FindingRow{{Namespace: "team-a", Report: "r-1", Suppressed: true, Exception: "FindingException/lodash"}}}},
+			"NAMESPACE   SEVERITY   CVSS   POLICY   RULE   RESOURCE   REPORT   FIRST-SEEN   EXCEPTION\n" +
+				"team-a                                                   r-1                   FindingException/lodash\n",
 		},
 		"CSVFormulas": {
 			"csv",

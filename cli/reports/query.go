@@ -52,7 +52,7 @@ func newQueryCommand(s *session.Session) *cobra.Command {
 database: for the namespace, or with --all-namespaces for the cluster if you may ask that.
 
 A filter compares fields: namespace, source, policy, rule, category, severity, result, cvss, timestamp,
-firstSeen, fixedAt, openFor, target, resource.kind, resource.name, report, suppressed. Operators are
+firstSeen, fixedAt, openFor, target, resource.kind, resource.name, report, suppressed, exception. Operators are
 == != < <= > >= in, && || ! ( ), .startsWith('…') .contains('…') and has(field). Severities compare
 by their rank: critical, high, medium, low, info.`,
 		Example: examples(s, `  # The worst of the namespace

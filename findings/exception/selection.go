@@ -20,6 +20,7 @@ type Selection struct {
 	rest                        []int
 	subject                     subject
 	candidates                  []int
+	owned                       map[string][]int // made when it is asked for
 }
 
 // beginnings finds entries by the beginning of a text.
@@ -103,6 +104,16 @@ func (s *Selection) Match(f finding.Object) (Mark, bool) {
 	}
 	x := &s.subject
 	x.read(f)
+	for _, at := range s.candidatesOf(x) {
+		if s.entries[at].fails(x) == "" {
+			return s.entries[at].mark(), true
+		}
+	}
+	return Mark{}, false
+}
+
+// candidatesOf are the entries that a finding may meet, in the order in which they win.
+func (s *Selection) candidatesOf(x *subject) []int {
 	c := s.candidates[:0]
 	c = append(c, s.rest...)
 	if x.fingerprint != "" {
@@ -115,16 +126,8 @@ func (s *Selection) Match(f finding.Object) (Mark, bool) {
 	c = s.categories.find(x.category, c)
 	c = s.location.find(x.location, c)
 	slices.Sort(c)
-	s.candidates = c
-	for i, at := range c {
-		if i > 0 && c[i-1] == at {
-			continue
-		}
-		if s.entries[at].fails(x) == "" {
-			return s.entries[at].mark(), true
-		}
-	}
-	return Mark{}, false
+	s.candidates = slices.Compact(c)
+	return s.candidates
 }
 
 func (e *entry) mark() Mark {

@@ -19,6 +19,7 @@ type subject struct {
 	attributes                                      finding.Object
 	purl                                            *packageurl.PackageURL
 	hasPurl, hasProducts                            bool
+	texts                                           bool // attributes may be texts that were something else
 	productList                                     []string
 }
 
@@ -98,7 +99,7 @@ func (s *subject) inPackages(list []pack) bool {
 // hasAttribute looks for a key with dots as well: some scanners have such keys.
 func (s *subject) hasAttribute(a attribute) bool {
 	if v, ok := s.attributes.Get(a.key); ok {
-		return isScalar(v) && v == a.value
+		return s.equal(v, a.value)
 	}
 	at := s.attributes
 	for i, key := range a.path {
@@ -107,11 +108,16 @@ func (s *subject) hasAttribute(a attribute) bool {
 			return false
 		}
 		if i == len(a.path)-1 {
-			return isScalar(v) && v == a.value
+			return s.equal(v, a.value)
 		}
 		if at, ok = v.(finding.Object); !ok {
 			return false
 		}
 	}
 	return false
+}
+
+// equal compares an attribute with what an exception asks for.
+func (s *subject) equal(v, wanted any) bool {
+	return isScalar(v) && (v == wanted || s.texts && v == finding.ToString(wanted))
 }

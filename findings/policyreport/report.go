@@ -59,7 +59,12 @@ type Origin struct {
 	Status struct {
 		FinishedAt string `json:"finishedAt"`
 	} `json:"status"`
+
+	exceptionsIgnored bool
 }
+
+// TakesNoNotice says in the reports that exceptions are not for their results.
+func (o *Origin) TakesNoNotice() { o.exceptionsIgnored = true }
 
 // Schedule is the ScheduledScan that made the Scan; empty where none did.
 func (o *Origin) Schedule() string {
@@ -162,6 +167,9 @@ func New(o *Origin, to API, p Plan, keep bool, c *Chunk) *Report {
 		Scope:   &ObjectReference{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, UID: o.Metadata.UID},
 		Summary: c.summary,
 		Results: append(append([]byte{'['}, c.Encoded...), ']'),
+	}
+	if o.exceptionsIgnored {
+		r.Metadata.Annotations[AnnotationExceptions] = ExceptionsIgnored
 	}
 	if !keep && o.Metadata.UID != "" {
 		r.Metadata.OwnerReferences = []ownerReference{{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Metadata.Name, UID: o.Metadata.UID}}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/apis/text"
-	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/rating"
 )
 
@@ -28,13 +27,14 @@ var severities = map[string]string{finding.Informational: "info", finding.Low: "
 
 // Bounds of one result: findings may be of any size, chunks may not.
 const (
-	maxName       = 253
-	maxMessage    = 4 << 10
-	maxMitigation = 1 << 10
-	maxLocation   = 1 << 10
-	maxReferences = 4 << 10
-	maxAttributes = 32
-	maxAttribute  = 256
+	maxName        = 253
+	maxMessage     = 4 << 10
+	maxMitigation  = 1 << 10
+	maxLocation    = 1 << 10
+	maxReferences  = 4 << 10
+	maxFingerprint = 1 << 10
+	maxAttributes  = 32
+	maxAttribute   = 256
 )
 
 // Result is one element of a report's results. The fields are those of PolicyReportResult.
@@ -99,6 +99,9 @@ func (m *Mapping) Result(f finding.Object) (Result, bool) {
 		Properties: propertiesOf(f, attributes),
 	}
 	if rating.IsCritical(attributes) {
+		if r.Severity != "" {
+			r.Properties[propertySeverity] = severity
+		}
 		r.Severity = "critical"
 	}
 	if scored {
@@ -114,26 +117,6 @@ func (m *Mapping) Result(f finding.Object) (Result, bool) {
 		r.Resources = []ObjectReference{*about}
 	}
 	return r, true
-}
-
-// The properties of a result that an exception matches.
-const (
-	propertyException       = "exception"
-	propertyExceptionStatus = "exceptionStatus"
-	propertyExceptionReason = "exceptionReason"
-)
-
-// Except marks the result with the exception that matches its finding; nil for none. One that suppresses makes it a skip.
-func (r *Result) Except(m *exception.Mark) {
-	if m == nil {
-		return
-	}
-	r.Properties[propertyException] = m.Kind + "/" + m.Name
-	r.Properties[propertyExceptionStatus] = string(m.Status)
-	r.Properties[propertyExceptionReason] = text.Cut(m.Reason, maxAttribute)
-	if m.Suppresses() {
-		r.Result = "skip"
-	}
 }
 
 // policyOf names what was violated: a known weakness, else a rule of the scanner, else the category.
@@ -183,6 +166,7 @@ func propertiesOf(f, attributes finding.Object) map[string]string {
 		}
 	}
 	set("id", f.Text("id").String(), maxAttribute)
+	set(propertyFingerprint, f.Text("fingerprint").String(), maxFingerprint)
 	set("location", f.Text("location").String(), maxLocation)
 	set("osi_layer", f.Text("osi_layer").String(), maxAttribute)
 	set("mitigation", f.Text("mitigation").String(), maxMitigation)
@@ -202,7 +186,7 @@ func propertiesOf(f, attributes finding.Object) map[string]string {
 		if taken++; taken > maxAttributes {
 			break
 		}
-		set("attr."+text.Cut(member.Key, maxAttribute), value, maxAttribute)
+		set(prefixAttribute+text.Cut(member.Key, maxAttribute), value, maxAttribute)
 	}
 	return properties
 }

@@ -25,7 +25,7 @@ func TestResult(t *testing.T) {
 				"attributes":{"port":443,"open":true,"tags":["a"],"cvss":10,"kubernetes":{"kind":"Pod","name":"p","namespace":"n","apiVersion":"v1"}}}`,
 			want: `{"source":"scanyard/nmap","policy":"CVE-2021-44228","rule":"Log4Shell","category":"Java","severity":"critical","timestamp":{"seconds":1767323045,"nanos":500000000},
 				"result":"fail","scored":true,"resources":[{"apiVersion":"v1","kind":"Pod","namespace":"n","name":"p"}],"message":"Remote code (tcp://a:1)",
-				"properties":{"id":"1","location":"tcp://a:1","osi_layer":"APPLICATION","mitigation":"Update","references":"CWE-502,CVE-2021-44228,https://x","cvss":"10","attr.port":"443","attr.open":"true","attr.cvss":"10"}}`,
+				"properties":{"id":"1","location":"tcp://a:1","osi_layer":"APPLICATION","mitigation":"Update","references":"CWE-502,CVE-2021-44228,https://x","severity":"HIGH","cvss":"10","attr.port":"443","attr.open":"true","attr.cvss":"10"}}`,
 		},
 		"Bare": {
 			reason: "a finding of another parser may have nothing", finding: `{}`,
@@ -41,7 +41,7 @@ func TestResult(t *testing.T) {
 		},
 		"Critical": {
 			reason: "findings know no critical, scanners do", finding: `{"severity":"HIGH","attributes":{"severity":"CRITICAL"}}`,
-			want: `{"source":"scanyard/nmap","policy":"scanyard","severity":"critical","result":"fail","scored":true,"properties":{"attr.severity":"CRITICAL"}}`,
+			want: `{"source":"scanyard/nmap","policy":"scanyard","severity":"critical","result":"fail","scored":true,"properties":{"attr.severity":"CRITICAL","severity":"HIGH"}}`,
 		},
 		"NoScore": {
 			reason: "a score is between 0 and 10", finding: `{"attributes":{"cvss":"11"}}`,

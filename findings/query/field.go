@@ -40,12 +40,13 @@ const (
 	ResourceName Field = "resource.name"
 	Report       Field = "report"
 	Suppressed   Field = "suppressed"
+	Exception    Field = "exception"
 )
 
 // Fields are all fields, in the order of the reference.
 var Fields = []Field{
 	Namespace, Source, Policy, Rule, Category, SeverityOf, ResultOf, CVSS, Timestamp, FirstSeen, FixedAt, OpenFor, Target,
-	ResourceKind, ResourceName, Report, Suppressed,
+	ResourceKind, ResourceName, Report, Suppressed, Exception,
 }
 
 // Type returns the type of the field's values.

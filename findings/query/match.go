@@ -105,6 +105,6 @@ func textIn(row *reportsv1.FindingRow, field Field) string {
 	}
 	return map[Field]string{
 		Namespace: row.Namespace, Source: row.Source, Policy: row.Policy, Rule: row.Rule, Category: row.Category,
-		Target: row.Target, ResourceKind: resource.Kind, ResourceName: resource.Name, Report: row.Report,
+		Target: row.Target, ResourceKind: resource.Kind, ResourceName: resource.Name, Report: row.Report, Exception: row.Exception,
 	}[field]
 }

@@ -51,6 +51,9 @@ func (h *handler) handle(ctx context.Context, s *sdk.Session, config *rest.Confi
 		handler: h, session: s, client: client, origin: o, mapping: o.Mapping(h.mapping),
 		path: kubeapi.Path{"apis", h.api.Group, h.api.Version, "namespaces", o.Metadata.Namespace, h.api.Resource},
 	}
+	if s.TakesNoNotice() {
+		o.TakesNoNotice()
+	}
 	p, err := w.writeAll(ctx)
 	if err != nil {
 		return err

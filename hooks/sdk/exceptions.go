@@ -145,6 +145,9 @@ func (s *Session) Goes(ctx context.Context) (held *exception.Selection, omit boo
 	return held, s.excepted == ExceptedOmit, err
 }
 
+// TakesNoNotice tells that the hook sends findings as if there were no exception.
+func (s *Session) TakesNoNotice() bool { return s.excepted == ExceptedSend }
+
 // withMark adds the member "exception" to a finding, which is an object.
 func withMark(element []byte, mark *exception.Mark) ([]byte, error) {
 	text, err := json.Marshal(mark)

@@ -9,7 +9,7 @@ import (
 // Term compares one field with a value.
 type Term struct {
 	// field to compare: namespace, source, policy, rule, category, severity, result, cvss, timestamp, firstSeen,
-	// fixedAt, openFor, target, resource.kind, resource.name, report or suppressed.
+	// fixedAt, openFor, target, resource.kind, resource.name, report, suppressed or exception.
 	// +required
 	Field string `json:"field"`
 
@@ -278,6 +278,10 @@ type FindingRow struct {
 	// suppressed says that an exception accepts the finding.
 	// +optional
 	Suppressed bool `json:"suppressed,omitempty"`
+
+	// exception that matches the finding, as KIND/NAME. Example: "FindingException/lodash-template".
+	// +optional
+	Exception string `json:"exception,omitempty"`
 }
 
 // FindingGroup is one group of an answer.

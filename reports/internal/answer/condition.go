@@ -59,6 +59,8 @@ func (c *compiler) term(t query.Term, holds bool) sqlText {
 	switch column.storage {
 	case named:
 		return c.name(column.name, t, holds)
+	case optionalName:
+		return c.optionalName(column.name, t, holds)
 	case plain:
 		return c.text(column.name, t, holds)
 	case rank:
@@ -164,6 +166,17 @@ func (c *compiler) name(column string, t query.Term, holds bool) sqlText {
 		p = piece("NOT ("+p.text+")", p.args...)
 	}
 	return p
+}
+
+// optionalName is a term about a text in the dictionary that may be NULL.
+func (c *compiler) optionalName(column string, t query.Term, holds bool) sqlText {
+	switch {
+	case t.Op == query.Has:
+		return negatable(column+" IS NOT NULL", column+" IS NULL", holds)
+	case holds:
+		return all([]sqlText{piece(column + " IS NOT NULL"), c.name(column, t, true)})
+	}
+	return anyOf([]sqlText{piece(column + " IS NULL"), c.name(column, t, false)})
 }
 
 // idsOf are the numbers of those texts that the dictionary has.

@@ -173,7 +173,7 @@ func (r *run) keyText(group query.Group, part any) string {
 		return query.ResultOfCode(int(*number))
 	case moment:
 		return dayText(*number)
-	case named, plain, score, duration, lasted, flag:
+	case named, plain, score, duration, lasted, flag, optionalName:
 	}
 	return ""
 }

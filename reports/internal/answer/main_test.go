@@ -122,6 +122,7 @@ var words = map[query.Field][]string{
 	query.ResourceKind: {"", "Pod", "Service"},
 	query.ResourceName: {"", "web", "db", "sha256:1"},
 	query.Report:       {"report-0", "report-1", "report-2"},
+	query.Exception:    {"", "FindingException/a", "ClusterFindingException/a"},
 }
 
 func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
@@ -148,7 +149,7 @@ func samples(random *rand.Rand, n int) (all []sample) {
 			Namespace: namespace, Report: words[query.Report][report], Kind: kind.Name, Index: &i,
 			Source: text(query.Source), Policy: text(query.Policy), Rule: text(query.Rule), Category: text(query.Category),
 			Severity: query.SeverityOfRank(random.IntN(severities)), Result: query.ResultOfCode(random.IntN(results)),
-			Suppressed: random.IntN(4) == 0, FirstSeen: &metav1.Time{Time: moments(random)},
+			Suppressed: random.IntN(4) == 0, Exception: text(query.Exception), FirstSeen: &metav1.Time{Time: moments(random)},
 		}
 		s.row.OpenFor = &metav1.Duration{Duration: now.Sub(s.row.FirstSeen.Time)}
 		if random.IntN(3) > 0 {
@@ -205,7 +206,10 @@ func (f *filler) fill(random *rand.Rand, all []sample) {
 		if s.row.Resource != nil {
 			resource = *s.row.Resource
 		}
-		var score, ts any
+		var score, ts, exception any
+		if s.row.Exception != "" {
+			exception = f.names[s.row.Exception]
+		}
 		if s.row.CVSS != nil {
 			score = *s.row.CVSS
 		}
@@ -218,12 +222,12 @@ func (f *filler) fill(random *rand.Rand, all []sample) {
 			suppressed = 1
 		}
 		values = append(values, s.object, *s.row.Index, ns, source, policy, f.names[s.row.Rule], f.names[s.row.Category], severity, result, score, ts,
-			s.row.FirstSeen.Unix(), f.names[resource.Kind], f.names[resource.Namespace], f.names[resource.Name], "", suppressed)
+			s.row.FirstSeen.Unix(), f.names[resource.Kind], f.names[resource.Namespace], f.names[resource.Name], "", exception, suppressed)
 		counts[[4]int64{ns, policy, result, suppressed}]++
 		counts[[4]int64{0, policy, result, suppressed}]++
 		daily[[5]int64{ns, source, severity, result, suppressed}]++
 	}
-	f.insert("results (object, i, ns, source, policy, rule, category, severity, result, score, ts, first_seen, res_kind, res_ns, res_name, fingerprint, suppressed)", 17, values)
+	f.insert("results (object, i, ns, source, policy, rule, category, severity, result, score, ts, first_seen, res_kind, res_ns, res_name, fingerprint, exception, suppressed)", 18, values)
 	values = nil
 	for key, n := range counts {
 		values = append(values, key[0], key[1], key[2], key[3], n)

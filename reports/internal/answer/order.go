@@ -102,7 +102,7 @@ func (r *run) rowKeys() []key {
 		k := key{expression: column.name, descending: order.Descending}
 		present := requires(r.question, field)
 		switch column.storage {
-		case named:
+		case named, optionalName:
 			k.join = fmt.Sprintf(" LEFT JOIN names k%d ON k%d.id = %s", i, i, column.name)
 			k.expression = r.dialect.bytewise(fmt.Sprintf("COALESCE(k%d.s, '')", i))
 			k.holds = textKey
@@ -175,7 +175,7 @@ func (r *run) groupKey(order query.Order) key {
 			k.expression, k.holds = r.dialect.bytewise(fmt.Sprintf("COALESCE(k%d.s, '')", i)), textKey
 		case plain:
 			k.expression, k.holds = r.dialect.bytewise(k.expression), textKey
-		case rank, code, score, moment, duration, lasted, flag:
+		case rank, code, score, moment, duration, lasted, flag, optionalName:
 		}
 	}
 	return k

@@ -21,23 +21,24 @@ type resultRow struct {
 	object, index                                 int64
 	ns, source, policy, rule, category            int64
 	resourceKind, resourceNamespace, resourceName int64
+	exception                                     sql.NullInt64
 	severity, result, suppressed                  int
 	score                                         sql.NullFloat64
 	timestamp, firstSeen                          sql.NullInt64
 }
 
 const resultColumns = "r.object, r.i, r.ns, r.source, r.policy, r.rule, r.category, r.res_kind, r.res_ns, r.res_name, r.severity, r.result, " +
-	"r.suppressed, r.score, r.ts, r.first_seen"
+	"r.exception, r.suppressed, r.score, r.ts, r.first_seen"
 
 func (row *resultRow) targets() []any {
 	return []any{
 		&row.object, &row.index, &row.ns, &row.source, &row.policy, &row.rule, &row.category, &row.resourceKind, &row.resourceNamespace, &row.resourceName,
-		&row.severity, &row.result, &row.suppressed, &row.score, &row.timestamp, &row.firstSeen,
+		&row.severity, &row.result, &row.exception, &row.suppressed, &row.score, &row.timestamp, &row.firstSeen,
 	}
 }
 
 func (row *resultRow) names() []int64 {
-	return []int64{row.ns, row.source, row.policy, row.rule, row.category, row.resourceKind, row.resourceNamespace, row.resourceName}
+	return []int64{row.ns, row.source, row.policy, row.rule, row.category, row.resourceKind, row.resourceNamespace, row.resourceName, row.exception.Int64}
 }
 
 // rowsStatement reads one row more than the page has, which tells whether there is a next one.
@@ -187,6 +188,7 @@ func (r *run) rowOf(row *resultRow, texts map[int64]string, of report) reportsv1
 		Namespace: texts[row.ns], Report: of.name, Kind: of.kind, Index: &index,
 		Source: texts[row.source], Policy: texts[row.policy], Rule: texts[row.rule], Category: texts[row.category],
 		Severity: query.SeverityOfRank(row.severity), Result: query.ResultOfCode(row.result), Suppressed: row.suppressed != 0,
+		Exception: texts[row.exception.Int64],
 		Timestamp: timeOf(row.timestamp), FirstSeen: timeOf(row.firstSeen),
 	}
 	if row.score.Valid {

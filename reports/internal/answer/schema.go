@@ -21,15 +21,16 @@ const (
 type storage int
 
 const (
-	named    storage = iota // a text, by its number in names; that of the empty text is absent
-	plain                   // a text as it is; never absent where it is joined
-	rank                    // a severity; 0 is absent
-	code                    // a result; 0 is absent
-	score                   // a number; NULL is absent
-	moment                  // seconds since 1970; NULL is absent
-	duration                // the same as when it began, asked for how long ago that is
-	lasted                  // a number of seconds
-	flag                    // 0 or 1
+	named        storage = iota // a text, by its number in names; that of the empty text is absent
+	plain                       // a text as it is; never absent where it is joined
+	rank                        // a severity; 0 is absent
+	code                        // a result; 0 is absent
+	score                       // a number; NULL is absent
+	moment                      // seconds since 1970; NULL is absent
+	duration                    // the same as when it began, asked for how long ago that is
+	lasted                      // a number of seconds
+	flag                        // 0 or 1
+	optionalName                // a text, by its number in names; NULL is absent
 )
 
 // column is a field or a group in a table.
@@ -56,6 +57,7 @@ var resultsFields = map[query.Field]column{
 	query.ResourceName: {name: "r.res_name", storage: named},
 	query.Report:       {name: "o.name", storage: plain, join: true},
 	query.Suppressed:   {name: "r.suppressed", storage: flag},
+	query.Exception:    {name: "r.exception", storage: optionalName},
 }
 
 // fieldsOf are the fields that a table has. Those of rollups are columns of results with the same name.

@@ -28,6 +28,7 @@ type keepFlags struct {
 	daily, firstSeen time.Duration
 	maxAge           map[string]string
 	namespaceBytes   int64
+	markExceptions   bool
 }
 
 func (k *keepFlags) bind(flags *pflag.FlagSet) {
@@ -36,6 +37,10 @@ func (k *keepFlags) bind(flags *pflag.FlagSet) {
 	flags.StringToStringVar(
 		&k.maxAge, "max-age", nil,
 		"age at which objects of a `kind=duration` are deleted, for reports, clusterreports, images, sboms, vulnerabilityreports; by default none are",
+	)
+	flags.BoolVar(
+		&k.markExceptions, "mark-exceptions", false,
+		"have stored reports follow FindingExceptions and ClusterFindingExceptions; the server must be allowed to list and watch them",
 	)
 	flags.Int64Var(&k.namespaceBytes, "namespace-bytes", 0, "bytes that the objects of one namespace may have; 0 is no bound")
 }
@@ -75,8 +80,10 @@ func (k *keepFlags) maxAgeOf(name string) (time.Duration, error) {
 	return 0, fmt.Errorf("--max-age %s=%s: there is no such kind", name, text)
 }
 
-// virtual returns what makes the kinds that are created and not stored. Upkeep begins with them: both need the storages.
-func (k *keepFlags) virtual(database sqldb.Config, sqliteFile string, watched *metrics.Metrics) func(server.Deps) (map[string]rest.Storage, error) {
+// virtual returns what makes the kinds that are created and not stored. Upkeep and marks begin with them: all need the storages.
+func (k *keepFlags) virtual(
+	database sqldb.Config, sqliteFile string, watched *metrics.Metrics, followed *exceptions,
+) func(server.Deps) (map[string]rest.Storage, error) {
 	return func(deps server.Deps) (map[string]rest.Storage, error) {
 		names := map[int64]string{}
 		config := upkeep.Config{Store: deps.Store, DailyKeep: k.daily, FirstSeenKeep: k.firstSeen, Reports: kinds.VulnerabilityReportNumber}
@@ -89,6 +96,7 @@ func (k *keepFlags) virtual(database sqldb.Config, sqliteFile string, watched *m
 			config.Aging = append(config.Aging, upkeep.Kind{Number: stored.Number, MaxAge: age, Storage: deps.Storage(stored.Resource), New: stored.New})
 		}
 		upkeep.New(config)
+		followed.bind(deps)
 		watched.Watch(deps.Store, names, clock.RealClock{})
 		questions, clusterQuestions := findingqueries.New(findingqueries.Config{
 			Answerer: &answer.Answerer{Database: deps.Store, Driver: database.Driver, Details: details.Read(deps.Store), Kinds: []answer.Kind{

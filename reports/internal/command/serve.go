@@ -114,6 +114,9 @@ func (f *serveFlags) validate() error {
 		errs = append(errs, errors.New("--tls-secret and --tls-cert exclude each other"))
 	}
 	if f.standalone {
+		if f.keep.markExceptions {
+			errs = append(errs, errors.New("--mark-exceptions is for a cluster, not for --standalone"))
+		}
 		if f.inCluster.service != "" {
 			errs = append(errs, errors.New("--service is for a cluster, not for --standalone"))
 		}
@@ -152,6 +155,12 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 		return migrate(ctx, out, database)
 	}
 	boundHeap(getenv)
+	var followed *exceptions
+	if f.keep.markExceptions {
+		if followed, err = newExceptions(f.cluster); err != nil {
+			return err
+		}
+	}
 	watched, err := metrics.OfProcess()
 	if err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
@@ -180,8 +189,8 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 		return fmt.Errorf("listen: %w", err)
 	}
 	return server.Run(ctx, server.Options{
-		Store: store, Listener: listener, Certificate: certificate, Access: f.access(), Groups: f.groups, Limits: f.limits, Tasks: tasks,
-		Virtual: f.keep.virtual(database, f.database.sqlite, watched), Observer: watched,
+		Store: store, Listener: listener, Certificate: certificate, Access: f.access(), Groups: f.groups, Limits: f.limits,
+		Tasks: append(tasks, followed.tasks()...), Virtual: f.keep.virtual(database, f.database.sqlite, watched, followed), Observer: watched,
 		Ready: func(url string) { announce(out, url, ca) },
 	})
 }

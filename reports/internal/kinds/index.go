@@ -18,6 +18,7 @@ import (
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	wgpolicyv1 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
+	"github.com/scanyard/scanyard/findings/policyreport"
 	"github.com/scanyard/scanyard/reports/internal/contents"
 	"github.com/scanyard/scanyard/reports/internal/images"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
@@ -86,6 +87,7 @@ func setOfResults(meta *metav1.ObjectMeta, source string, results []wgpolicyv1.P
 		*row = rows.Row{
 			Source: result.Source, Policy: result.PolicyName(), Rule: result.Rule, Category: result.Category,
 			Severity: severityRanks[result.Severity], Result: resultCodes[result.Result], Score: scoreOf(result.Properties),
+			Exception: policyreport.ExceptionOf(result.Properties), Suppressed: policyreport.Suppressed(result.Properties),
 		}
 		if row.Source == "" {
 			row.Source = source

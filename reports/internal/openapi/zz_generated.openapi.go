@@ -1590,6 +1590,13 @@ func schema_scanyard_apis_reports_v1alpha1_FindingRow(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"exception": {
+						SchemaProps: spec.SchemaProps{
+							Description: "exception that matches the finding, as KIND/NAME. Example: \"FindingException/lodash-template\".",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 			},
 		},
@@ -4071,7 +4078,7 @@ func schema_scanyard_apis_reports_v1alpha1_Term(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"field": {
 						SchemaProps: spec.SchemaProps{
-							Description: "field to compare: namespace, source, policy, rule, category, severity, result, cvss, timestamp, firstSeen, fixedAt, openFor, target, resource.kind, resource.name, report or suppressed.",
+							Description: "field to compare: namespace, source, policy, rule, category, severity, result, cvss, timestamp, firstSeen, fixedAt, openFor, target, resource.kind, resource.name, report, suppressed or exception.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

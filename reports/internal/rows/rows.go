@@ -24,6 +24,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -68,7 +69,10 @@ type Row struct {
 	Score                                         *float64 // 0 to 10
 	Time                                          time.Time
 	ResourceKind, ResourceNamespace, ResourceName string
-	Suppressed                                    bool
+	// Exception is the exception that matches the finding, as KIND/NAME; "" if none does. Suppressed says that the finding
+	// counts no longer.
+	Exception  string
+	Suppressed bool
 	// Known is what the finding is known by, in hexadecimal digits, where that is not source, policy, rule and resource.
 	Known string
 }
@@ -117,6 +121,7 @@ var _ mvcc.Indexer = Drop
 type stored struct {
 	group
 	policy, rule, category, resKind, resNamespace, resName int64
+	exception                                              sql.NullInt64
 	fingerprint                                            string
 	row                                                    *Row
 }
@@ -194,6 +199,9 @@ func (s *Set) texts() []string {
 	for i := range s.Rows {
 		row := &s.Rows[i]
 		texts = append(texts, row.Source, row.Policy, row.Rule, row.Category, row.ResourceKind, row.ResourceNamespace, row.ResourceName)
+		if row.Exception != "" {
+			texts = append(texts, row.Exception)
+		}
 	}
 	slices.Sort(texts)
 	return slices.Compact(texts)
@@ -212,6 +220,7 @@ func (s *Set) numbered(numbers map[string]int64) []stored {
 			group:  group{source: numbers[row.Source], severity: row.Severity, result: row.Result, suppressed: suppressed},
 			policy: numbers[row.Policy], rule: numbers[row.Rule], category: numbers[row.Category], resKind: numbers[row.ResourceKind],
 			resNamespace: numbers[row.ResourceNamespace], resName: numbers[row.ResourceName], fingerprint: row.Fingerprint(), row: row,
+			exception: sql.NullInt64{Int64: numbers[row.Exception], Valid: row.Exception != ""},
 		})
 	}
 	return found

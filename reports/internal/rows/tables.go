@@ -162,7 +162,7 @@ func readSeen(ctx context.Context, tx *sqldb.Tx, ns int64, part []string, before
 // columns are those of results, in the order of what insertRows gives.
 var columns = []string{
 	"object", "i", "ns", "source", "policy", "rule", "category", "severity", "result", "score", "ts", "first_seen", "res_kind", "res_ns", "res_name",
-	"fingerprint", "suppressed",
+	"fingerprint", "exception", "suppressed",
 }
 
 // insertRows writes the rows in the order of their policies, in which their index is cheapest to fill.
@@ -182,7 +182,7 @@ func insertRows(ctx context.Context, tx *sqldb.Tx, object, ns int64, after []sto
 			}
 			ts := sql.NullInt64{Int64: row.row.Time.Unix(), Valid: !row.row.Time.IsZero()}
 			args = append(args, object, i, ns, row.source, row.policy, row.rule, row.category, int(row.severity), int(row.result), score, ts,
-				seen[row.fingerprint], row.resKind, row.resNamespace, row.resName, row.fingerprint, row.suppressed)
+				seen[row.fingerprint], row.resKind, row.resNamespace, row.resName, row.fingerprint, row.exception, row.suppressed)
 		}
 		if err := tx.Insert(ctx, "results", columns, "", args...); err != nil {
 			return err

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package marks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/findings/exception"
+)
+
+// Cluster is the Source of a cluster. Where it has no kinds of exceptions, they are never known, and nothing is marked.
+type Cluster struct {
+	own, cluster, namespaces cache.SharedIndexInformer
+	changed                  chan struct{}
+}
+
+var _ Source = (*Cluster)(nil)
+
+// NewCluster makes a Source of what kube-apiserver has.
+func NewCluster(config *rest.Config) (*Cluster, error) {
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of exceptions: %w", err)
+	}
+	heads, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of namespaces: %w", err)
+	}
+	exceptions := func(resource string) cache.SharedIndexInformer {
+		gvr := settingsv1alpha2.SchemeGroupVersion.WithResource(resource)
+		return dynamicinformer.NewFilteredDynamicInformer(objects, gvr, metav1.NamespaceAll, 0, nil, nil).Informer()
+	}
+	c := &Cluster{
+		own: exceptions("findingexceptions"), cluster: exceptions("clusterfindingexceptions"), changed: make(chan struct{}, 1),
+		namespaces: metadatainformer.NewFilteredMetadataInformer(
+			heads, corev1.SchemeGroupVersion.WithResource("namespaces"), metav1.NamespaceAll, 0, nil, nil,
+		).Informer(),
+	}
+	return c, errors.Join(
+		follow[settingsv1alpha2.FindingException](c.own, c.changed), follow[settingsv1alpha2.ClusterFindingException](c.cluster, c.changed),
+	)
+}
+
+// follow keeps objects as what they are, and tells of changes.
+func follow[T any](informer cache.SharedIndexInformer, changed chan<- struct{}) error {
+	tell := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // somebody is told already
+		}
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { tell() }, UpdateFunc: func(_, _ any) { tell() }, DeleteFunc: func(any) { tell() },
+	})
+	return errors.Join(
+		err,
+		informer.SetTransform(func(obj any) (any, error) {
+			from, ok := obj.(*unstructured.Unstructured)
+			if !ok {
+				return obj, nil
+			}
+			from.SetManagedFields(nil)
+			to := new(T)
+			err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, to)
+			return to, err
+		}),
+		informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			if !apierrors.IsNotFound(err) { // the cluster does not have the kind: that is looked at again and again
+				cache.DefaultWatchErrorHandler(ctx, r, err)
+			}
+		}),
+	)
+}
+
+// Run watches until its context ends.
+func (c *Cluster) Run(ctx context.Context) error {
+	var watches sync.WaitGroup
+	for _, informer := range []cache.SharedIndexInformer{c.own, c.cluster, c.namespaces} {
+		watches.Go(func() { informer.RunWithContext(ctx) })
+	}
+	watches.Wait()
+	return nil
+}
+
+// Exceptions implements Source.
+func (c *Cluster) Exceptions() (list []exception.Exception, known bool) {
+	if !c.own.HasSynced() || !c.cluster.HasSynced() || !c.namespaces.HasSynced() {
+		return nil, false
+	}
+	for _, obj := range c.own.GetStore().List() {
+		if e, ok := obj.(*settingsv1alpha2.FindingException); ok {
+			list = append(list, exception.Of(e))
+		}
+	}
+	for _, obj := range c.cluster.GetStore().List() {
+		if e, ok := obj.(*settingsv1alpha2.ClusterFindingException); ok {
+			list = append(list, exception.OfCluster(e))
+		}
+	}
+	return list, true
+}
+
+// Labels implements Source.
+func (c *Cluster) Labels(namespace string) map[string]string {
+	obj, there, err := c.namespaces.GetStore().GetByKey(namespace)
+	if head, ok := obj.(*metav1.PartialObjectMetadata); ok && there && err == nil {
+		return head.Labels
+	}
+	return nil
+}
+
+// Changed implements Source.
+func (c *Cluster) Changed() <-chan struct{} { return c.changed }

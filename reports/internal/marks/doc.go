@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package marks has stored reports follow the exceptions: what an exception suppresses is a skip as soon as the exception
+// holds, and is what it was as soon as the exception ends, without a new scan.
+//
+//	FindingExceptions, ClusterFindingExceptions, namespaces ─► Cluster ─┐
+//	time ───────────────────────────────────────────────────────────────┴► Marker ─► due ─► remark ─► the report, written anew
+//
+// What it decides:
+//
+//   - The report itself is marked, by the ordinary way of writing one. Its rows, counts and days follow in the same
+//     transaction, and who watches reports sees an update.
+//   - Reports of our hook are marked, of which the Scan is known, unless they say that exceptions are not for them. Results
+//     of others are nobody's findings.
+//   - A namespace is gone through when the set of exceptions that hold in it has changed; apart from that only reports are
+//     looked at that were written since.
+//   - A result does not hold all of its finding. Where what is left does not tell whether an exception matches, the mark
+//     that the hook has made stays for as long as its exception holds: see findings/policyreport.Remains.
+//   - Nothing is marked before all exceptions are known: an empty list that is none would open every finding.
+//   - Of several replicas one marks: who holds the lease.
+package marks
