@@ -10,6 +10,9 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 // contrasts are texts whose contrast with what is behind them is less than AA asks for.
@@ -40,6 +43,12 @@ func TestLooks(t *testing.T) {
 	w.scan(t, ns, "broken", failed("The scanner ended with exit code 1: no route to host broken.example"))
 	w.scan(t, ns, "office", running)
 	w.scan(t, ns, "queued", waiting)
+	w.create(t, schedule(ns, "nightly"))
+	w.create(t, board(ns, "monday"))
+	accepted := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "accepted"}}
+	accepted.Spec.Status, accepted.Spec.Reason = settingsv1alpha2.ExceptionFalsePositive, "The scanner takes the old banner for the version."
+	accepted.Spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{References: []string{"CVE-2024-1"}}}
+	w.create(t, accepted)
 	pages := []struct{ name, path string }{
 		{"overview", "/?ns=" + ns},
 		{"findings", "/findings?ns=" + ns},
@@ -49,6 +58,19 @@ func TestLooks(t *testing.T) {
 		{"scan-failed", "/scans/" + ns + "/broken"},
 		{"scan-running", "/scans/" + ns + "/office"},
 		{"scan-new", "/scans/new?ns=" + ns},
+		{"schedules", "/schedules?ns=" + ns},
+		{"schedule", "/schedules/" + ns + "/nightly"},
+		{"images", "/images?ns=" + ns},
+		{"policies", "/policyreports?ns=" + ns},
+		{"exceptions", "/exceptions?ns=" + ns},
+		{"exception", "/exceptions/" + ns + "/accepted"},
+		{"exception-new", "/exceptions/new?cluster=yes&ns=" + ns},
+		{"import", "/exceptions/import?ns=" + ns},
+		{"teams", "/teams?ns=" + ns},
+		{"team", "/teams/" + ns},
+		{"boards", "/boards?ns=" + ns},
+		{"board", "/boards/" + ns + "/monday"},
+		{"search", "/search?q=shop&ns=" + ns},
 	}
 	b := open(t)
 	for _, look := range []struct {
