@@ -73,6 +73,8 @@ type State struct {
 	Audit bool `json:"audit,omitempty"`
 	// AuditWebhook is the kubeconfig of a webhook that is posted the same events; "": none.
 	AuditWebhook string `json:"auditWebhook,omitempty"`
+	// Authentication is a file with an AuthenticationConfiguration of the API server; "": none.
+	Authentication string `json:"authentication,omitempty"`
 }
 
 // NodeOptions are the settings of the node agent.

@@ -66,6 +66,10 @@ is reported with the process that holds it, before anything is started.`,
 	f.IntVar(&o.JobSyncs, "job-syncs", 10, "how many Jobs the Job controller handles at a time")
 	f.BoolVar(&o.Audit, "audit", false, "write each request to the API server to logs/audit.log of the data directory")
 	f.StringVar(&o.AuditWebhook, "audit-webhook", "", "kubeconfig of a webhook that the API server posts each request to")
+	f.StringVar(
+		&o.Authentication, "authentication-config", "",
+		"file with an AuthenticationConfiguration of the API server, such as OIDC providers whose tokens it takes; it is read again when it changes",
+	)
 	f.BoolVar(&o.lifeline, "while-stdin-open", false, "stop the cluster when standard input ends")
 	if err := f.MarkHidden("while-stdin-open"); err != nil {
 		panic(err) // the flag is defined on the line above
@@ -74,7 +78,7 @@ is reported with the process that holds it, before anything is started.`,
 }
 
 func (o *upOptions) complete() error {
-	for _, p := range []*string{&o.imagesMap, &o.images, &o.AuditWebhook} {
+	for _, p := range []*string{&o.imagesMap, &o.images, &o.AuditWebhook, &o.Authentication} {
 		if *p == "" {
 			continue
 		}

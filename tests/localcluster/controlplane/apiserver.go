@@ -69,6 +69,9 @@ func APIServerArgs(l localcluster.Layout, s *localcluster.State) []string {
 	if s.AuditWebhook != "" {
 		args = append(args, "--audit-webhook-config-file="+s.AuditWebhook, "--audit-webhook-batch-max-wait=1s")
 	}
+	if s.Authentication != "" {
+		args = append(args, "--authentication-config="+s.Authentication)
+	}
 	return args
 }
 

@@ -31,6 +31,8 @@ type Request struct {
 	Audit bool
 	// AuditWebhook is the kubeconfig of a webhook that is posted the same; "": none.
 	AuditWebhook string
+	// Authentication is a file with an AuthenticationConfiguration; "": none.
+	Authentication string
 }
 
 // minFree is what etcd, logs and a few unpacked images need at the least.
@@ -64,6 +66,11 @@ func Prepare(l localcluster.Layout, r Request, now time.Time) (*localcluster.Sta
 			return nil, fmt.Errorf("read images folder: %w", err)
 		}
 	}
+	if r.Authentication != "" {
+		if _, err := os.Stat(r.Authentication); err != nil {
+			return nil, fmt.Errorf("find the authentication configuration: %w", err)
+		}
+	}
 	if err := claim(l); err != nil {
 		return nil, err
 	}
@@ -87,6 +94,7 @@ func Prepare(l localcluster.Layout, r Request, now time.Time) (*localcluster.Sta
 		return nil, err
 	}
 	s.Supervisor, s.Ready, s.Node, s.JobSyncs, s.Audit, s.AuditWebhook = self, false, r.Node, r.JobSyncs, r.Audit, r.AuditWebhook
+	s.Authentication = r.Authentication
 	if err := os.MkdirAll(l.Logs(), 0o700); err != nil {
 		return nil, fmt.Errorf("make log folder: %w", err)
 	}
