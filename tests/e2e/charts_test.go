@@ -81,7 +81,7 @@ func everyChart() []string {
 		panic(err) // there is no spec yet that could fail
 	}
 	return slices.DeleteFunc(all, func(name string) bool {
-		return slices.Contains([]string{"scanyard", "reports", "forwarding", "registry"}, name) || strings.HasPrefix(name, "auto-discovery")
+		return slices.Contains([]string{"scanyard", "reports", "forwarding", "registry", "console"}, name) || strings.HasPrefix(name, "auto-discovery")
 	})
 }
 

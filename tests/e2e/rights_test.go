@@ -136,6 +136,8 @@ var things = []thing{
 	{group: "apiextensions.k8s.io", name: "customresourcedefinitions", cluster: true},
 	{group: "apiextensions.k8s.io", name: "customresourcedefinitions", subresource: "status", cluster: true},
 	{group: "storagemigration.k8s.io", name: "storageversionmigrations", cluster: true},
+	{name: "users", cluster: true},
+	{name: "groups", cluster: true},
 }
 
 // The verbs that are asked about. Those of kinds is what most cells say in one word.
@@ -406,6 +408,27 @@ var _ = Describe("Rights", Label("rights"), func() {
 		wantDocumented("rights-registry", markdownTable(sideBySide(tables...)))
 	})
 
+	// The console reads with the rights of who looks. Only what it may do is of interest, so that there is none.
+	It("of the console are what the documentation says", func(ctx SpecContext) {
+		account := func(title string, proxy map[string]any, names map[string]string) who {
+			ns := namespace(ctx)
+			release(ctx, install.Release{Chart: "console", Name: "console", Namespace: ns, Values: map[string]any{
+				"url": "https://console.example.com", "replicas": 0, "signIn": map[string]any{"tokens": len(proxy) == 0, "proxy": proxy},
+			}})
+			a := podAccount(title, ns, "scanyard-console")
+			a.names = names
+			return a
+		}
+		named := map[string]string{"users": "scanyard-console", "groups": "team-a"}
+		proxy := map[string]any{"addresses": []string{"10.0.0.0/24"}, "groups": []string{"team-a"}}
+		plain, before := account("as it comes", map[string]any{}, named), account("before a proxy", proxy, nil)
+		listed := before
+		listed.title, listed.names = "… the user, and a group that is named", named
+		ns := namespace(ctx)
+		wantDocumented("rights-console", markdownTable(sideBySide(
+			measure(ctx, ns, []who{plain}), measure(ctx, ns, []who{before}), measure(ctx, ns, []who{listed}))))
+	})
+
 	It("of no chart's account are left out", func() {
 		files, err := filepath.Glob("../../charts/internal/golden/*.yaml")
 		Expect(err).NotTo(HaveOccurred())
@@ -490,6 +513,6 @@ func sideBySide(tables ...[][]string) [][]string {
 
 // measuredCharts are those whose ServiceAccounts stand in a table.
 var measuredCharts = []string{
-	"scanyard", "cascading-scans", "trivy", "persistence-reports", "auto-discovery-kubernetes", "auto-discovery-cloud-aws", "reports", "forwarding",
+	"scanyard", "cascading-scans", "trivy", "persistence-reports", "auto-discovery-kubernetes", "auto-discovery-cloud-aws", "reports", "forwarding", "console",
 	"registry-findings", "registry", // the first whose name a rendering begins with counts
 }

@@ -147,6 +147,18 @@ render registry registry
 render registry-full registry --set 'namespaces={team-a,team-b},nats.external.enabled=true,nats.external.urls={tls://nats.example.com:4222},nats.external.caSecret=nats-ca,nats.external.credentialsSecret=nats' \
 	--set 'worker.cache.persistent=true,worker.cache.storageClass=fast,worker.autoscaling.enabled=true,networkPolicy.enabled=true,controller.replicas=2,metrics.serviceMonitor.enabled=true' \
 	--set 'credentials.namespaces={team-a},database.mini.secretName=database,prometheusRule.enabled=true,webhook.enabled=false,rbac.userRoles=false'
+
+# The console: as people sign in with tokens; at a provider, with all that there is; before a proxy. The Secret of sessions is one
+# that is there, since Helm makes another each time.
+address='url=https://console.example.com,session.existingSecret=console-session'
+render console console --set "$address"
+render console-full console --set "$address,fullnameOverride=pages,replicas=2,image.tag=v1,imagePullSecrets[0].name=pull,session.previous=true,storageHosts={s3.example.com},tls.secretName=pages-tls" \
+	--set 'signIn.oidc.issuer=https://id.example.com,signIn.oidc.clientID=scanyard,signIn.oidc.clientSecretName=oidc,signIn.oidc.caConfigMap=oidc-ca,signIn.oidc.scopes={groups,email}' \
+	--set 'ingress.enabled=true,ingress.className=nginx,ingress.annotations.note=x,ingress.tlsSecret=console-tls,gateway.parentRefs[0].name=web,gateway.parentRefs[0].namespace=infra,service.annotations.note=x' \
+	--set 'networkPolicy.enabled=true,networkPolicy.from[0].namespaceSelector.matchLabels.name=ingress,networkPolicy.egress[0].ports[0].port=443,metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.interval=1m' \
+	--set 'podLabels.team=sec,podAnnotations.note=x,tolerations[0].operator=Exists,nodeSelector.arch=amd64,priorityClassName=high,extraArgs={--oidc-scopes=profile},serviceAccount.name=pages,serviceAccount.annotations.note=x'
+render console-proxy console --set "$address,signIn.tokens=false,signIn.proxy.addresses={10.0.0.0/24},signIn.proxy.groups={team-a,team-b},signIn.proxy.users={kim@example.com}" \
+	--set 'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.labels.prometheus=main,bindHost=127.0.0.1'
 render reports reports
 render reports-full reports --set 'database.type=postgresql,database.existingSecret=db,database.key=uri,database.clusterID=east,database.tls.existingSecret=db-tls,database.tls.clientCertificate=true' \
 	--set 'groups.prext.enabled=true,takeOver=always,replicas=3,tls.certManager.enabled=true,tls.certManager.issuerRef.name=ca,tls.certManager.issuerRef.kind=ClusterIssuer' \
@@ -243,6 +255,13 @@ refuse '/config/containerAutoDiscovery/passiveReconcileInterval' auto-discovery-
 refuse 'names no server' registry --set nats.external.enabled=true
 refuse 'not one of adapters' registry --set defaultAdapter=trivy
 refuse 'no database of its own accord' registry --set 'adapters={grype},defaultAdapter=grype'
+refuse 'which answers to no other name' console
+refuse '/url' console --set url=http://console.example.com
+refuse 'A proxy signs all people in, or none' console --set "$address,signIn.proxy.addresses={10.0.0.0/24},signIn.proxy.groups={a}"
+refuse 'nobody would have a right' console --set "$address,signIn.tokens=false,signIn.proxy.addresses={10.0.0.0/24}"
+refuse '/signIn/proxy/addresses/0' console --set "$address,signIn.tokens=false,signIn.proxy.addresses={0.0.0.0/0},signIn.proxy.groups={a}"
+refuse '/signIn/proxy/groups/0' console --set "$address,signIn.tokens=false,signIn.proxy.addresses={10.0.0.0/24},signIn.proxy.groups={system:masters}"
+refuse 'no name of the console at it' console --set "$address,signIn.oidc.issuer=https://id.example.com"
 refuse 'one process only can use an SQLite file' reports --set replicas=2
 refuse 'nothing says where it is' reports --set database.type=postgresql
 refuse 'which needs none' reports --set database.existingSecret=db
@@ -279,6 +298,7 @@ for example in */example.yaml; do
 	notes 'resourceMode: clusterWide' "$chart" --set clusterWide=true
 	notes "scanType: $type-privileged" "$chart" --set scanner.nameAppend=-privileged
 done
+notes 'create token ACCOUNT' console --set "$address"
 notes 'scanyard reports migrate' reports
 notes 'Nothing is installed yet' forwarding
 notes 'endpoint: https://demo-forwarding-receiver.team.svc.cluster.local:9443' forwarding --set forwarder.enabled=true,receiver.enabled=true
