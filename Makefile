@@ -98,7 +98,7 @@ build: $(BIN)/localcluster ## Build all programs into bin/
 	@hack/slow.sh "building the command line" go build -ldflags='$(LDFLAGS_CLI)' -o $(BIN)/ ./cli/cmd/...
 	@hack/slow.sh "building all other programs" go build -ldflags='-s -w' -o $(BIN)/ \
 		./operator/cmd/... ./discovery/cmd/... ./parsers/cmd/... ./hooks/cmd/... ./scanners/cmd/... \
-		./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/...
+		./reports/cmd/... ./forwarding/cmd/... ./registry/cmd/... ./console/cmd/...
 	@hack/slow.sh "building the demo and the benchmarks" \
 		bash -c "cd tests && GOWORK=off go build -ldflags='-s -w' -o $(BIN)/ ./cmd/demo ./cmd/bench"
 
@@ -123,7 +123,7 @@ demo-programs: $(BIN)/localcluster
 # What charts run that people may install on a cluster that stays. An image whose program is not built is not on the cluster.
 .PHONY: other-programs
 other-programs: $(BIN)/localcluster
-	@hack/slow.sh "building registry scanning and the exporter" go build -ldflags='-s -w' -o $(BIN)/ ./registry/cmd/... ./forwarding/cmd/exporter
+	@hack/slow.sh "building the console, registry scanning and the exporter" go build -ldflags='-s -w' -o $(BIN)/ ./console/cmd/... ./registry/cmd/... ./forwarding/cmd/exporter
 
 # Kubernetes' servers take minutes to compile on a machine that has not done it before;
 # go build itself finds out what has changed.

@@ -4,6 +4,8 @@
 //
 //	API server, S3 ◄─ scanyard console ◄─ Chromium, a tab for each test
 //
+//	API server ◄─ console, with tokens of its own people, of an OIDC provider, and before a proxy
+//
 // The tests play the operator: they say what Scans do. There is one cluster, one console and one browser for all of them.
 // CHROMIUM names a browser that is not in PATH; PICTURES is a folder for a picture of each page.
 package console

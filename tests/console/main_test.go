@@ -39,6 +39,8 @@ type world struct {
 	url string
 	// ctx has the browser, which is signed in.
 	ctx context.Context
+	// provider signs people in, whose tokens the cluster takes.
+	provider *provider
 }
 
 var w world
@@ -71,7 +73,11 @@ func (w *world) start(ctx context.Context) (end func() error, err error) {
 		}
 		return errors.Join(errs...)
 	}
-	if w.cluster, err = testcluster.Start(ctx); err != nil {
+	if w.provider, err = startProvider(); err != nil {
+		return end, err
+	}
+	ends = append(ends, w.provider.stop)
+	if w.cluster, err = testcluster.Start(ctx, "--authentication-config", w.provider.config); err != nil {
 		return end, err
 	}
 	ends = append(ends, w.cluster.Stop)
@@ -97,7 +103,8 @@ func (w *world) start(ctx context.Context) (end func() error, err error) {
 	ends = append(ends, func() error { return os.RemoveAll(dir) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(dir),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.WSURLReadTimeout(2*time.Minute))
+		chromedp.Flag("disable-sync", true), chromedp.Flag("ignore-certificate-errors", true), // the provider's is of this run
+		chromedp.WSURLReadTimeout(2*time.Minute))
 	allocator, cancel := chromedp.NewExecAllocator(ctx, options...)
 	ends = append(ends, func() error { cancel(); return nil })
 	w.ctx, _ = chromedp.NewContext(allocator)

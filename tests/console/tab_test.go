@@ -5,6 +5,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,10 @@ type tab struct {
 	t     *testing.T
 	ctx   context.Context // chromedp keeps the tab in it
 	loads chan struct{}
+	// own are the addresses that the tab may ask: all others are wrong.
+	own []string
+	// expected are parts of complaints that a test means to cause.
+	expected []string
 
 	mu sync.Mutex
 	// wrong are requests to others, dialogs, complaints and errors of scripts.
@@ -36,9 +41,15 @@ const patience = 4 * time.Minute
 // open opens a tab of the browser, which is closed with the test.
 func open(t *testing.T) *tab {
 	t.Helper()
+	return openAt(t, []string{w.url})
+}
+
+// openAt opens a tab that may ask these addresses, and may complain of some things.
+func openAt(t *testing.T, own []string, expected ...string) *tab {
+	t.Helper()
 	ctx, cancel := chromedp.NewContext(w.ctx)
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx, loads: make(chan struct{}, 1)}
+	b := &tab{t: t, ctx: ctx, loads: make(chan struct{}, 1), own: own, expected: expected}
 	if err := chromedp.Listen(ctx, b.note); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +67,8 @@ func (b *tab) note(event any) {
 		default: // one that nobody has waited for is there already
 		}
 	case *network.EventRequestWillBeSent:
-		if u := e.Request.URL; !strings.HasPrefix(u, w.url+"/") && !strings.HasPrefix(u, "data:") && u != "about:blank" {
+		u := e.Request.URL
+		if !slices.ContainsFunc(b.own, func(o string) bool { return strings.HasPrefix(u, o+"/") }) && !strings.HasPrefix(u, "data:") && u != "about:blank" {
 			b.blame("request to " + u)
 		}
 	case *page.EventJavascriptDialogOpening:
@@ -71,7 +83,9 @@ func (b *tab) note(event any) {
 func (b *tab) blame(what string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wrong = append(b.wrong, what)
+	if !slices.ContainsFunc(b.expected, func(part string) bool { return strings.Contains(what, part) }) {
+		b.wrong = append(b.wrong, what)
+	}
 }
 
 // check tells what the tab has done wrong.

@@ -5,20 +5,26 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,12 +40,14 @@ import (
 
 // Options are how a Cluster is reached.
 type Options struct {
-	// Config reaches the API server. With Own its credentials are the viewer's; without, it names the server only.
+	// Config reaches the API server. With Own its credentials are the viewer's. Without, it names the server only, and its
+	// credentials are used for viewers whom a proxy has signed in: they must be allowed to impersonate them.
 	Config *rest.Config
 	Own    bool
 	// Namespace is where a viewer looks who may list no namespaces and has chosen none.
 	Namespace string
-	// StorageHosts are the hosts of object storage. Empty: those that the links of several Scans lead to.
+	// StorageHosts are the hosts of object storage. Empty: those that the links of several Scans lead to, with Own; none without it, as the
+	// console stands in the cluster then, and reaches what its viewers do not.
 	StorageHosts []string
 	Now          func() time.Time
 }
@@ -88,17 +96,15 @@ func (c *Cluster) As(s *session.Session) (*Viewer, error) {
 	if c.own != nil {
 		return c.own, nil
 	}
-	if s.Token == "" {
-		return nil, ErrSignIn
+	config, key, err := c.as(s)
+	if err != nil {
+		return nil, err
 	}
-	key := sha256.Sum256([]byte(s.Token))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if v := c.viewers[key]; v != nil {
 		return v, nil
 	}
-	config := rest.AnonymousClientConfig(c.options.Config)
-	config.BearerToken = s.Token
 	v, err := c.connect(config)
 	if err != nil {
 		return nil, err
@@ -111,10 +117,55 @@ func (c *Cluster) As(s *session.Session) (*Viewer, error) {
 	return v, nil
 }
 
+// as is how the API server is asked for a session, and a key of that: sessions with one key have the same rights.
+func (c *Cluster) as(s *session.Session) (*rest.Config, [sha256.Size]byte, error) {
+	switch {
+	case s.Identity != nil:
+		who := s.Identity
+		text, err := json.Marshal(who)
+		if err != nil {
+			return nil, [sha256.Size]byte{}, fmt.Errorf("identify viewer: %w", err)
+		}
+		config := rest.CopyConfig(c.options.Config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: who.User, Groups: who.Groups, Extra: who.Extra}
+		return config, sha256.Sum256(append([]byte("identity "), text...)), nil
+	case s.Token != "":
+		config := rest.AnonymousClientConfig(c.options.Config)
+		config.BearerToken = s.Token
+		return config, sha256.Sum256([]byte("token " + s.Token)), nil
+	}
+	return nil, [sha256.Size]byte{}, ErrSignIn
+}
+
+// Check says who a token belongs to, in the API server's words.
+func (c *Cluster) Check(ctx context.Context, token string) (user string, err error) {
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", ErrSignIn // no token has such characters, and no header takes them
+	}
+	config := rest.AnonymousClientConfig(c.options.Config)
+	config.BearerToken, config.UserAgent = token, userAgent
+	client, err := authenticationclient.NewForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("connect to the API server: %w", err)
+	}
+	review, err := client.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("ask the API server who this is: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
+}
+
+// IsRefused says whether the API server has refused who asks, rather than failed.
+func IsRefused(err error) bool {
+	return errors.Is(err, ErrSignIn) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)
+}
+
+const userAgent = "scanyard-console"
+
 func (c *Cluster) connect(config *rest.Config) (*Viewer, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, -1 // the API server's own fairness decides
-	config.UserAgent = "scanyard-console"
+	config.UserAgent = userAgent
 	objects, err := client.NewWithWatch(config, client.Options{Scheme: c.scheme, Mapper: mapperOf(c.scheme)})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
@@ -125,7 +176,7 @@ func (c *Cluster) connect(config *rest.Config) (*Viewer, error) {
 	}
 	return NewViewer(ViewerOptions{
 		Objects: objects, Logs: logs, Stream: streamOf(logs.CoreV1().RESTClient()), Transfer: c.transfer,
-		Namespace: c.options.Namespace, StorageHosts: c.options.StorageHosts, Now: c.options.Now,
+		Namespace: c.options.Namespace, StorageHosts: c.options.StorageHosts, KnownStorage: !c.options.Own, Now: c.options.Now,
 	}), nil
 }
 

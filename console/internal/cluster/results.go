@@ -91,6 +91,9 @@ func (v *Viewer) trust(ctx context.Context, scan *executionv1.Scan, link string)
 		return errors.New("the link to the findings is no address")
 	}
 	strange := strangeLink(parsed.Host)
+	if v.KnownStorage && len(v.StorageHosts) == 0 {
+		return errors.New("this console follows no links: it has not been told where the object storage is (storageHosts of its chart)")
+	}
 	if len(v.StorageHosts) > 0 {
 		if slices.Contains(v.StorageHosts, parsed.Host) {
 			return nil

@@ -35,6 +35,8 @@ type ViewerOptions struct {
 	Transfer     *transfer.Client
 	Namespace    string
 	StorageHosts []string
+	// KnownStorage has links followed to StorageHosts only.
+	KnownStorage bool
 	Now          func() time.Time
 }
 

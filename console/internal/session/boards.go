@@ -42,7 +42,7 @@ func (k *Keeper) WriteBoards(w http.ResponseWriter, s *Session, boards []Board) 
 	}
 	name := k.boardsName()
 	sealed := base64.RawURLEncoding.EncodeToString(k.seals[0].Seal(nil, nil, plain, []byte(name))) //nolint:gosec // the AEAD makes the nonce, and wants none
-	if len(sealed)+len(name) > maxCookie {
+	if len(sealed) > partSize {
 		return ErrTooLarge
 	}
 	http.SetCookie(w, k.cookie(name, sealed, int(boardsLifetime/time.Second)))

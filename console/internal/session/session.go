@@ -12,14 +12,20 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // Lifetime is how long a session lasts.
 const Lifetime = 12 * time.Hour
 
-// maxCookie is what browsers keep in one cookie.
-const maxCookie = 4 << 10
+const (
+	// partSize is how much of a session one cookie holds: browsers keep 4 KiB of each, with its name.
+	partSize = 3800
+	// maxParts is how many cookies a session may have: what stands before a console takes 8 KiB of them at the most.
+	maxParts = 2
+)
 
 // Theme is which colours the viewer wants.
 type Theme string
@@ -45,11 +51,30 @@ type Session struct {
 	Theme Theme `json:"theme,omitempty"`
 	// Ends is when the session ends.
 	Ends time.Time `json:"ends"`
+	// Identity is who a proxy says the viewer is, with each request anew. No cookie keeps it.
+	Identity *Identity `json:"-"`
+}
+
+// Identity is somebody whom a proxy has signed in.
+type Identity struct {
+	// Name is who the proxy says it is.
+	Name string
+	// User and Groups are those that the API server is asked as, and Extra what it writes down of them.
+	User   string
+	Groups []string
+	Extra  map[string][]string
 }
 
 // New makes a session of a viewer.
 func New(user, token string, now time.Time) *Session {
 	return &Session{User: user, Token: token, CSRF: rand.Text(), Ends: now.Add(Lifetime)}
+}
+
+// EndBy lets the session end with the token that it has.
+func (s *Session) EndBy(end time.Time) {
+	if !end.IsZero() && end.Before(s.Ends) {
+		s.Ends = end
+	}
 }
 
 // Owns says whether a form was made for this session.
@@ -63,6 +88,7 @@ type Keeper struct {
 	seals  []cipher.AEAD
 	now    func() time.Time
 	secure bool
+	ended  ended
 }
 
 // KeySize is the number of bytes of a key.
@@ -92,24 +118,48 @@ func NewKeeper(name string, keys [][]byte, secure bool, now func() time.Time) (*
 }
 
 // ErrTooLarge says that a browser would not keep the session.
-var ErrTooLarge = errors.New("the session is larger than a cookie may be: choose fewer namespaces")
+var ErrTooLarge = errors.New("the session is larger than cookies may be: choose fewer namespaces")
 
-// Write gives the session to the browser.
+// Write gives the session to the browser. The first cookie says how many there are: one of a larger session before is not looked at.
 func (k *Keeper) Write(w http.ResponseWriter, s *Session) error {
-	plain, err := json.Marshal(s)
+	sealed, err := k.seal(k.name, s)
 	if err != nil {
 		return fmt.Errorf("write session: %w", err)
 	}
-	sealed := base64.RawURLEncoding.EncodeToString(k.seals[0].Seal(nil, nil, plain, []byte(k.name))) //nolint:gosec // the AEAD makes the nonce, and wants none
-	if len(sealed)+len(k.name) > maxCookie {
+	parts := (len(sealed) + partSize - 1) / partSize
+	if parts > maxParts {
 		return ErrTooLarge
 	}
-	http.SetCookie(w, k.cookie(k.name, sealed, int(s.Ends.Sub(k.now())/time.Second)))
+	seconds := int(s.Ends.Sub(k.now()) / time.Second)
+	for i := range parts {
+		value := sealed[i*partSize : min((i+1)*partSize, len(sealed))]
+		if i == 0 {
+			value = strconv.Itoa(parts) + "." + value
+		}
+		http.SetCookie(w, k.cookie(k.part(i), value, seconds))
+	}
 	return nil
 }
 
-// Clear takes the session from the browser.
-func (k *Keeper) Clear(w http.ResponseWriter) { http.SetCookie(w, k.cookie(k.name, "", -1)) }
+// Secure says whether cookies are sent over TLS only.
+func (k *Keeper) Secure() bool { return k.secure }
+
+// part is the name of a cookie of a session.
+func (k *Keeper) part(i int) string {
+	if i == 0 {
+		return k.name
+	}
+	return k.name + "-" + strconv.Itoa(i+1)
+}
+
+// End takes the session from the browser, and takes it from nobody any more. A console elsewhere does not know of that: it is bounded by
+// the session's time.
+func (k *Keeper) End(w http.ResponseWriter, s *Session) {
+	for i := range maxParts {
+		http.SetCookie(w, k.cookie(k.part(i), "", -1))
+	}
+	k.ended.add(s, k.now())
+}
 
 func (k *Keeper) cookie(name, value string, seconds int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // on the loopback address there is no TLS that Secure could ask for
@@ -120,24 +170,49 @@ func (k *Keeper) cookie(name, value string, seconds int) *http.Cookie {
 
 // Read opens the session of a request. False is no session, or one that has ended.
 func (k *Keeper) Read(r *http.Request) (*Session, bool) {
-	cookie, err := r.Cookie(k.name)
-	if err != nil {
-		return nil, false
-	}
-	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil {
-		return nil, false
-	}
-	for _, seal := range k.seals {
-		plain, err := seal.Open(nil, nil, sealed, []byte(k.name))
+	var sealed strings.Builder
+	parts := 1
+	for i := 0; i < parts; i++ {
+		cookie, err := r.Cookie(k.part(i))
 		if err != nil {
-			continue // sealed with another key
-		}
-		s := &Session{}
-		if json.Unmarshal(plain, s) != nil || !k.now().Before(s.Ends) {
 			return nil, false
 		}
-		return s, true
+		value := cookie.Value
+		if i == 0 {
+			var count string
+			count, value, _ = strings.Cut(value, ".")
+			if parts, err = strconv.Atoi(count); err != nil || parts < 1 || parts > maxParts {
+				return nil, false
+			}
+		}
+		sealed.WriteString(value)
 	}
-	return nil, false
+	s := &Session{}
+	if !k.open(k.name, sealed.String(), s) || !k.now().Before(s.Ends) || k.ended.has(s) {
+		return nil, false
+	}
+	return s, true
+}
+
+// seal encrypts a value. What it is for is part of the seal: nothing else can be made of it.
+func (k *Keeper) seal(purpose string, value any) (string, error) {
+	plain, err := json.Marshal(value)
+	if err != nil {
+		return "", fmt.Errorf("seal: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(k.seals[0].Seal(nil, nil, plain, []byte(purpose))), nil //nolint:gosec // the AEAD makes the nonce, and wants none
+}
+
+// open decrypts what was sealed for a purpose.
+func (k *Keeper) open(purpose, text string, value any) bool {
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return false
+	}
+	for _, seal := range k.seals {
+		if plain, err := seal.Open(nil, nil, sealed, []byte(purpose)); err == nil {
+			return json.Unmarshal(plain, value) == nil
+		}
+	}
+	return false // sealed with a key that is gone, or by somebody else
 }

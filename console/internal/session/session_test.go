@@ -68,7 +68,7 @@ func TestSessionsAreSealed(t *testing.T) {
 func TestForgedCookiesAreNoSessions(t *testing.T) {
 	now := noon
 	k := newKeeper(t, &now, key(1))
-	for _, value := range []string{"", "x", "AAAA", strings.Repeat("A", 200), "!!"} {
+	for _, value := range []string{"", "x", "AAAA", strings.Repeat("A", 200), "!!", "1.", "1.AAAA", "0.AAAA", "2.AAAA", "99.AAAA", "-1.AAAA"} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.AddCookie(&http.Cookie{Name: "console", Value: value})
 		if _, ok := k.Read(r); ok {
@@ -82,9 +82,117 @@ func TestForgedCookiesAreNoSessions(t *testing.T) {
 
 func TestSessionsFitIntoCookies(t *testing.T) {
 	now := noon
-	s := New("kim", strings.Repeat("x", maxCookie), now)
-	if err := newKeeper(t, &now, key(1)).Write(httptest.NewRecorder(), s); !errors.Is(err, ErrTooLarge) {
+	k := newKeeper(t, &now, key(1))
+	large := New("kim", strings.Repeat("x", maxParts*partSize), now)
+	if err := k.Write(httptest.NewRecorder(), large); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
+	}
+	two := New("kim", strings.Repeat("x", partSize), now)
+	w := httptest.NewRecorder()
+	if err := k.Write(w, two); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range w.Result().Cookies() {
+		if len(c.Name)+len(c.Value) > 4096 {
+			t.Errorf("%s has %d bytes: browsers would not keep it", c.Name, len(c.Value))
+		}
+	}
+	r := carried(w)
+	if s, ok := k.Read(r); !ok || s.Token != two.Token || len(r.Cookies()) != 2 {
+		t.Errorf("a session of %d cookies is %v", len(r.Cookies()), ok)
+	}
+	first := httptest.NewRequest(http.MethodGet, "/", nil)
+	first.AddCookie(r.Cookies()[0])
+	if _, ok := k.Read(first); ok {
+		t.Error("half a session is one")
+	}
+	again := httptest.NewRecorder()
+	if err := k.Write(again, New("kim", "short", now)); err != nil {
+		t.Fatal(err)
+	}
+	small := carried(again)
+	small.AddCookie(r.Cookies()[1]) // of the larger session before
+	if s, ok := k.Read(small); !ok || s.Token != "short" {
+		t.Errorf("a small session after a large one is %+v, %v", s, ok)
+	}
+}
+
+func TestSessionsEnd(t *testing.T) {
+	now := noon
+	k := newKeeper(t, &now, key(1))
+	s, other := New("kim", "a", now), New("kim", "a", now)
+	w, others := httptest.NewRecorder(), httptest.NewRecorder()
+	if err := errors.Join(k.Write(w, s), k.Write(others, other)); err != nil {
+		t.Fatal(err)
+	}
+	stolen := carried(w)
+	end := httptest.NewRecorder()
+	k.End(end, s)
+	for _, c := range end.Result().Cookies() {
+		if c.MaxAge >= 0 || c.Value != "" {
+			t.Errorf("the browser keeps %s", c.Name)
+		}
+	}
+	if _, ok := k.Read(stolen); ok {
+		t.Error("a cookie that was kept opens an ended session")
+	}
+	if _, ok := k.Read(carried(others)); !ok {
+		t.Error("the end of one session ends another")
+	}
+	now = noon.Add(Lifetime)
+	k.End(httptest.NewRecorder(), New("kim", "b", now))
+	if len(k.ended.ends) != 1 {
+		t.Errorf("%d ended sessions are remembered, want 1", len(k.ended.ends))
+	}
+}
+
+func TestSessionsEndWithTheirTokens(t *testing.T) {
+	s := New("kim", "a", noon)
+	s.EndBy(time.Time{})
+	s.EndBy(noon.Add(Lifetime * 2))
+	if !s.Ends.Equal(noon.Add(Lifetime)) {
+		t.Errorf("it ends at %s", s.Ends)
+	}
+	if s.EndBy(noon.Add(time.Hour)); !s.Ends.Equal(noon.Add(time.Hour)) {
+		t.Errorf("it ends at %s", s.Ends)
+	}
+}
+
+func TestAttempts(t *testing.T) {
+	now := noon
+	k := newKeeper(t, &now, key(1))
+	a := NewAttempt("/scans", now)
+	w := httptest.NewRecorder()
+	if err := k.WriteAttempt(w, a); err != nil {
+		t.Fatal(err)
+	}
+	r := carried(w)
+	if _, ok := k.Read(r); ok {
+		t.Error("an attempt is a session")
+	}
+	taken := httptest.NewRecorder()
+	got, ok := k.TakeAttempt(taken, r)
+	if !ok || *got != *a || !got.Is(a.State) || got.Is("") || got.Is(a.State+"x") {
+		t.Errorf("got %+v, %v", got, ok)
+	}
+	if c := taken.Result().Cookies(); len(c) != 1 || c[0].MaxAge >= 0 {
+		t.Error("the browser keeps an attempt that was taken")
+	}
+	as := httptest.NewRecorder()
+	if err := k.Write(as, New("kim", "a", now)); err != nil {
+		t.Fatal(err)
+	}
+	forged := httptest.NewRequest(http.MethodGet, "/", nil)
+	forged.AddCookie(&http.Cookie{Name: k.attempt(), Value: as.Result().Cookies()[0].Value[2:]})
+	if _, ok := k.TakeAttempt(httptest.NewRecorder(), forged); ok {
+		t.Error("a session is an attempt")
+	}
+	now = noon.Add(attemptLifetime)
+	if _, ok := k.TakeAttempt(httptest.NewRecorder(), r); ok {
+		t.Error("an attempt lasts for ever")
+	}
+	if (&Attempt{}).Is("") {
+		t.Error("no state is one")
 	}
 }
 

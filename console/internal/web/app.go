@@ -35,12 +35,30 @@ type Options struct {
 	As func(*session.Session) (*cluster.Viewer, error)
 	// Code opens sessions of the machine's own user; nil where people sign in.
 	Code *session.Code
-	// Check says who a token belongs to; nil where nobody signs in by a token.
-	Check   func(ctx context.Context, token string) (user string, err error)
+	// Check says who a token belongs to; nil where nobody signs in.
+	Check func(ctx context.Context, token string) (user string, err error)
+	// Tokens lets people sign in with a token of theirs.
+	Tokens bool
+	// Provider signs people in elsewhere; nil where there is none.
+	Provider Provider
+	// Proxy says who a request is of where a proxy has signed people in; nil where there is none.
+	Proxy   func(*http.Request) (*session.Identity, error)
 	Version string
 	Now     func() time.Time
 	// Failed is told of errors that no viewer has caused.
 	Failed func(r *http.Request, err error)
+	// SignedIn is told of who has come in, or has not, and how: code, token or provider. Nil tells nobody.
+	SignedIn func(way string, ok bool)
+	// Live is told when a live part begins, and returns what is called at its end. Nil tells nobody.
+	Live func() (done func())
+}
+
+// Provider signs people in on pages of its own.
+type Provider interface {
+	// Begin is the page of the provider where an attempt goes on.
+	Begin(ctx context.Context, a *session.Attempt) (string, error)
+	// Finish is the token that a code of the provider stands for, and when it ends.
+	Finish(ctx context.Context, a *session.Attempt, code string) (token string, ends time.Time, err error)
 }
 
 // App serves pages.
@@ -57,6 +75,9 @@ type App struct {
 
 // New makes an App without pages.
 func New(o Options) (*App, error) {
+	if o.SignedIn == nil {
+		o.SignedIn = func(string, bool) {}
+	}
 	a := &App{Options: o, mux: http.NewServeMux(), bounds: newBounds(o.Now)}
 	var err error
 	if a.assets, err = assets.Load(); err != nil {
@@ -74,6 +95,8 @@ func New(o Options) (*App, error) {
 	a.mux.Handle("GET "+assets.Prefix, a.assets)
 	a.mux.HandleFunc("GET /login", a.showLogin)
 	a.mux.HandleFunc("POST /login", a.signIn)
+	a.mux.HandleFunc("GET /login/provider", a.beginSignIn)
+	a.mux.HandleFunc("GET /login/callback", a.endSignIn)
 	a.Action("POST /logout", a.signOut)
 	a.Action("POST /scope", a.chooseScope)
 	a.Action("POST /theme", a.chooseTheme)
@@ -124,6 +147,9 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "private, no-store")
+	if a.Sessions.Secure() {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	a.Guard.Wrap(a.mux).ServeHTTP(w, r)
 }
@@ -271,7 +297,7 @@ func (a *App) render(w http.ResponseWriter, q *Request, code int, v *View) error
 	f := frame{View: v, Bare: true, Version: a.Version}
 	if q != nil && q.Viewer != nil {
 		f.Bare = false
-		f.Theme, f.User, f.CSRF, f.SignedIn = q.Session.Theme, q.Session.User, q.Session.CSRF, a.Code == nil
+		f.Theme, f.User, f.CSRF, f.SignedIn = q.Session.Theme, q.Session.User, q.Session.CSRF, a.Code == nil && a.Proxy == nil
 		f.Back, f.Query, f.Scope, f.Chosen = q.page(), q.URL.Query().Get("q"), q.Scope.String(), q.Session.Namespaces
 		f.Named = q.URL.Query()["ns"]
 		f.Sections = slices.Clone(sections)
@@ -304,7 +330,11 @@ func shown(r rune) rune {
 
 func (a *App) fail(w http.ResponseWriter, r *http.Request, q *Request, err error) {
 	if errors.Is(err, cluster.ErrSignIn) {
-		http.Redirect(w, r, "/login", http.StatusSeeOther)
+		next := ""
+		if r.Method == http.MethodGet && a.Code == nil && r.URL.Path != "/" {
+			next = r.URL.RequestURI()
+		}
+		http.Redirect(w, r, Link("/login", "next", next), http.StatusSeeOther)
 		return
 	}
 	if errors.Is(err, context.Canceled) {

@@ -23,6 +23,10 @@ func (q *Request) Live(w http.ResponseWriter) (live *Live, done func(), err erro
 	if !ok {
 		return nil, nil, &Problem{http.StatusTooManyRequests, "Too many live pages.", fmt.Sprintf("A session has at most %d.", maxLive), "Close some of them."}
 	}
+	if q.live != nil {
+		end, told := done, q.live()
+		done = func() { told(); end() }
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	live = &Live{writer: w, flush: http.NewResponseController(w)}

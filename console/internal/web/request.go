@@ -32,13 +32,38 @@ type Request struct {
 	bounds *bounds
 	writer http.ResponseWriter
 	keeper *session.Keeper
+	live   func() (done func())
+}
+
+// session is that of a request. Where a proxy signs people in, the cookie keeps what its viewer has chosen, and the proxy says with each
+// request who that is.
+func (a *App) session(w http.ResponseWriter, r *http.Request) (*session.Session, error) {
+	s, ok := a.Sessions.Read(r)
+	if a.Proxy == nil {
+		if !ok {
+			return nil, cluster.ErrSignIn
+		}
+		return s, nil
+	}
+	who, err := a.Proxy(r)
+	if err != nil {
+		return nil, &Problem{http.StatusForbidden, "Nobody has signed you in.", err.Error() + ".", "Open the address of the proxy before this console."}
+	}
+	if !ok || s.User != who.Name || s.Token != "" {
+		s = session.New(who.Name, "", a.Now())
+		if err := a.Sessions.Write(w, s); err != nil {
+			return nil, err
+		}
+	}
+	s.Identity = who
+	return s, nil
 }
 
 // request says who asks and where they look.
 func (a *App) request(w http.ResponseWriter, r *http.Request) (*Request, error) {
-	s, ok := a.Sessions.Read(r)
-	if !ok {
-		return nil, cluster.ErrSignIn
+	s, err := a.session(w, r)
+	if err != nil {
+		return nil, err
 	}
 	if !a.bounds.take(s.CSRF) {
 		return nil, &Problem{http.StatusTooManyRequests, "Too many requests.", "This session asks faster than anybody reads.", "Try again in a moment."}
@@ -47,7 +72,7 @@ func (a *App) request(w http.ResponseWriter, r *http.Request) (*Request, error) 
 	if err != nil {
 		return nil, err
 	}
-	q := &Request{Request: r, Session: s, Viewer: v, Now: a.Now(), bounds: a.bounds, writer: w, keeper: a.Sessions}
+	q := &Request{Request: r, Session: s, Viewer: v, Now: a.Now(), bounds: a.bounds, writer: w, keeper: a.Sessions, live: a.Live}
 	chosen := s.Namespaces
 	if named := r.URL.Query()["ns"]; len(named) > 0 {
 		if chosen, err = namespacesOf(named); err != nil {
@@ -235,56 +260,3 @@ func (q *Request) keep() error {
 	}
 	return err
 }
-
-func (a *App) signOut(q *Request) (string, error) {
-	a.Sessions.Clear(q.writer)
-	return "/login", nil
-}
-
-// loginData is what the page for signing in shows.
-type loginData struct {
-	Text  string
-	Token bool
-}
-
-func (a *App) showLogin(w http.ResponseWriter, r *http.Request) {
-	if code := r.URL.Query().Get("code"); code != "" && a.Code != nil && a.Code.Redeem(code) {
-		if err := a.Sessions.Write(w, session.New("", "", a.Now())); err != nil {
-			a.fail(w, r, nil, err)
-			return
-		}
-		http.Redirect(w, r, "/", http.StatusSeeOther)
-		return
-	}
-	a.askToSignIn(w, r, http.StatusOK, "")
-}
-
-func (a *App) askToSignIn(w http.ResponseWriter, r *http.Request, code int, text string) {
-	view := &View{Title: "Sign in", Template: a.login, Data: loginData{Text: text, Token: a.Check != nil}}
-	if err := a.render(w, nil, code, view); err != nil {
-		a.Failed(r, err)
-	}
-}
-
-func (a *App) signIn(w http.ResponseWriter, r *http.Request) {
-	if a.Check == nil {
-		a.askToSignIn(w, r, http.StatusForbidden, "This console takes no tokens.")
-		return
-	}
-	token := strings.TrimSpace(r.PostFormValue("token"))
-	ctx, cancel := context.WithTimeout(r.Context(), checkPatience)
-	defer cancel()
-	user, err := a.Check(ctx, token)
-	if err != nil {
-		a.askToSignIn(w, r, http.StatusForbidden, "The API server does not take this token.")
-		return
-	}
-	if err := a.Sessions.Write(w, session.New(user, token, a.Now())); err != nil {
-		a.askToSignIn(w, r, http.StatusBadRequest, "This token is too long for a session.")
-		return
-	}
-	http.Redirect(w, r, "/", http.StatusSeeOther)
-}
-
-// checkPatience is how long signing in may take.
-const checkPatience = 10 * time.Second
