@@ -21,13 +21,14 @@ type Image struct {
 	Binaries   map[string]string `json:"binaries,omitempty"`
 }
 
-// Images lists the images of the operator, the hooks, the reports API server, the programs of forwarding and of registries, and the
-// demo's scanners. Users are those of the real images, as far as it matters to file permissions. An image whose program is not built is
-// left out: the cluster says of its pods that the image cannot be pulled.
+// Images lists the images of the operator, the hooks, the reports API server, the programs of forwarding and of registries, the
+// console, and the demo's scanners. Users are those of the real images, as far as it matters to file permissions. An image whose program
+// is not built is left out: the cluster says of its pods that the image cannot be pulled.
 func (p Programs) Images() []Image {
 	return slices.DeleteFunc([]Image{
 		p.own("operator", "operator"), p.own("lurker", "lurker"), p.own("parser", "parser"), p.own("hook", "hook"), p.own("reports-apiserver", "reports-apiserver"),
 		p.own("forwarder", "forwarder"), p.own("exporter", "exporter"), p.own("receiver", "receiver"),
+		p.own("console", "console"),
 		p.own("registry-controller", "registry-controller"), p.own("registry-worker", "registry-worker"),
 		{
 			Image: "docker.io/scanyard/registry-export:*", Entrypoint: []string{"/registry-export"}, User: "65532:65532",

@@ -104,6 +104,15 @@ func (st *stage) play(ctx context.Context, c *clock, kept bool) error {
 		return ctx.Err()
 	}
 	ok := report(c, steps, results)
+	switch file, err := st.picture(ctx); {
+	case errors.Is(err, errNoBrowser):
+		fmt.Fprintln(c.out, "\nThere is no Chromium on this machine, so that there is no picture of the console. It shows such a cluster with: scanyard console")
+	case err != nil:
+		fmt.Fprintf(c.out, "\nFAIL  a picture of the console: %v\n", err)
+		ok = false
+	default:
+		fmt.Fprintf(c.out, "\nThe overview of the console, as a browser shows it: %s\n", file)
+	}
 	if !kept {
 		fmt.Fprint(c.out, "\nTo look at such a cluster with kubectl: make up (and make down), or run this with --keep.\n\n")
 	}

@@ -44,22 +44,32 @@ func up(ctx context.Context, out io.Writer, s settings) (err error) {
 		return err
 	}
 	c.say("the cluster is up")
-	err = y.installAll(ctx, c.say, nil, playReleases())
+	console, address, err := install.Console(y.cluster.ObjectStore)
+	var token string
+	if err == nil {
+		err = y.installAll(ctx, c.say, nil, append(playReleases(), console))
+	}
+	if err == nil {
+		err = install.ConsoleReady(ctx, address, operatorTimeout)
+	}
+	if err == nil {
+		token, err = y.token(ctx)
+	}
 	if err != nil {
 		return errors.Join(err, y.remove())
 	}
-	c.say("the operator and the reports API server are ready\n")
+	c.say("the operator, the reports API server and the console are ready\n")
 	api, err := url.Parse(y.config.Host)
 	if err != nil {
 		return fmt.Errorf("read the API server's address: %w", err)
 	}
 	kubectl := s.programs.Path("localcluster") + " kubectl --data-dir " + y.cluster.DataDir
-	fmt.Fprintf(out, instructions, y.cluster.Kubeconfig, kubectl, api.Port(), teamA, os.Args[0], s.programs.Path("scanyard"))
+	fmt.Fprintf(out, instructions, y.cluster.Kubeconfig, kubectl, api.Port(), teamA, os.Args[0], s.programs.Path("scanyard"), address, token)
 	return nil
 }
 
 // instructions take the kubeconfig, a kubectl, a port to scan, the team's namespace,
-// this program, and the command line.
+// this program, the command line, and the console's address with a token to sign in with.
 const instructions = `Your cluster:
 
   export KUBECONFIG=%[1]s
@@ -74,6 +84,11 @@ Scan something; the cluster's own API server will do:
   scanyard reports get polr -o wide
   scanyard reports query -A "severity >= 'info'"
   scanyard --help
+
+Look at it in a browser, and sign in with this token, which may do everything for twelve hours:
+
+  %[7]s
+  %[8]s
 
 Installed for namespace %[4]s are nmap, gitleaks and test-scan, and a hook that keeps their
 findings as PolicyReports, in SQLite; nmap is also there for all namespaces (--cluster-wide). When you are done: %[5]s down
