@@ -39,7 +39,7 @@ func TestBoardsAreOfTheirUser(t *testing.T) {
 	if got := k.Boards(forged, kim); got != nil {
 		t.Errorf("forged boards open: %+v", got)
 	}
-	boards[0].Filters[0].Title = strings.Repeat("x", maxCookie)
+	boards[0].Filters[0].Title = strings.Repeat("x", partSize)
 	if err := k.WriteBoards(httptest.NewRecorder(), kim, boards); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
