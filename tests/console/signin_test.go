@@ -78,19 +78,21 @@ func startProgram(t *testing.T, port int, flags ...string) *program {
 			t.Errorf("the console ends with %v: %s", err, p.logged)
 		}
 	})
+	var last error
 	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.status+"/readyz", http.NoBody)
 		if err != nil {
 			return false, err
 		}
 		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return false, nil // it does not listen yet
+		if response == nil { // it does not listen yet
+			last = err
+			return false, nil
 		}
 		return response.StatusCode == http.StatusOK, response.Body.Close()
 	})
 	if err != nil {
-		t.Fatalf("the console is not ready: %v: %s", err, p.logged)
+		t.Fatalf("the console is not ready: %v, %v: %s", err, last, p.logged)
 	}
 	return p
 }

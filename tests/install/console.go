@@ -36,9 +36,9 @@ func ConsoleReady(ctx context.Context, url string, timeout time.Duration) error 
 			return false, err
 		}
 		response, err := http.DefaultClient.Do(r)
-		if err != nil {
+		if response == nil { // it does not listen yet
 			last = err
-			return false, nil // it does not listen yet
+			return false, nil
 		}
 		last = fmt.Errorf("it answers %s", response.Status)
 		return response.StatusCode == http.StatusOK, response.Body.Close()
