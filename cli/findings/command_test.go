@@ -190,7 +190,7 @@ func TestFailOn(t *testing.T) {
 		"LimitOfJSON":   {[]string{"findings", "shop", "-o", "json", "--limit", "3"}, 1, "--limit is for tables"},
 		"NegativeLimit": {[]string{"findings", "shop", "--limit", "-3"}, 1, "want 0 for all or more"},
 		"NoSuchScan":    {[]string{"findings", "shpo"}, 1, "did you mean shop?"},
-		"NoScan":        {[]string{"findings"}, 1, "accepts 1 arg(s), received 0"},
+		"NoScan":        {[]string{"findings"}, 1, "name a Scan, or choose several"},
 		"ConnectTo":     {[]string{"findings", "shop", "--connect-to", "localhost"}, 1, "is not a host:port"},
 	}
 	for name, c := range cases {
