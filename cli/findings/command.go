@@ -226,7 +226,7 @@ func (o *findingsOptions) print(ctx context.Context, in report.Input) error {
 		counts = tally{failOn: in.FailOn} // reset, since a source may be read again
 		return in.Each(ctx, func(e *report.Entry) error {
 			counts.add(e)
-			if e.Excepted() && o.output.isTable() && !o.excepting.show {
+			if e.Excepted() && o.hidesExcepted() {
 				return nil
 			}
 			return do(e)
@@ -301,7 +301,12 @@ func (o *findingsOptions) conclude(counts tally, said string) error {
 	case said != "":
 		fmt.Fprintln(o.session.ErrOut, said)
 	}
-	if n := counts.excepted; n > 0 && o.output.isTable() && !o.excepting.show {
+	return o.judge(counts, failUnreached(o.scan, o.allowUnreached))
+}
+
+// judge says how many findings a table leaves out, and returns the error of --fail-on. unreached is what --fail-on says of what was not reached.
+func (o *findingsOptions) judge(counts tally, unreached error) error {
+	if n := counts.excepted; n > 0 && o.hidesExcepted() {
 		fmt.Fprintln(o.session.ErrOut, exceptedLine(n))
 	}
 	if o.failOn == "" {
@@ -310,8 +315,11 @@ func (o *findingsOptions) conclude(counts tally, said string) error {
 	if err := failing(counts.failOn, "finding", counts.failing); err != nil {
 		return err
 	}
-	return failUnreached(o.scan, o.allowUnreached)
+	return unreached
 }
+
+// hidesExcepted reports whether excepted findings are counted and not printed.
+func (o *findingsOptions) hidesExcepted() bool { return o.output.isTable() && !o.excepting.show }
 
 func exceptedLine(n int) string {
 	if n == 1 {

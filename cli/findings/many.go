@@ -133,7 +133,7 @@ func (o *findingsOptions) printMany(ctx context.Context, sources []source, failO
 			err := sources[i].in.Each(ctx, func(e *report.Entry) error {
 				e.Scan = &sources[i].in.Scan
 				counts.add(e)
-				if e.Excepted() && o.output.isTable() && !o.excepting.show {
+				if e.Excepted() && o.hidesExcepted() {
 					return nil
 				}
 				return do(e)
@@ -182,16 +182,7 @@ func (o *findingsOptions) concludeMany(sources []source, counts tally, said stri
 		said = plural(counts.total, "finding")
 	}
 	fmt.Fprintln(o.session.ErrOut, said+of)
-	if n := counts.excepted; n > 0 && o.output.isTable() && !o.excepting.show {
-		fmt.Fprintln(o.session.ErrOut, exceptedLine(n))
-	}
-	if o.failOn == "" {
-		return nil
-	}
-	if err := failing(counts.failOn, "finding", counts.failing); err != nil {
-		return err
-	}
-	return unreached
+	return o.judge(counts, unreached)
 }
 
 // words say which Scans were looked for.
