@@ -11,7 +11,7 @@ case ${1:-} in build | lint | test | licences) steps=$1; shift ;; esac
 adapters=("${@:-}")
 [ -n "${adapters[0]}" ] || adapters=($(ls registry/adapters))
 # One set of flags for all steps: a library is compiled once.
-export GOWORK=off CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath'
+export GOWORK=off CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath -gcflags=all=-dwarf=false'
 
 # licences lists the modules that a program links, with the licence that each one's own text names.
 licences() {
