@@ -4,10 +4,12 @@ package kinds
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	wgpolicyv1 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
 	"github.com/scanyard/scanyard/findings/policyreport"
@@ -99,8 +102,27 @@ func setOfResults(meta *metav1.ObjectMeta, source string, results []wgpolicyv1.P
 			resource := &result.Resources[0]
 			row.ResourceKind, row.ResourceNamespace, row.ResourceName = resource.Kind, resource.Namespace, resource.Name
 		}
+		if row.ResourceName == "" {
+			row.Known = row.Fingerprint() // what the finding is known by does not change with where it was found
+			row.ResourceName = targetOf(meta, set.Target, result.Properties[propertyLocation])
+		}
 	}
 	return set
+}
+
+// propertyLocation is where the results of scans say where they were found.
+const propertyLocation = "location"
+
+// targetOf is what a result is about that names no object: the host of its location, else what the Scan's label says, else the schedule or
+// the Scan itself. A report of others has none.
+func targetOf(meta *metav1.ObjectMeta, target, location string) string {
+	if target == "" {
+		return ""
+	}
+	if parsed, err := url.Parse(location); err == nil && parsed.Hostname() != "" {
+		return parsed.Hostname()
+	}
+	return cmp.Or(meta.Labels[executionv1.LabelTarget], target)
 }
 
 // scoreOf is the first score from 0 to 10 among the properties that hold one.
