@@ -43,6 +43,19 @@ func hashOf(spec *reportsv1.ClusterFindingQuerySpec, scope Scope) (string, error
 	return hex.EncodeToString(sum[:12]), nil
 }
 
+// KeyOf is one text for all questions that have the same answer at the same time: what is asked, of which page, in which scope.
+func KeyOf(input *Input) (string, error) {
+	text, err := json.Marshal(struct {
+		Scope Scope
+		Spec  *reportsv1.ClusterFindingQuerySpec
+	}{input.Scope, &input.Spec})
+	if err != nil {
+		return "", fmt.Errorf("encode the question: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
 func (t token) encode() (string, error) {
 	text, err := json.Marshal(t)
 	if err != nil {

@@ -3,7 +3,7 @@
 // Package findingqueries serves FindingQuery and ClusterFindingQuery: kinds that are created and never stored. The answer
 // is the created object with its status.
 //
-//	POST ─► admission ─► gate: 4 at once, 1 waiting for each user ─► answer.Answerer ─► status, 201
+//	POST ─► admission ─► shelf ─► gate: 4 at once, 1 waiting for each user ─► answer.Answerer ─► status, 201
 //
 // What it decides:
 //
@@ -11,5 +11,8 @@
 //   - A question that cannot be answered as it is: 422 with the field, and the position within an expression. One that
 //     takes too long: 504 with the terms that no index serves. More questions than may wait: 429.
 //   - A dry run reads the question and answers nothing.
+//   - Groups and trends that took 50 ms or more are given again for twenty times as long, half a minute at the most, to whoever asks
+//     the same about the same scope: a large database is not counted anew for each of those who look at once. status.asOf says of
+//     which state an answer is. Who may ask is decided with each request, before this.
 //   - Both kinds share one gate, so that a tenant cannot get around its bound by asking the other kind.
 package findingqueries

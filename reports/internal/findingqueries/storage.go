@@ -180,12 +180,39 @@ func (s *Storage) Create(ctx context.Context, obj runtime.Object, validate rest.
 type desk struct {
 	config Config
 	gate   gate
+	shelf  shelf
 }
 
 func (d *desk) answer(ctx context.Context, input *answer.Input, dry bool) (*reportsv1.FindingQueryStatus, error) {
 	if err := answer.Check(input); err != nil || dry { // who asks nonsense need not wait to hear so
 		return &reportsv1.FindingQueryStatus{}, err
 	}
+	spec := &input.Spec
+	if spec.Continue != "" || len(spec.GroupBy) == 0 && spec.Trend == nil {
+		return d.ask(ctx, input)
+	}
+	key, err := answer.KeyOf(input)
+	if err != nil {
+		return nil, err
+	}
+	before, done, err := d.shelf.find(ctx, key, d.config.Clock.Now)
+	if done == nil {
+		return before, err
+	}
+	defer done()
+	begun := d.config.Clock.Now()
+	status, err := d.ask(ctx, input)
+	if before != nil && errors.Is(err, errCrowded) {
+		return before, nil
+	}
+	if err == nil {
+		d.shelf.keep(key, status, begun, d.config.Clock.Since(begun))
+	}
+	return status, err
+}
+
+// ask has a question answered when it is its turn.
+func (d *desk) ask(ctx context.Context, input *answer.Input) (*reportsv1.FindingQueryStatus, error) {
 	name := ""
 	if user, ok := request.UserFrom(ctx); ok {
 		name = user.GetName()
