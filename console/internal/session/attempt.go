@@ -34,15 +34,16 @@ func (a *Attempt) Is(state string) bool {
 
 func (k *Keeper) attempt() string { return k.name + "-signin" }
 
-// WriteAttempt gives an attempt to the browser.
+// WriteAttempt gives an attempt to the browser, in the place of the session that is over.
 func (k *Keeper) WriteAttempt(w http.ResponseWriter, a *Attempt) error {
 	sealed, err := k.seal(k.attempt(), a)
 	if err != nil {
 		return fmt.Errorf("write sign-in: %w", err)
 	}
-	if len(sealed) > partSize {
+	if len(sealed) > maxAttempt {
 		return fmt.Errorf("write sign-in: %w", ErrTooLarge)
 	}
+	k.Forget(w)
 	http.SetCookie(w, k.cookie(k.attempt(), sealed, int(attemptLifetime/time.Second)))
 	return nil
 }

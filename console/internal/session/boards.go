@@ -3,8 +3,6 @@
 package session
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -36,16 +34,14 @@ func (k *Keeper) boardsName() string { return k.name + "-boards" }
 
 // WriteBoards gives somebody's own boards to the browser, beside the session: they outlast it.
 func (k *Keeper) WriteBoards(w http.ResponseWriter, s *Session, boards []Board) error {
-	plain, err := json.Marshal(kept{s.User, boards})
+	sealed, err := k.seal(k.boardsName(), kept{s.User, boards})
 	if err != nil {
 		return fmt.Errorf("write boards: %w", err)
 	}
-	name := k.boardsName()
-	sealed := base64.RawURLEncoding.EncodeToString(k.seals[0].Seal(nil, nil, plain, []byte(name))) //nolint:gosec // the AEAD makes the nonce, and wants none
-	if len(sealed) > partSize {
+	if len(sealed) > maxBoards {
 		return ErrTooLarge
 	}
-	http.SetCookie(w, k.cookie(name, sealed, int(boardsLifetime/time.Second)))
+	http.SetCookie(w, k.cookie(k.boardsName(), sealed, int(boardsLifetime/time.Second)))
 	return nil
 }
 
@@ -55,20 +51,9 @@ func (k *Keeper) Boards(r *http.Request, s *Session) []Board {
 	if err != nil {
 		return nil
 	}
-	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil {
+	stored := kept{}
+	if !k.open(k.boardsName(), cookie.Value, &stored) || stored.User != s.User {
 		return nil
 	}
-	for _, seal := range k.seals {
-		plain, err := seal.Open(nil, nil, sealed, []byte(k.boardsName()))
-		if err != nil {
-			continue // sealed with another key
-		}
-		stored := kept{}
-		if json.Unmarshal(plain, &stored) != nil || stored.User != s.User {
-			return nil
-		}
-		return stored.Boards
-	}
-	return nil
+	return stored.Boards
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -39,7 +38,7 @@ func TestBoardsAreOfTheirUser(t *testing.T) {
 	if got := k.Boards(forged, kim); got != nil {
 		t.Errorf("forged boards open: %+v", got)
 	}
-	boards[0].Filters[0].Title = strings.Repeat("x", partSize)
+	boards[0].Filters[0].Title = noise(maxBoards)
 	if err := k.WriteBoards(httptest.NewRecorder(), kim, boards); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}

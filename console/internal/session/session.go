@@ -3,6 +3,8 @@
 package session
 
 import (
+	"bytes"
+	"compress/flate"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -11,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,11 +23,17 @@ import (
 // Lifetime is how long a session lasts.
 const Lifetime = 12 * time.Hour
 
+// What cookies hold, in bytes. Browsers keep 4 KiB of each, with its name; what stands before a console often takes 8 KiB of all headers of a
+// request, of which those of a browser need about one. All cookies together stay below 7 KiB.
 const (
-	// partSize is how much of a session one cookie holds: browsers keep 4 KiB of each, with its name.
-	partSize = 3800
-	// maxParts is how many cookies a session may have: what stands before a console takes 8 KiB of them at the most.
-	maxParts = 2
+	// partSize is how much of a session one cookie holds, and maxSession how much all of them: two at the most.
+	partSize   = 3800
+	maxSession = 5000
+	// maxBoards is how much somebody's own boards hold.
+	maxBoards = 1700
+	// maxAttempt is how much a sign-in at a provider holds, before which there is no session.
+	maxAttempt = 1700
+	maxParts   = (maxSession + partSize - 1) / partSize
 )
 
 // Theme is which colours the viewer wants.
@@ -126,10 +135,10 @@ func (k *Keeper) Write(w http.ResponseWriter, s *Session) error {
 	if err != nil {
 		return fmt.Errorf("write session: %w", err)
 	}
-	parts := (len(sealed) + partSize - 1) / partSize
-	if parts > maxParts {
+	if len(sealed) > maxSession {
 		return ErrTooLarge
 	}
+	parts := (len(sealed) + partSize - 1) / partSize
 	seconds := int(s.Ends.Sub(k.now()) / time.Second)
 	for i := range parts {
 		value := sealed[i*partSize : min((i+1)*partSize, len(sealed))]
@@ -155,10 +164,15 @@ func (k *Keeper) part(i int) string {
 // End takes the session from the browser, and takes it from nobody any more. A console elsewhere does not know of that: it is bounded by
 // the session's time.
 func (k *Keeper) End(w http.ResponseWriter, s *Session) {
+	k.Forget(w)
+	k.ended.add(s, k.now())
+}
+
+// Forget takes a session from the browser.
+func (k *Keeper) Forget(w http.ResponseWriter) {
 	for i := range maxParts {
 		http.SetCookie(w, k.cookie(k.part(i), "", -1))
 	}
-	k.ended.add(s, k.now())
 }
 
 func (k *Keeper) cookie(name, value string, seconds int) *http.Cookie {
@@ -194,14 +208,28 @@ func (k *Keeper) Read(r *http.Request) (*Session, bool) {
 	return s, true
 }
 
-// seal encrypts a value. What it is for is part of the seal: nothing else can be made of it.
+// seal encrypts a value, made as short as it can be. What it is for is part of the seal: nothing else can be made of it.
 func (k *Keeper) seal(purpose string, value any) (string, error) {
 	plain, err := json.Marshal(value)
 	if err != nil {
 		return "", fmt.Errorf("seal: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(k.seals[0].Seal(nil, nil, plain, []byte(purpose))), nil //nolint:gosec // the AEAD makes the nonce, and wants none
+	var short bytes.Buffer
+	writer, err := flate.NewWriter(&short, flate.BestCompression)
+	if err != nil {
+		return "", fmt.Errorf("seal: %w", err)
+	}
+	if _, err := writer.Write(plain); err != nil {
+		return "", fmt.Errorf("seal: %w", err)
+	}
+	if err := writer.Close(); err != nil {
+		return "", fmt.Errorf("seal: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(k.seals[0].Seal(nil, nil, short.Bytes(), []byte(purpose))), nil //nolint:gosec // the AEAD makes the nonce, and wants none
 }
+
+// maxPlain bounds what a cookie may hold.
+const maxPlain = 1 << 20
 
 // open decrypts what was sealed for a purpose.
 func (k *Keeper) open(purpose, text string, value any) bool {
@@ -210,9 +238,12 @@ func (k *Keeper) open(purpose, text string, value any) bool {
 		return false
 	}
 	for _, seal := range k.seals {
-		if plain, err := seal.Open(nil, nil, sealed, []byte(purpose)); err == nil {
-			return json.Unmarshal(plain, value) == nil
+		short, err := seal.Open(nil, nil, sealed, []byte(purpose))
+		if err != nil {
+			continue // sealed with another key
 		}
+		plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(short)), maxPlain))
+		return err == nil && json.Unmarshal(plain, value) == nil
 	}
 	return false // sealed with a key that is gone, or by somebody else
 }

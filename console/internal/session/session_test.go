@@ -5,6 +5,8 @@ package session
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,6 +25,16 @@ func newKeeper(t *testing.T, now *time.Time, keys ...[]byte) *Keeper {
 		t.Fatal(err)
 	}
 	return k
+}
+
+// noise is a text that cannot be made shorter than the token of a provider can.
+func noise(n int) string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	random, text := rand.New(rand.NewPCG(1, 2)), make([]byte, n)
+	for i := range text {
+		text[i] = letters[random.IntN(len(letters))]
+	}
+	return string(text)
 }
 
 // carried is a request with the cookies of an answer.
@@ -83,11 +95,11 @@ func TestForgedCookiesAreNoSessions(t *testing.T) {
 func TestSessionsFitIntoCookies(t *testing.T) {
 	now := noon
 	k := newKeeper(t, &now, key(1))
-	large := New("kim", strings.Repeat("x", maxParts*partSize), now)
+	large := New("kim", noise(maxSession), now)
 	if err := k.Write(httptest.NewRecorder(), large); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
-	two := New("kim", strings.Repeat("x", partSize), now)
+	two := New("kim", noise(partSize+200), now)
 	w := httptest.NewRecorder()
 	if err := k.Write(w, two); err != nil {
 		t.Fatal(err)
@@ -114,6 +126,62 @@ func TestSessionsFitIntoCookies(t *testing.T) {
 	small.AddCookie(r.Cookies()[1]) // of the larger session before
 	if s, ok := k.Read(small); !ok || s.Token != "short" {
 		t.Errorf("a small session after a large one is %+v, %v", s, ok)
+	}
+}
+
+// What stands before a console may take no more than 8 KiB of headers, and a browser sends some of its own.
+func TestCookiesTogetherFitIntoHeaders(t *testing.T) {
+	now := noon
+	k, err := NewKeeper("__Host-scanyard-console", [][]byte{key(1)}, true, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	// fullest is the answer with the largest that is taken.
+	fullest := func(write func(w http.ResponseWriter, n int) error) (w *httptest.ResponseRecorder) {
+		for n := 100; ; n += 10 {
+			next := httptest.NewRecorder()
+			err := write(next, n)
+			switch {
+			case errors.Is(err, ErrTooLarge) && w != nil:
+				return w
+			case err != nil:
+				t.Fatal(err)
+			}
+			w = next
+		}
+	}
+	s := fullest(func(w http.ResponseWriter, n int) error { return k.Write(w, New("kim", noise(n), now)) })
+	own := fullest(func(w http.ResponseWriter, n int) error {
+		return k.WriteBoards(w, New("kim", "", now), []Board{{"Monday", []Filter{{"High", noise(n)}}}})
+	})
+	attempt := fullest(func(w http.ResponseWriter, n int) error { return k.WriteAttempt(w, NewAttempt(noise(n), now)) })
+	for name, with := range map[string][]*httptest.ResponseRecorder{"signed in": {s, own}, "signing in": {own, attempt}} {
+		header := 0
+		for _, w := range with {
+			for _, c := range carried(w).Cookies() {
+				header += len(c.Name) + len("=; ") + len(c.Value)
+			}
+		}
+		if header > 7<<10 {
+			t.Errorf("%s: %d bytes of cookies", name, header)
+		}
+	}
+}
+
+// A board that people make has room for more than one page of them.
+func TestBoardsAreShort(t *testing.T) {
+	now := noon
+	k := newKeeper(t, &now, key(1))
+	var boards []Board
+	for i := range 4 {
+		b := Board{Name: fmt.Sprintf("Board %d", i)}
+		for j := range 6 {
+			b.Filters = append(b.Filters, Filter{fmt.Sprintf("What is new in team %d", j), fmt.Sprintf("/findings?category=Vulnerability&ns=team-%d&severity=critical&severity=high&status=new", j)})
+		}
+		boards = append(boards, b)
+	}
+	if err := k.WriteBoards(httptest.NewRecorder(), New("kim@example.com", "", now), boards); err != nil {
+		t.Error(err)
 	}
 }
 
