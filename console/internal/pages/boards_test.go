@@ -67,14 +67,14 @@ func TestBoardsTakeOnlyListsOfTheConsole(t *testing.T) {
 
 func TestSharedBoards(t *testing.T) {
 	objects := append(consoletest.Teams(),
-		boardMap("team-blue", "ours", "team", "# what we look at\nHigh | /findings?severity=high\nBad | https://evil.example\n"),
+		boardMap("team-blue", "ours", "team", "# what we look at\nHigh | /findings?severity=high\nNightly | /schedules\nAccepted | /exceptions\nBad | https://evil.example\n"),
 		boardMap("platform", "all", "cluster", "Critical | /findings?severity=critical"),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team-blue", Name: "other"}})
 	w := consoletest.New(t, objects...).Enter()
 	w.Rows = consoletest.Rows(500)
 	has(t, w.Get("/boards?ns=team-blue"), "Board ours", "Board all", "for the cluster")
 	ours := w.Get("/boards/team-blue/ours")
-	has(t, ours, `href="/findings?ns=team-blue&amp;severity=high"`, "Bad | https://evil.example", "an address must be that of a list of the console")
+	has(t, ours, `href="/findings?ns=team-blue&amp;severity=high"`, "Bad | https://evil.example", "an address must be that of a list of the console", `href="/schedules/team-blue/nightly"`, "accepted-tls", "Ends soon")
 	lacks(t, ours, `href="https://evil`, "Share")
 	has(t, w.Get("/boards/platform/all"), `href="/findings?severity=critical"`)
 	for _, path := range []string{"/boards/team-blue/other", "/boards/team-blue/none"} {

@@ -19,8 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scanyard/scanyard/console/internal/cluster"
+	"github.com/scanyard/scanyard/console/internal/pages/exceptions"
 	"github.com/scanyard/scanyard/console/internal/pages/findings"
 	"github.com/scanyard/scanyard/console/internal/pages/scans"
+	"github.com/scanyard/scanyard/console/internal/pages/schedules"
 	"github.com/scanyard/scanyard/console/internal/session"
 	"github.com/scanyard/scanyard/console/internal/web"
 	"github.com/scanyard/scanyard/findings/yamltext"
@@ -99,7 +101,9 @@ type shown struct {
 }
 
 // summaries are the pages that a board shows in short; of others it has the link.
-var summaries = map[string]func(*web.Request) (*web.Panel, error){"/findings": findings.Panel, "/scans": scans.Panel}
+var summaries = map[string]func(*web.Request) (*web.Panel, error){
+	"/findings": findings.Panel, "/scans": scans.Panel, "/schedules": schedules.Panel, "/exceptions": exceptions.Panel,
+}
 
 func (p *pages) show(q *web.Request, b *board) (*web.View, error) {
 	d := &shown{board: *b, CSRF: q.Session.CSRF}

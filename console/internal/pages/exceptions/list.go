@@ -53,12 +53,21 @@ var statuses = []settingsv1alpha2.ExceptionStatus{
 var order = map[string]int{invalid: 0, ending: 1, active: 2, notYet: 3, ended: 4}
 
 func (p *pages) list(q *web.Request) (*web.View, error) {
+	data, notes, err := listOf(q)
+	if err != nil {
+		return nil, err
+	}
+	return &web.View{Title: "Exceptions", Section: "Exceptions", Template: p.listTemplate, Data: data, Notes: notes}, nil
+}
+
+// listOf is the page of the list that a request asks for.
+func listOf(q *web.Request) (data *list, notes []string, err error) {
 	v := q.URL.Query()
-	data := &list{Text: strings.TrimSpace(v.Get("text")), Status: v.Get("status"), Only: v.Get("state"), Statuses: statuses}
+	data = &list{Text: strings.TrimSpace(v.Get("text")), Status: v.Get("status"), Only: v.Get("state"), Statuses: statuses}
 	data.Filtered = data.Text != "" || data.Status != "" || data.Only != ""
 	all, notes, err := all(q)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	counts := map[string]int{}
 	var lines []line
@@ -84,10 +93,10 @@ func (p *pages) list(q *web.Request) (*web.View, error) {
 	}
 	slices.SortStableFunc(lines, compareLines)
 	if data.Part, err = q.PartOf(len(lines)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	data.Lines = lines[data.From:data.To]
-	return &web.View{Title: "Exceptions", Section: "Exceptions", Template: p.listTemplate, Data: data, Notes: notes}, nil
+	return data, notes, nil
 }
 
 // all are the exceptions of the scope, and those of the cluster.

@@ -129,14 +129,23 @@ func runsBySchedule(scans []*executionv1.Scan) map[types.UID][]*executionv1.Scan
 }
 
 func (p *pages) list(q *web.Request) (*web.View, error) {
-	v := q.URL.Query()
-	data := &list{Text: strings.TrimSpace(v.Get("text")), Only: v.Get("state")}
-	data.Filtered = data.Text != "" || data.Only != ""
-	scans, denials, err := q.Viewer.Scans(q.Context(), q.Scope)
+	data, notes, err := listOf(q)
 	if err != nil {
 		return nil, err
 	}
-	notes := web.Notes("Scans", denials, nil)
+	return &web.View{Title: "Schedules", Section: "Schedules", Template: p.listTemplate, Data: data, Notes: notes}, nil
+}
+
+// listOf is the page of the list that a request asks for.
+func listOf(q *web.Request) (data *list, notes []string, err error) {
+	v := q.URL.Query()
+	data = &list{Text: strings.TrimSpace(v.Get("text")), Only: v.Get("state")}
+	data.Filtered = data.Text != "" || data.Only != ""
+	scans, denials, err := q.Viewer.Scans(q.Context(), q.Scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	notes = web.Notes("Scans", denials, nil)
 	runs := runsBySchedule(scans)
 	var lines []line
 	denials, err = q.Viewer.Each(q.Context(), q.Scope, &executionv1.ScheduledScanList{}, func(o client.Object) error {
@@ -150,18 +159,18 @@ func (p *pages) list(q *web.Request) (*web.View, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	rank := map[string]int{"bad": 0, "good": 1, "off": 2}
 	slices.SortStableFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(rank[a.Class], rank[b.Class]), a.Next.Compare(b.Next), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	if data.Part, err = q.PartOf(len(lines)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	data.Lines = lines[data.From:data.To]
 	notes = append(notes, web.Notes("Schedules", denials, nil)...)
-	return &web.View{Title: "Schedules", Section: "Schedules", Template: p.listTemplate, Data: data, Notes: notes}, nil
+	return data, notes, nil
 }
 
 // keeps counts a schedule, and says whether the filter keeps it.
