@@ -944,6 +944,7 @@ const (
 // handed to the selected hooks.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=.status.state
 // +kubebuilder:resource:path=scans,singular=scan,scope=Namespaced,categories=scanyard
 // +kubebuilder:printcolumn:name="UID",type=string,JSONPath=`.metadata.uid`,description="K8s Resource UID",priority=1
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.scanType`,description="Scan Type"

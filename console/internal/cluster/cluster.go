@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -197,7 +198,7 @@ func streamOf(c rest.Interface) func(context.Context, string, url.Values) (io.Re
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(
-		corev1.AddToScheme(scheme), batchv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), batchv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme),
 		executionv1.AddToScheme(scheme), cascadingv1.AddToScheme(scheme), settingsv1alpha2.AddToScheme(scheme),
 		reportsv1alpha1.AddToScheme(scheme), wgpolicyv1alpha2.AddToScheme(scheme), registryv1alpha1.AddToScheme(scheme),
 	)

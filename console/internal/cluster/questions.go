@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/findings/query"
@@ -19,15 +20,15 @@ import (
 // Answer is what the reports API server has answered.
 type Answer = reportsv1alpha1.FindingQueryStatus
 
-// Ask asks the reports API server about the findings of a scope. Questions of one viewer go out one after the other: the
-// server takes one at a time of each.
+// Ask asks the reports API server about the findings of a scope. Questions of one viewer go out one after the other, whatever the viewer has
+// open: while it has much to do the server lets one of each user wait, and refuses others for a second.
 func (v *Viewer) Ask(ctx context.Context, scope Scope, spec reportsv1alpha1.FindingQuerySpec) (*Answer, error) {
 	if name := scope.Single(); name != "" {
 		return v.askOne(ctx, name, spec)
 	}
 	q := &reportsv1alpha1.ClusterFindingQuery{}
 	q.Spec.FindingQuerySpec, q.Spec.Namespaces = spec, scope.Names
-	err := v.Create(ctx, q)
+	err := v.ask(ctx, q)
 	if apierrors.IsForbidden(err) && !scope.All() && spec.Continue == "" {
 		return v.askEach(ctx, scope, spec)
 	}
@@ -40,10 +41,21 @@ func (v *Viewer) Ask(ctx context.Context, scope Scope, spec reportsv1alpha1.Find
 func (v *Viewer) askOne(ctx context.Context, namespace string, spec reportsv1alpha1.FindingQuerySpec) (*Answer, error) {
 	q := &reportsv1alpha1.FindingQuery{Spec: spec}
 	q.Namespace = namespace
-	if err := v.Create(ctx, q); err != nil {
+	if err := v.ask(ctx, q); err != nil {
 		return nil, asked(err)
 	}
 	return &q.Status, nil
+}
+
+// ask sends a question when the one before is answered.
+func (v *Viewer) ask(ctx context.Context, question client.Object) error {
+	select {
+	case v.asking <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other questions: %w", ctx.Err())
+	}
+	defer func() { <-v.asking }()
+	return v.Create(ctx, question)
 }
 
 // askEach asks in each namespace, for a viewer who may not ask about the cluster, and adds the answers up. Such an answer

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -45,13 +46,16 @@ type Viewer struct {
 	client.WithWatch
 	ViewerOptions
 
+	// asking has a place for one question at a time.
+	asking chan struct{}
+
 	mu     sync.Mutex
 	rights map[Right]verdict
 }
 
 // NewViewer makes a Viewer.
 func NewViewer(o ViewerOptions) *Viewer {
-	return &Viewer{WithWatch: o.Objects, ViewerOptions: o, rights: map[Right]verdict{}}
+	return &Viewer{WithWatch: o.Objects, ViewerOptions: o, asking: make(chan struct{}, 1), rights: map[Right]verdict{}}
 }
 
 // Right is something that a viewer may do or not. A subresource stands behind a slash of its resource.
@@ -212,6 +216,20 @@ func (v *Viewer) Each(ctx context.Context, scope Scope, list client.ObjectList, 
 	return denials, nil
 }
 
+// Served says whether the objects of a list are in the cluster: ErrAbsent is that they are not. What the viewer may not list is served.
+func (v *Viewer) Served(ctx context.Context, scope Scope, list client.ObjectList) error {
+	err := v.List(ctx, list, client.InNamespace(scope.Single()), client.Limit(1))
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return fmt.Errorf("%T: %w", list, ErrAbsent)
+	case err != nil:
+		return fmt.Errorf("list: %w", err)
+	}
+	return nil
+}
+
 func (v *Viewer) eachIn(ctx context.Context, namespace string, list client.ObjectList, do func(client.Object) error, options []client.ListOption) error {
 	next := ""
 	for {
@@ -245,11 +263,45 @@ func (v *Viewer) listing(list client.ObjectList, namespace string) (Right, error
 	return Right{"list", resource.Group, resource.Resource, namespace}, nil
 }
 
+// unsettled and errored are Scans by their state, which the API server picks: most of the Scans that are kept have done their work.
+var (
+	unsettled = fields.AndSelectors(
+		fields.OneTermNotEqualSelector(stateField, string(executionv1.ScanStateDone)), fields.OneTermNotEqualSelector(stateField, string(executionv1.ScanStateErrored)),
+	)
+	errored = fields.OneTermEqualSelector(stateField, string(executionv1.ScanStateErrored))
+)
+
+const stateField = "status.state"
+
+// Undone are the Scans of a scope that have not done their work: those that run or wait, and those that have failed. The newest are first.
+func (v *Viewer) Undone(ctx context.Context, scope Scope) ([]*executionv1.Scan, []Denial, error) {
+	var all []*executionv1.Scan
+	var denials []Denial
+	for _, selector := range []fields.Selector{unsettled, errored} {
+		scans, lacking, err := v.Scans(ctx, scope, client.MatchingFieldsSelector{Selector: selector})
+		if apierrors.IsBadRequest(err) { // CRDs of before, or a server that cannot pick by fields of custom resources
+			all, denials, err := v.Scans(ctx, scope)
+			return slices.DeleteFunc(all, func(s *executionv1.Scan) bool { return s.Status.State == executionv1.ScanStateDone }), denials, err
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		all, denials = append(all, scans...), lacking
+	}
+	slices.SortStableFunc(all, newestFirst)
+	return all, denials, nil
+}
+
+func newestFirst(a, b *executionv1.Scan) int {
+	return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+}
+
 // Scans are the Scans of a scope, the newest first.
 func (v *Viewer) Scans(ctx context.Context, scope Scope, options ...client.ListOption) ([]*executionv1.Scan, []Denial, error) {
 	var scans []*executionv1.Scan
 	denials, err := v.Each(ctx, scope, &executionv1.ScanList{}, func(o client.Object) error {
 		if scan, ok := o.(*executionv1.Scan); ok {
+			scan.ManagedFields = nil // half of what a Scan takes, and no page shows them
 			scans = append(scans, scan.DeepCopy())
 		}
 		return nil
@@ -257,6 +309,6 @@ func (v *Viewer) Scans(ctx context.Context, scope Scope, options ...client.ListO
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortStableFunc(scans, func(a, b *executionv1.Scan) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	slices.SortStableFunc(scans, newestFirst)
 	return scans, denials, nil
 }

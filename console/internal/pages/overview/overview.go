@@ -6,11 +6,11 @@ package overview
 
 import (
 	"cmp"
-	"context"
 	"embed"
 	"errors"
 	"html/template"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -74,6 +74,7 @@ type data struct {
 	MoreRunning         int
 	Exceptions          []line
 	Errored             []line
+	Parts               []part
 }
 
 type page struct{ template *template.Template }
@@ -93,22 +94,37 @@ func (p *page) show(q *web.Request) (*web.View, error) {
 	for _, s := range severities {
 		d.Numbers = append(d.Numbers, number{Severity: s, Link: web.Link("/findings", "severity", s)})
 	}
-	scans, denials, err := q.Viewer.Scans(q.Context(), q.Scope)
+	// What the reports API knows, and what the Kubernetes API has, are asked for side by side.
+	var listed []string
+	var failed error
+	var lists sync.WaitGroup
+	lists.Go(func() { listed, failed = d.lists(q) })
+	notes := d.ask(q)
+	lists.Wait()
+	if failed != nil {
+		return nil, failed
+	}
+	if !d.Store {
+		scans, _, err := q.Viewer.Scans(q.Context(), q.Scope)
+		if err != nil {
+			return nil, err
+		}
+		d.count(scanview.Latest(scans))
+	}
+	return &web.View{Title: "Overview", Section: "Overview", Template: p.template, Data: d, Notes: append(listed, notes...)}, nil
+}
+
+// lists fills the panels that the Kubernetes API answers.
+func (d *data) lists(q *web.Request) (notes []string, err error) {
+	scans, denials, err := q.Viewer.Undone(q.Context(), q.Scope)
 	if err != nil {
 		return nil, err
 	}
-	var notes []string
-	for _, denial := range denials {
-		notes = append(notes, denial.String())
-	}
-	notes = append(notes, d.ask(q)...)
-	if !d.Store {
-		d.count(scanview.Latest(scans))
-	}
 	d.work(scans, q.Now)
+	notes = web.Notes("Scans", denials, nil)
 	notes = append(notes, d.schedules(q)...)
 	notes = append(notes, d.exceptions(q)...)
-	return &web.View{Title: "Overview", Section: "Overview", Template: p.template, Data: d, Notes: notes}, nil
+	return append(notes, d.parts(q)...), nil
 }
 
 // open keeps what counts: neither passed, nor excepted.
@@ -145,7 +161,9 @@ func (d *data) ask(q *web.Request) (notes []string) {
 		d.Numbers[web.SeverityRank(g.Key["severity"])].New += g.Count
 		d.New += g.Count
 	}
-	for _, g := range ask("The time to fix", reportsv1alpha1.FindingQuerySpec{Aggregate: "meanTimeToFix", GroupBy: []string{"severity"}}) {
+	lately := reportsv1alpha1.Term{Field: "fixedAt", Op: ">", Value: q.Now.AddDate(0, 0, -trendDays).UTC().Format(time.RFC3339)}
+	fixed := reportsv1alpha1.FindingQuerySpec{Where: []reportsv1alpha1.Term{lately}, Aggregate: "meanTimeToFix", GroupBy: []string{"severity"}}
+	for _, g := range ask("The time to fix", fixed) {
 		if g.MeanTimeToFix != nil {
 			d.Numbers[web.SeverityRank(g.Key["severity"])].Fix = g.MeanTimeToFix.Duration
 		}
@@ -247,7 +265,7 @@ func (d *data) schedules(q *web.Request) []string {
 		}
 		return nil
 	})
-	return said("Schedules", denials, err)
+	return web.Notes("Schedules", denials, err)
 }
 
 // exceptions fills those that end soon.
@@ -268,16 +286,5 @@ func (d *data) exceptions(q *web.Request) []string {
 	})
 	slices.SortFunc(d.Exceptions, func(a, b line) int { return a.When.Compare(b.When) })
 	d.Exceptions = d.Exceptions[:min(len(d.Exceptions), shown)]
-	return said("Exceptions", denials, err)
-}
-
-// said are the notes about a list.
-func said(what string, denials []cluster.Denial, err error) (notes []string) {
-	for _, d := range denials {
-		notes = append(notes, d.String())
-	}
-	if err != nil && !errors.Is(err, cluster.ErrAbsent) && !errors.Is(err, context.Canceled) {
-		notes = append(notes, what+" cannot be read: "+err.Error())
-	}
-	return notes
+	return web.Notes("Exceptions", denials, err)
 }
