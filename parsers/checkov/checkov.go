@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/findings/refs"
 	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
-	"github.com/scanyard/scanyard/parsers/internal/refs"
 	"github.com/scanyard/scanyard/parsers/internal/severity"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"

@@ -6,12 +6,10 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/findings/refs"
+	"github.com/scanyard/scanyard/findings/vulnerability"
 	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
-	"github.com/scanyard/scanyard/parsers/internal/refs"
 )
-
-// severities are what the words of engines become.
-var severities = map[string]string{"CRITICAL": finding.High, "HIGH": finding.High, "MEDIUM": finding.Medium, "LOW": finding.Low}
 
 // vulnerability makes the finding of a finding of a report.
 func (r *report) vulnerability(image, o finding.Object) error {
@@ -24,17 +22,11 @@ func (r *report) vulnerability(image, o finding.Object) error {
 		return err
 	}
 	kind, word, version := jsondoc.Text(o, "package", "type"), jsondoc.Text(o, "severity"), jsondoc.Text(o, "package", "version")
-	severity, known := severities[word]
-	if !known {
-		severity = finding.Informational
-	}
 	f := &finding.Finding{
-		Name: finding.String("Vulnerability in Dependency " + name + " (" + version + ")"), Category: finding.String(categoryOf(o)),
-		Severity: finding.String(severity),
+		Name:     finding.String(vulnerability.Name(jsondoc.Text(o, "title"), name, version)),
+		Category: finding.String(vulnerability.Category(jsondoc.Text(o, "package", "purl"), kind)),
+		Severity: finding.String(vulnerability.Severity(word)),
 		Location: location(image), OSILayer: finding.String("NOT_APPLICABLE"), Mitigation: finding.String("There is no fixed version yet."),
-	}
-	if title := jsondoc.Text(o, "title"); title != "" {
-		f.Name = finding.String(title)
 	}
 	if text := jsondoc.Text(o, "description"); text != "" {
 		f.Description = finding.String(text)
@@ -74,16 +66,6 @@ func (r *report) vulnerability(image, o finding.Object) error {
 		jsondoc.Set(a, "origin", "VulnerabilityReport/"+report)
 	}
 	return r.emit(f)
-}
-
-// categoryOf goes by the purl, which all engines write alike, and else by the engine's own word.
-func categoryOf(o finding.Object) string {
-	kind, isPURL := strings.CutPrefix(jsondoc.Text(o, "package", "purl"), "pkg:")
-	if isPURL {
-		kind, _, _ = strings.Cut(kind, "/")
-		return categoryFor(languageOf[kind])
-	}
-	return categoryFor(languageOf[jsondoc.Text(o, "package", "type")])
 }
 
 // vector is that of the score, else the first one.

@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/findings/vulnerability"
 	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
@@ -41,7 +41,7 @@ func kinds() []sdk.Kind {
 		{Name: "platform", Type: text, Doc: "linux/amd64"},
 		{Name: "digest", Type: text},
 	}
-	vulnerability := append([]sdk.Attribute{
+	ofFinding := append([]sdk.Attribute{
 		{Name: "vulnerabilityId", Type: sdk.Text},
 		{Name: "aliases", Type: list},
 		{Name: "packageName", Type: sdk.Text},
@@ -73,47 +73,20 @@ func kinds() []sdk.Kind {
 		}, image...),
 		Identity: []string{"location", "attributes.platform"},
 	}}
-	for _, language := range append([]string{""}, languages()...) {
+	for _, language := range append([]string{""}, vulnerability.Languages()...) {
 		when := "a vulnerability of a package of the operating system, or of a kind that is none of the others"
 		if language != "" {
 			when = "a vulnerability of a package of " + language
 		}
 		all = append(all, sdk.Kind{
-			Category: categoryFor(language), When: when, Severities: []string{finding.Informational, finding.Low, finding.Medium, finding.High},
-			Attributes: vulnerability,
+			Category: vulnerability.CategoryOf(language), When: when, Severities: []string{finding.Informational, finding.Low, finding.Medium, finding.High},
+			Attributes: ofFinding,
 			Identity: []string{
 				"location", "attributes.platform", "attributes.vulnerabilityId", "attributes.packageName", "attributes.packageType", "attributes.foundIn",
 			},
 		})
 	}
 	return all
-}
-
-// languageOf are the types of packages, as purls and engines call them.
-var languageOf = map[string]string{
-	"npm": "NPM", "yarn": "NPM", "pnpm": "NPM", "node-pkg": "NPM",
-	"gem": "Ruby", "bundler": "Ruby", "gemspec": "Ruby",
-	"pypi": "Python", "pip": "Python", "pipenv": "Python", "poetry": "Python", "python-pkg": "Python", "uv": "Python",
-	"cargo": "Rust", "rustbinary": "Rust",
-	"composer": "PHP", "composer-vendor": "PHP",
-	"golang": "Go", "gomod": "Go", "gobinary": "Go",
-}
-
-func languages() []string {
-	var all []string
-	for _, language := range languageOf {
-		all = append(all, language)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// categoryFor is that of the parser of Trivy; "" is no language.
-func categoryFor(language string) string {
-	if language == "" {
-		return "Image Vulnerability"
-	}
-	return language + " Package Vulnerability"
 }
 
 // report is a document that is being read.
@@ -207,7 +180,7 @@ func (r *report) image(from *jsonstream.Reader) error {
 
 // location is where an image is; one without a tag has its digest there.
 func location(image finding.Object) finding.Text {
-	return finding.String("oci://" + jsondoc.Text(image, "reference"))
+	return finding.String(vulnerability.Location(jsondoc.Text(image, "reference")))
 }
 
 // imageAttributes are those that all findings of an image have.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/findings/refs"
 	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
-	"github.com/scanyard/scanyard/parsers/internal/refs"
 )
 
 // The categories. Three are those of sslyze's parser.

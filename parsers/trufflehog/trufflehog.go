@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/scanyard/scanyard/apis/finding"
+	"github.com/scanyard/scanyard/findings/refs"
 	"github.com/scanyard/scanyard/parsers/internal/jsondoc"
-	"github.com/scanyard/scanyard/parsers/internal/refs"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/jsonstream"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanyard/scanyard/apis/finding"
-	"github.com/scanyard/scanyard/parsers/internal/refs"
+	"github.com/scanyard/scanyard/findings/refs"
 )
 
 func TestList(t *testing.T) {
