@@ -217,49 +217,47 @@ func TestVEX(t *testing.T) {
 // TestCasesOfExceptions runs the cases of the specification through the command findings.
 func TestCasesOfExceptions(t *testing.T) {
 	w := clitest.New(t, cluster)
-	for _, c := range exceptiontest.Cases(w.Namespace, w.Now()) {
-		t.Run(c.Name, func(t *testing.T) {
-			name := strings.ToLower(c.Name)
-			w.Scan(name, []byte("["+c.Finding+"]"), nil, func(s *executionv1.Scan) {
-				s.Status.Findings = executionv1.FindingStats{Count: new(int64(1)), FindingSeverities: executionv1.FindingSeverities{High: new(int64(1))}}
-			})
-			var made []client.Object
-			for _, e := range c.List {
-				var object client.Object
-				if e.Namespace == "" {
-					x := &settingsv1alpha2.ClusterFindingException{ObjectMeta: metav1.ObjectMeta{Name: e.Name}}
-					x.Spec.ExceptionSpec = e.Spec
-					if len(e.Scope.Namespaces) == 0 {
-						e.Scope.Namespaces = []string{w.Namespace}
-					}
-					x.Spec.Scope, object = &e.Scope, x
-				} else {
-					x := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}}
-					x.Spec.ExceptionSpec, object = e.Spec, x
-				}
-				if err := cluster.Client.Create(t.Context(), object); err != nil {
-					t.Fatal(err)
-				}
-				made = append(made, object)
-			}
-			code, member := 2, ""
-			if c.Suppressed {
-				code = 0
-			}
-			if kind, name, ok := strings.Cut(c.Want, "/"); ok {
-				member = fmt.Sprintf(`"exception":{"name":%q,"kind":%q`, name, kind)
-			}
-			got := w.Run("findings", name, "-o", "jsonl", "--fail-on", "high")
-			clitest.Ends(t, got, code, member)
-			if member == "" && strings.Contains(got.Out, `"exception"`) {
-				t.Errorf("marked: %s", got.Out)
-			}
-			clitest.Ends(t, w.Run("wait", name, "--fail-on", "high"), code)
-			for _, object := range made {
-				if err := cluster.Client.Delete(t.Context(), object); err != nil {
-					t.Fatal(err)
-				}
-			}
+	exceptiontest.Each(t, "command line", w.Namespace, w.Now(), func(t *testing.T, c *exceptiontest.Case) {
+		name := strings.ToLower(c.Name)
+		w.Scan(name, []byte("["+c.Finding+"]"), nil, func(s *executionv1.Scan) {
+			s.Status.Findings = executionv1.FindingStats{Count: new(int64(1)), FindingSeverities: executionv1.FindingSeverities{High: new(int64(1))}}
 		})
-	}
+		var made []client.Object
+		for _, e := range c.List {
+			var object client.Object
+			if e.Namespace == "" {
+				x := &settingsv1alpha2.ClusterFindingException{ObjectMeta: metav1.ObjectMeta{Name: e.Name}}
+				x.Spec.ExceptionSpec = e.Spec
+				if len(e.Scope.Namespaces) == 0 {
+					e.Scope.Namespaces = []string{w.Namespace}
+				}
+				x.Spec.Scope, object = &e.Scope, x
+			} else {
+				x := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}}
+				x.Spec.ExceptionSpec, object = e.Spec, x
+			}
+			if err := cluster.Client.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			made = append(made, object)
+		}
+		code, member := 2, ""
+		if c.Suppressed {
+			code = 0
+		}
+		if kind, name, ok := strings.Cut(c.Want, "/"); ok {
+			member = fmt.Sprintf(`"exception":{"name":%q,"kind":%q`, name, kind)
+		}
+		got := w.Run("findings", name, "-o", "jsonl", "--fail-on", "high")
+		clitest.Ends(t, got, code, member)
+		if member == "" && strings.Contains(got.Out, `"exception"`) {
+			t.Errorf("marked: %s", got.Out)
+		}
+		clitest.Ends(t, w.Run("wait", name, "--fail-on", "high"), code)
+		for _, object := range made {
+			if err := cluster.Client.Delete(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

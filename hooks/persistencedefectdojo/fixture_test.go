@@ -14,6 +14,7 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/findings/exception"
+	"github.com/scanyard/scanyard/findings/exception/exceptiontest"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
 )
 
@@ -171,4 +172,26 @@ func TestExceptedFindings(t *testing.T) {
 			t.Errorf("%s: %s, %v", status, got, err)
 		}
 	}
+}
+
+// TestCasesOfExceptions runs the cases of exceptions through what DefectDojo imports.
+func TestCasesOfExceptions(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	exceptiontest.Each(t, "DefectDojo", "ns", now, func(t *testing.T, c *exceptiontest.Case) {
+		held := exception.Compile(c.List, now).For(exception.Scan{Namespace: "ns", Name: "shop"})
+		mark, ok, err := held.MatchRaw(finding.NewDecoder(0), []byte(c.Finding))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := &mark
+		if !ok {
+			of = nil
+		}
+		got, err := appendGeneric(nil, []byte(c.Finding), of, nil, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Marked(t, exceptiontest.Of(of))
+		c.Counts(t, strings.Contains(string(got), `"active":false`))
+	})
 }

@@ -87,13 +87,13 @@ func TestExceptionsOfAHook(t *testing.T) {
 // TestCasesOfExceptions runs the cases of the specification through what every hook hands on, for each value of EXCEPTED.
 func TestCasesOfExceptions(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	for _, c := range exceptiontest.Cases("ns", now) {
+	exceptiontest.Each(t, "hooks", "ns", now, func(t *testing.T, c *exceptiontest.Case) {
 		text, err := exception.HandOver(c.List, exception.Scan{Namespace: "ns", Name: "nmap-x"}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, policy := range []sdk.Excepted{"", sdk.ExceptedMark, sdk.ExceptedOmit, sdk.ExceptedSend} {
-			t.Run(c.Name+"/"+string(policy), func(t *testing.T) {
+			t.Run(string(policy), func(t *testing.T) {
 				w := sdktest.New(t)
 				w.HandOver, w.Objects["/findings.json"] = true, []byte("["+c.Finding+"]")
 				if text != nil {
@@ -137,11 +137,45 @@ func TestCasesOfExceptions(t *testing.T) {
 				}
 			})
 		}
-	}
+	})
 	w := sdktest.New(t)
 	hook := hookOf(false, func(context.Context, *sdk.Session) error { return nil })
 	hook.Excepted = sdk.ExceptedMark
 	if got := w.Run(t, hook, map[string]string{sdk.ExceptedVariable: "drop"}); got.ExitCode == 0 || !strings.Contains(got.Stderr, `EXCEPTED is "drop", want mark, omit or send`) {
 		t.Errorf("exit code %d: %s", got.ExitCode, got.Stderr)
+	}
+}
+
+// TestExceptionsOfTheStart: a hook keeps the exceptions that it has read, also those that are deleted and those that end meanwhile.
+func TestExceptionsOfTheStart(t *testing.T) {
+	const ended = `[{"name":"known","spec":{"status":"Accepted","reason":"until the next release","expiresAt":"2020-01-01T00:00:00Z","match":{"anyOf":[{"names":["a*"]}]}}}]`
+	w := sdktest.New(t)
+	w.HandOver, w.Objects["/findings.json"], w.Objects[sdktest.ExceptionsPath] = true, []byte(`[{"id":"1","name":"a"}]`), []byte(ended)
+	gone := false
+	w.Faults = func(_, path string) int {
+		if gone && path == sdktest.ExceptionsPath {
+			return 404
+		}
+		return 0
+	}
+	marked := 0
+	hook := hookOf(false, func(ctx context.Context, s *sdk.Session) error {
+		for range 2 {
+			err := s.EachReported(ctx, func(_ []byte, mark *exception.Mark) error {
+				if exceptiontest.Of(mark) == "ClusterFindingException/known" {
+					marked++
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			gone = true
+		}
+		return nil
+	})
+	hook.Excepted = sdk.ExceptedMark
+	if got := w.Run(t, hook, nil); got.ExitCode != 0 || marked != 2 || strings.Contains(got.Stderr, "going on without") {
+		t.Errorf("exit code %d, %d of 2 are marked: %s", got.ExitCode, marked, got.Stderr)
 	}
 }

@@ -6,6 +6,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,34 +30,149 @@ const namespace = "team"
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// TestPlaces runs the cases through what is made of findings in one process. Hooks and command line run them as well.
+var shop = exception.Scan{Namespace: namespace, Name: "shop"}
+
+// TestPlaces runs the cases through what is made of findings in one process.
 func TestPlaces(t *testing.T) {
-	for _, c := range exceptiontest.Cases(namespace, now) {
-		t.Run(c.Name, func(t *testing.T) {
-			scan := exception.Scan{Namespace: namespace, Name: "shop"}
-			held := exception.Compile(c.List, now).For(scan)
-			for place, got := range map[string]string{
-				"matcher": matched(t, held, c.Finding), "pod": matched(t, taken(t, c.List, scan), c.Finding), "report": reported(t, held, c.Finding),
-				"explainer": explained(t, c.List, scan, c.Finding),
-			} {
-				if got != c.Want {
-					t.Errorf("%s: %q holds, want %q", place, got, c.Want)
-				}
+	each := func(place string, run func(t *testing.T, c *exceptiontest.Case, held *exception.Selection)) {
+		exceptiontest.Each(t, place, namespace, now, func(t *testing.T, c *exceptiontest.Case) {
+			run(t, c, exception.Compile(c.List, now).For(shop))
+		})
+	}
+	each("matcher", func(t *testing.T, c *exceptiontest.Case, held *exception.Selection) {
+		c.Marked(t, matched(t, held, c.Finding))
+	})
+	each("handover to pods", func(t *testing.T, c *exceptiontest.Case, _ *exception.Selection) {
+		c.Marked(t, matched(t, taken(t, c.List, shop), c.Finding))
+	})
+	each("explainer", func(t *testing.T, c *exceptiontest.Case, _ *exception.Selection) {
+		c.Marked(t, explained(t, c.List, shop, c.Finding))
+	})
+	each("report entries", func(t *testing.T, c *exceptiontest.Case, held *exception.Selection) {
+		c.Marked(t, reported(t, held, c.Finding))
+	})
+	each("counts", func(t *testing.T, c *exceptiontest.Case, held *exception.Selection) {
+		c.Counts(t, counted(t, held, c.Finding))
+	})
+	each("PolicyReport", func(t *testing.T, c *exceptiontest.Case, held *exception.Selection) {
+		c.Counts(t, skipped(t, held, c.Finding))
+	})
+	each("cascade", func(t *testing.T, c *exceptiontest.Case, held *exception.Selection) {
+		c.Counts(t, !starts(t, held, c.Finding, ""))
+		if !starts(t, held, c.Finding, `,"annotations":{"scanyard.io/exceptions":"ignore"}`) {
+			t.Error("a rule that ignores exceptions starts nothing")
+		}
+	})
+	for place, sign := range map[string]string{"SARIF": `"suppressions"`, "JUnit": "<skipped", "Markdown": "## Excepted findings", "CSV": "", "HTML": ""} {
+		each(place, func(t *testing.T, c *exceptiontest.Case, held *exception.Selection) {
+			text := written(t, held, c.Finding, strings.ToLower(place))
+			if sign != "" {
+				c.Counts(t, strings.Contains(text, sign))
 			}
-			for place, got := range map[string]bool{
-				"tally": counted(t, held, c.Finding), "PolicyReport": skipped(t, held, c.Finding), "cascade": !starts(t, held, c.Finding, ""),
-				"SARIF": strings.Contains(written(t, held, c.Finding, "sarif"), `"suppressions"`),
-				"JUnit": strings.Contains(written(t, held, c.Finding, "junit"), "<skipped"),
-			} {
-				if got != c.Suppressed {
-					t.Errorf("%s: suppressed is %t, want %t", place, got, c.Suppressed)
-				}
+			_, name, _ := strings.Cut(c.Want, "/")
+			if told := strings.Contains(text, c.Reason()); c.Reason() != "" && (c.Suppressed || sign == "") && !told {
+				t.Errorf("does not say %q of %s:\n%.2000s", c.Reason(), name, text)
 			}
-			if !starts(t, held, c.Finding, `,"annotations":{"scanyard.io/exceptions":"ignore"}`) {
-				t.Error("a rule that ignores exceptions starts nothing")
+			for i := range c.List {
+				if e := &c.List[i]; e.String() != c.Want && strings.Contains(text, e.Spec.Reason) {
+					t.Errorf("tells of %s", e)
+				}
 			}
 		})
 	}
+}
+
+// TestEveryPlace holds that whoever knows exceptions stands in the table, and that each place of the table runs the cases.
+func TestEveryPlace(t *testing.T) {
+	top := filepath.Join("..", "..", "..")
+	known := map[string]bool{}
+	for folder := range exceptiontest.Others {
+		known[folder] = true
+	}
+	for _, p := range exceptiontest.Places {
+		known[p.Package] = true
+		if !runs(t, filepath.Join(top, p.Test), p.Name) {
+			t.Errorf("%s: no test in %s runs its cases: exceptiontest.Each(t, %q, …)", p.Name, p.Test, p.Name)
+		}
+	}
+	found := map[string]bool{}
+	for _, pattern := range goFiles(t, top) {
+		folder, err := filepath.Rel(top, filepath.Dir(pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(pattern, "_test.go") && knowsExceptions(t, pattern) {
+			found[filepath.ToSlash(folder)] = true
+		}
+	}
+	for folder := range found {
+		if !known[folder] {
+			t.Errorf("%s goes by exceptions: it must be in exceptiontest.Places with a test that runs the cases, or in Others", folder)
+		}
+	}
+	for folder := range known {
+		if !found[folder] && folder != "findings/exception" {
+			t.Errorf("%s does not know exceptions any more: take it out of the table", folder)
+		}
+	}
+}
+
+// goFiles are all of the repository, but for those of the tests' own module and of examples.
+func goFiles(t *testing.T, top string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		switch name := entry.Name(); {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != top && (strings.HasPrefix(name, ".") || slices.Contains([]string{"bin", "tests", "testdata", "node_modules"}, name)):
+			return filepath.SkipDir
+		case strings.HasSuffix(name, ".go"):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// knowsExceptions tells of code that imports the matcher, or that is a hook with the setting EXCEPTED.
+func knowsExceptions(t *testing.T, path string) bool {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range file.Imports {
+		if of.Path.Value == `"github.com/scanyard/scanyard/findings/exception"` {
+			return true
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Contains(text, []byte("Excepted: sdk.Excepted"))
+}
+
+// runs tells whether a test in a folder runs the cases of a place.
+func runs(t *testing.T, folder, place string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(text, []byte("exceptiontest.Each(")) && bytes.Contains(text, []byte(strconv.Quote(place))) {
+			return true
+		}
+	}
+	return false
 }
 
 func object(t *testing.T, text string) finding.Object {
