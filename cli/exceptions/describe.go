@@ -126,8 +126,8 @@ func (o *options) standing(w *fields, e *exception.Exception, object client.Obje
 	if status.ChangedAt != nil {
 		w.field("Changed", timeOf(status.ChangedAt)+" by "+termsafe.Line(status.ChangedBy))
 	}
-	if active := meta.FindStatusCondition(status.Conditions, settingsv1alpha2.ConditionActive); active != nil {
-		w.field("Active", string(active.Status)+", "+active.Reason+": "+termsafe.Line(active.Message))
+	w.condition(status, settingsv1alpha2.ConditionStamped)
+	if w.condition(status, settingsv1alpha2.ConditionActive) {
 		return
 	}
 	if problem := exception.Check(*e); problem != nil {
@@ -135,6 +135,16 @@ func (o *options) standing(w *fields, e *exception.Exception, object client.Obje
 		return
 	}
 	w.field("Active", string(e.PhaseAt(o.session.Now())))
+}
+
+// condition prints one of what the operator says; false where it has not said it.
+func (f *fields) condition(status *settingsv1alpha2.FindingExceptionStatus, name string) bool {
+	c := meta.FindStatusCondition(status.Conditions, name)
+	if c == nil {
+		return false
+	}
+	f.field(name, string(c.Status)+", "+c.Reason+": "+termsafe.Line(c.Message))
+	return true
 }
 
 // entryLine is one entry of what is excepted: all of its fields have to fit.

@@ -258,7 +258,8 @@ type ClusterExceptionScope struct {
 
 // FindingExceptionStatus says whether an exception holds, and what it holds for. It is the same for both kinds.
 type FindingExceptionStatus struct {
-	// conditions say whether the exception holds (type Active) and whether it ends within 14 days (type ExpiresSoon).
+	// conditions say whether the exception holds (type Active), whether it ends within 14 days (type ExpiresSoon), and
+	// whether it is known who made and who changed it (type Stamped).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -323,6 +324,7 @@ func (s *Scalar) UnmarshalJSON(raw []byte) error {
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expiresAt`,description="When the exception ends"
 // +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="How many findings are excepted in the latest runs"
 // +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.conditions[?(@.type=="Active")].status`,description="Whether the exception holds"
+// +kubebuilder:printcolumn:name="Stamped",type=string,JSONPath=`.status.conditions[?(@.type=="Stamped")].status`,priority=1,description="Whether it is known who made and who changed the exception"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type FindingException struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -356,6 +358,7 @@ type FindingExceptionList struct {
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expiresAt`,description="When the exception ends"
 // +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="How many findings are excepted in the latest runs"
 // +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.conditions[?(@.type=="Active")].status`,description="Whether the exception holds"
+// +kubebuilder:printcolumn:name="Stamped",type=string,JSONPath=`.status.conditions[?(@.type=="Stamped")].status`,priority=1,description="Whether it is known who made and who changed the exception"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterFindingException struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -384,6 +387,8 @@ const (
 	ConditionActive = "Active"
 	// ConditionExpiresSoon says whether an exception ends within 14 days.
 	ConditionExpiresSoon = "ExpiresSoon"
+	// ConditionStamped says whether admission has stamped who made the exception and who changed its spec last.
+	ConditionStamped = "Stamped"
 	// ReasonHolds is the reason of Active where the exception holds.
 	ReasonHolds = "Holds"
 	// ReasonExpired is the reason of Active where expiresAt is over.
@@ -392,4 +397,12 @@ const (
 	ReasonNotYet = "NotYet"
 	// ReasonExpiresSoon is the reason of ExpiresSoon where expiresAt is less than 14 days ahead.
 	ReasonExpiresSoon = "ExpiresSoon"
+	// ReasonStamped is the reason of Stamped where both stamps are there.
+	ReasonStamped = "Stamped"
+	// ReasonNotStamped is the reason of Stamped where the exception was made, and ReasonChangeNotStamped where its spec was
+	// changed last, while the API server did not ask the operator's webhook.
+	ReasonNotStamped       = "NotStamped"
+	ReasonChangeNotStamped = "ChangeNotStamped"
+	// ReasonNoAdmission is the reason of Stamped where a stamp is missing and the operator serves no webhook that could make one.
+	ReasonNoAdmission = "NoAdmission"
 )

@@ -13,6 +13,7 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/apis/text"
 	"github.com/scanyard/scanyard/findings/exception"
+	"github.com/scanyard/scanyard/operator/internal/exception/stamp"
 )
 
 // soon is how long before its end an exception says so.
@@ -27,6 +28,9 @@ type Observation struct {
 	Generation int64
 	Conditions []metav1.Condition
 	Now        time.Time
+	// Made is what is known of who made the exception. Admission says that the operator serves the webhook that stamps.
+	Made      stamp.Stamp
+	Admission bool
 }
 
 // Decision is what the status becomes, and what is told.
@@ -66,7 +70,28 @@ func Decide(o Observation) Decision {
 	}
 	d.set(active, o.Now)
 	d.ending(&o, phase)
+	d.stamped(&o)
 	return d
+}
+
+// stamped says whether it is known who made the exception and who changed it last.
+func (d *Decision) stamped(o *Observation) {
+	c := metav1.Condition{Type: settingsv1alpha2.ConditionStamped, Status: metav1.ConditionFalse, ObservedGeneration: o.Generation}
+	switch made := &o.Made; {
+	case made.CreatedBy != "" && made.ChangedBy != "":
+		c.Status, c.Reason = metav1.ConditionTrue, settingsv1alpha2.ReasonStamped
+		c.Message = "Admission has stamped who made the exception and who changed it last."
+	case !o.Admission:
+		c.Reason = settingsv1alpha2.ReasonNoAdmission
+		c.Message = "The stamp is missing: the operator serves no webhook, so that nobody says who makes and who changes exceptions."
+	case made.CreatedBy == "":
+		c.Reason = settingsv1alpha2.ReasonNotStamped
+		c.Message = "The stamp is missing: the exception was made while the API server did not ask the operator's webhook. Make it anew to have it stamped."
+	default:
+		c.Reason = settingsv1alpha2.ReasonChangeNotStamped
+		c.Message = "The stamp does not fit: spec was changed while the API server did not ask the operator's webhook. The next change of spec is stamped."
+	}
+	d.set(c, o.Now)
 }
 
 // ending tells of an end that is near, and has it looked at when it comes.

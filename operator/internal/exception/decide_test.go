@@ -13,6 +13,7 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	findings "github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/operator/internal/exception"
+	"github.com/scanyard/scanyard/operator/internal/exception/stamp"
 )
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -77,6 +78,30 @@ func TestDecide(t *testing.T) {
 			if len(again.Events) > 0 || again.Conditions[i] != d.Conditions[i] {
 				t.Errorf("%s: the second time %v, %+v", name, again.Events, again.Conditions)
 			}
+		}
+	}
+}
+
+// TestStamped says whether it is known who made an exception, and why it is not.
+func TestStamped(t *testing.T) {
+	for name, c := range map[string]struct {
+		made      stamp.Stamp
+		admission bool
+		want      string
+	}{
+		"stamped":                              {stamp.Stamp{CreatedBy: "alice", ChangedBy: "bob"}, true, "True Stamped"},
+		"stamped before admission went":        {stamp.Stamp{CreatedBy: "alice", ChangedBy: "bob"}, false, "True Stamped"},
+		"made without":                         {stamp.Stamp{}, true, "False NotStamped"},
+		"made without, changed with admission": {stamp.Stamp{ChangedBy: "bob"}, true, "False NotStamped"},
+		"changed without":                      {stamp.Stamp{CreatedBy: "alice"}, true, "False ChangeNotStamped"},
+		"no admission":                         {stamp.Stamp{}, false, "False NoAdmission"},
+		"changed after admission went":         {stamp.Stamp{CreatedBy: "alice"}, false, "False NoAdmission"},
+	} {
+		o := observed(0, 0, "a")
+		o.Made, o.Admission = c.made, c.admission
+		got := meta.FindStatusCondition(exception.Decide(o).Conditions, "Stamped")
+		if text := string(got.Status) + " " + got.Reason; text != c.want || got.Message == "" || got.ObservedGeneration != 3 {
+			t.Errorf("%s: %+v, want %s", name, got, c.want)
 		}
 	}
 }

@@ -90,7 +90,10 @@ func (r *Reconciler) act(
 	ctx context.Context, object, changed client.Object, e exception.Exception, stamped *stamp.Stamped, to *settingsv1alpha2.FindingExceptionStatus,
 ) (reconcile.Result, error) {
 	of := stamped.Status
-	decision := Decide(Observation{Exception: e, Generation: object.GetGeneration(), Conditions: of.Conditions, Now: r.o.Clock.Now()})
+	made := r.o.Sealer.Last(stamped)
+	decision := Decide(Observation{
+		Exception: e, Generation: object.GetGeneration(), Conditions: of.Conditions, Now: r.o.Clock.Now(), Made: made, Admission: r.o.Sealer != nil,
+	})
 	result := reconcile.Result{RequeueAfter: decision.After}
 	to.Conditions, to.ObservedGeneration = decision.Conditions, object.GetGeneration()
 	if r.o.Target != nil {
@@ -103,12 +106,9 @@ func (r *Reconciler) act(
 			to.LastMatched = found.last // Scans are deleted after a while
 		}
 	}
-	if r.o.Sealer != nil {
-		made := r.o.Sealer.Last(stamped)
-		to.CreatedBy, to.ChangedBy, to.ChangedAt = made.CreatedBy, made.ChangedBy, nil
-		if !made.ChangedAt.IsZero() {
-			to.ChangedAt = &metav1.Time{Time: made.ChangedAt}
-		}
+	to.CreatedBy, to.ChangedBy, to.ChangedAt = made.CreatedBy, made.ChangedBy, nil
+	if !made.ChangedAt.IsZero() {
+		to.ChangedAt = &metav1.Time{Time: made.ChangedAt}
 	}
 	if equality.Semantic.DeepEqual(of, to) {
 		return result, nil

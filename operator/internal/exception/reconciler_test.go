@@ -18,6 +18,7 @@ import (
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/operator/internal/exception"
+	"github.com/scanyard/scanyard/operator/internal/exception/stamp"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
@@ -79,5 +80,62 @@ func TestStatusIsWritten(t *testing.T) {
 	}
 	if _, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 		t.Errorf("after the deletion: %v", err)
+	}
+}
+
+// TestStampIsMissing says so of exceptions on a cluster where no admission is in force, and takes back who changed what was
+// changed since.
+func TestStampIsMissing(t *testing.T) {
+	e := &settingsv1alpha2.FindingException{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stamps"}}
+	e.Spec.Status, e.Spec.Reason = settingsv1alpha2.ExceptionMitigated, "dealt with elsewhere"
+	e.Spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{Names: []string{"a*"}}}
+	if err := cluster.Client.Create(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	sealer, key := stamp.NewSealer([]byte("a key of all replicas")), client.ObjectKeyFromObject(e)
+	annotate := func() {
+		t.Helper()
+		of, err := stamp.Of(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := sealer.Seal(&of.Subject, stamp.Stamp{CreatedBy: "alice", ChangedBy: "bob", ChangedAt: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Annotations = map[string]string{stamp.Annotation: text}
+		if err := cluster.Client.Update(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func(when string, sealer *stamp.Sealer, want, changedBy string) {
+		t.Helper()
+		r := exception.NewReconciler(exception.Options{
+			Client: cluster.Client, Events: events.NewFakeRecorder(10), Clock: clocktesting.NewFakePassiveClock(now), Sealer: sealer,
+		})
+		if _, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.Client.Get(t.Context(), key, e); err != nil {
+			t.Fatal(err)
+		}
+		c := meta.FindStatusCondition(e.Status.Conditions, "Stamped")
+		if c == nil || c.Reason != want || e.Status.ChangedBy != changedBy {
+			t.Errorf("%s: %+v, changed by %q; want %s and %q", when, c, e.Status.ChangedBy, want, changedBy)
+		}
+	}
+	look("made where nobody stamps", nil, "NoAdmission", "")
+	look("made before anybody stamped", sealer, "NotStamped", "")
+	annotate()
+	look("stamped", sealer, "Stamped", "bob")
+	look("the webhook was switched off", nil, "Stamped", "bob")
+	e.Spec.Reason = "dealt with elsewhere, differently"
+	if err := cluster.Client.Update(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	look("changed since", nil, "NoAdmission", "")
+	look("and on again", sealer, "ChangeNotStamped", "")
+	if err := cluster.Client.Delete(t.Context(), e); err != nil {
+		t.Fatal(err)
 	}
 }

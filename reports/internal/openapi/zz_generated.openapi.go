@@ -3869,7 +3869,7 @@ func schema_scanyard_apis_reports_v1alpha1_Suppressed(ref common.ReferenceCallba
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of the FindingException, or of the VEX document.",
+							Description: "name of the exception as KIND/NAME, or of the VEX document. Example: \"FindingException/lodash-template\".",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -43,7 +43,8 @@ func of(kind string, meta *metav1.ObjectMeta, spec any, status *settingsv1alpha2
 	}, nil
 }
 
-// Last is what is known of an exception. Who has changed a spec whose stamp does not fit is not known.
+// Last is what is known of an exception. Who has changed a spec whose stamp does not fit is not known. A Sealer that is nil
+// knows no stamp: what status has of this very spec stays.
 func (s *Sealer) Last(e *Stamped) Stamp {
 	stamp, err := s.Open(&e.Subject, e.Annotation)
 	if err != nil && e.Status.ObservedGeneration == e.generation && e.Status.ChangedAt != nil {

@@ -85,6 +85,9 @@ var ErrNotOurs = errors.New("the stamp was not made for this exception")
 
 // Open returns the stamp of an annotation.
 func (s *Sealer) Open(subject *Subject, annotation string) (Stamp, error) {
+	if s == nil {
+		return Stamp{}, ErrNotOurs
+	}
 	var read sealed
 	if err := json.Unmarshal([]byte(annotation), &read); err != nil {
 		return Stamp{}, fmt.Errorf("%w: %w", ErrNotOurs, err)
