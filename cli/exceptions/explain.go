@@ -66,15 +66,14 @@ func (o *explainOptions) run(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	list := Load(ctx, o.session, c, scan.Namespace)
+	of := NewLoader(o.session, c).of(ctx, scan.Namespace)
 	e := explainer{
-		options: o, list: list, scan: ScanOf(ctx, o.session, c, scan, list), uses: make([]int, len(list)), reasons: make([]map[string]int, len(list)),
+		options: o, list: of.list, scan: of.scan(scan), uses: make([]int, len(of.list)), reasons: make([]map[string]int, len(of.list)),
 	}
-	now := o.session.Now()
-	e.why = exception.NewExplainer(list, now, e.scan)
+	e.why = exception.NewExplainer(of.list, o.session.Now(), e.scan)
 	source := reader.Source(scan, false)
 	defer func() { err = errors.Join(err, source.Close()) }()
-	in := report.Input{Findings: source.Each, Exceptions: exception.Compile(list, now).For(e.scan)}
+	in := report.Input{Findings: source.Each, Exceptions: of.matcher.For(e.scan)}
 	if err := in.Each(ctx, e.add); err != nil {
 		return o.session.Explain(err)
 	}

@@ -5,6 +5,7 @@ package exceptions
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,23 +58,6 @@ func pages(ctx context.Context, c client.Client, list client.ObjectList, page fu
 	}
 }
 
-// ScanOf is what exceptions ask of a Scan. The labels of its namespace are read only where an exception asks for them.
-func ScanOf(ctx context.Context, s *session.Session, c client.Client, scan *executionv1.Scan, list []exception.Exception) exception.Scan {
-	x := exception.Scan{Namespace: scan.Namespace, Name: scan.Name, ScanType: scan.Spec.ScanType, Target: scan.Labels[executionv1.LabelTarget]}
-	for i := range list {
-		if list[i].Scope.NamespaceSelector == nil {
-			continue
-		}
-		namespace := &corev1.Namespace{}
-		if err := c.Get(ctx, client.ObjectKey{Name: scan.Namespace}, namespace); err != nil {
-			fmt.Fprintf(s.ErrOut, "exceptions that select namespaces by labels may be left out: %v\n", s.Explain(err))
-		}
-		x.NamespaceLabels = namespace.Labels
-		break
-	}
-	return x
-}
-
 // For are the exceptions that hold for a Scan now.
 func For(ctx context.Context, s *session.Session, c client.Client, scan *executionv1.Scan) *exception.Selection {
 	return NewLoader(s, c).For(ctx, scan)
@@ -83,29 +67,56 @@ func For(ctx context.Context, s *session.Session, c client.Client, scan *executi
 type Loader struct {
 	session *session.Session
 	client  client.Client
-	known   map[string]loaded
+	known   map[string]*loaded
 }
 
 type loaded struct {
 	list    []exception.Exception
 	matcher *exception.Matcher
+	// labels are those of the namespace, where an exception asks for them.
+	labels map[string]string
 }
 
 // NewLoader makes a Loader.
 func NewLoader(s *session.Session, c client.Client) *Loader {
-	return &Loader{s, c, map[string]loaded{}}
+	return &Loader{s, c, map[string]*loaded{}}
 }
 
 // For are the exceptions that hold for a Scan now. What is wrong with one is said on stderr.
 func (l *Loader) For(ctx context.Context, scan *executionv1.Scan) *exception.Selection {
-	of, ok := l.known[scan.Namespace]
-	if !ok {
-		of.list = Load(ctx, l.session, l.client, scan.Namespace)
-		of.matcher = exception.Compile(of.list, l.session.Now())
-		for _, p := range of.matcher.Problems() {
-			fmt.Fprintf(l.session.ErrOut, "exception %s matches nothing: %s\n", p.Name, p)
-		}
-		l.known[scan.Namespace] = of
+	of := l.of(ctx, scan.Namespace)
+	return of.matcher.For(of.scan(scan))
+}
+
+// of are the exceptions of a namespace and of the cluster.
+func (l *Loader) of(ctx context.Context, namespace string) *loaded {
+	if of := l.known[namespace]; of != nil {
+		return of
 	}
-	return of.matcher.For(ScanOf(ctx, l.session, l.client, scan, of.list))
+	of := &loaded{list: Load(ctx, l.session, l.client, namespace)}
+	of.matcher = exception.Compile(of.list, l.session.Now())
+	for _, p := range of.matcher.Problems() {
+		fmt.Fprintf(l.session.ErrOut, "exception %s matches nothing: %s\n", p.Name, p)
+	}
+	if slices.ContainsFunc(of.list, func(e exception.Exception) bool { return e.Scope.NamespaceSelector != nil }) {
+		of.labels = l.labels(ctx, namespace)
+	}
+	l.known[namespace] = of
+	return of
+}
+
+// labels are those of a namespace; none where they cannot be read, which stderr says.
+func (l *Loader) labels(ctx context.Context, name string) map[string]string {
+	namespace := &corev1.Namespace{}
+	if err := l.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		fmt.Fprintf(l.session.ErrOut, "exceptions that select namespaces by labels may be left out: %v\n", l.session.Explain(err))
+	}
+	return namespace.Labels
+}
+
+// scan is what exceptions ask of a Scan of the namespace.
+func (of *loaded) scan(scan *executionv1.Scan) exception.Scan {
+	return exception.Scan{
+		Namespace: scan.Namespace, NamespaceLabels: of.labels, Name: scan.Name, ScanType: scan.Spec.ScanType, Target: scan.Labels[executionv1.LabelTarget],
+	}
 }
