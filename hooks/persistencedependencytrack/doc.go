@@ -17,4 +17,7 @@
 //   - Dependency-Track replaces what a project had before. So it has the SBOM once, however often that was sent; a
 //     repetition costs another processing.
 //   - Whether an upload was processed is not asked by default. DEPENDENCYTRACK_WAIT asks, and fails when it takes longer.
+//   - The SBOM has no findings: Dependency-Track finds them. The exceptions that hold for the Scan are matched with those, and
+//     become analysis decisions. Decisions of ours begin with a word that tells so; they are taken back when their
+//     exception holds no longer. What a person has decided stays as it is.
 package persistencedependencytrack

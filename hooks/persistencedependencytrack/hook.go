@@ -15,8 +15,9 @@ import (
 // Hook registers persistence-dependencytrack.
 func Hook() sdk.Hook {
 	return sdk.Hook{
-		Name:    "persistence-dependencytrack",
-		Summary: "Uploads the SBOM of a Scan to Dependency-Track.",
+		Name:     "persistence-dependencytrack",
+		Summary:  "Uploads the SBOM of a Scan to Dependency-Track.",
+		Excepted: sdk.ExceptedMark,
 		Settings: append([]sdk.Setting{
 			{Name: "DEPENDENCYTRACK_URL", Text: "address of Dependency-Track's API server (http or https); or DEPENDENCYTRACK_URL_FILE"},
 			{
@@ -25,7 +26,8 @@ func Hook() sdk.Hook {
 			},
 			{Name: "DEPENDENCYTRACK_AUTO_CREATE", Text: "false: projects must be there; default true"},
 			{Name: "DEPENDENCYTRACK_ANY_NAME", Text: "true: a component whose name is not an image reference gives its project that name; default false, which fails"},
-			{Name: "DEPENDENCYTRACK_WAIT", Text: "how long to wait until the SBOM is processed, such as 5m; default not at all"},
+			{Name: "DEPENDENCYTRACK_WAIT", Text: "how long to wait until the SBOM is processed, such as 5m; default not at all, 5m where an exception holds"},
+			{Name: sdk.ExceptedVariable, Text: "mark or omit: exceptions become analysis decisions of what Dependency-Track finds; send: they do not; default mark"},
 		}, sdk.DeliverySettings()...),
 		New: newHandler,
 	}
@@ -88,8 +90,13 @@ func (h *handler) Handle(ctx context.Context, s *sdk.Session) error {
 		return err
 	}
 	s.Notef("uploaded into %s %s", p.name, p.version)
-	if h.wait == 0 {
-		return nil
+	if h.wait > 0 {
+		if err := h.await(ctx, s, token, h.wait); err != nil {
+			return fmt.Errorf("%w (DEPENDENCYTRACK_WAIT)", err)
+		}
 	}
-	return h.await(ctx, s, token)
+	return h.decide(ctx, s, p, b, token)
 }
+
+// usualWait is how long is waited where exceptions have to be told and DEPENDENCYTRACK_WAIT is not set.
+const usualWait = 5 * time.Minute

@@ -34,7 +34,7 @@ func (h *handler) upload(ctx context.Context, s *sdk.Session, p *project) (token
 	answer, err := s.Sender(h.options()).Do(ctx, &delivery.Request{
 		URL: h.address + "/api/v1/bom", Header: http.Header{"Content-Type": {contentType}, "X-Api-Key": {h.apiKey}}, Body: body,
 	})
-	if status, ok := errors.AsType[*delivery.StatusError](err); ok && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden) {
+	if isDenied(err) {
 		return "", fmt.Errorf("%w; the team of the API key needs the permission BOM_UPLOAD and, for projects that are not there yet, PROJECT_CREATION_UPLOAD", err)
 	}
 	if err != nil {
@@ -47,6 +47,12 @@ func (h *handler) upload(ctx context.Context, s *sdk.Session, p *project) (token
 		return "", fmt.Errorf("read the response of Dependency-Track: %w", err)
 	}
 	return got.Token, nil
+}
+
+// isDenied says that the API key may not do it.
+func isDenied(err error) bool {
+	status, ok := errors.AsType[*delivery.StatusError](err)
+	return ok && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden)
 }
 
 // write makes the body. It is the same each time, so the boundary is made of what is: nobody else can put it into an
@@ -82,12 +88,12 @@ func (h *handler) write(ctx context.Context, s *sdk.Session, p *project, w io.Wr
 var errProcessing = errors.New("the SBOM is still being processed")
 
 // await asks until the SBOM is processed. Dependency-Track does not say how that went.
-func (h *handler) await(ctx context.Context, s *sdk.Session, token string) error {
+func (h *handler) await(ctx context.Context, s *sdk.Session, token string, wait time.Duration) error {
 	if token == "" {
-		return errors.New("the response of Dependency-Track has no token to ask with; leave DEPENDENCYTRACK_WAIT out")
+		return errors.New("the response of Dependency-Track has no token to ask with whether the SBOM is processed")
 	}
 	o := h.options()
-	o.Attempts, o.Budget, o.FirstPause, o.LongestPause = int(h.wait/time.Second)+2, h.wait, time.Second, 10*time.Second
+	o.Attempts, o.Budget, o.FirstPause, o.LongestPause = int(wait/time.Second)+2, wait, time.Second, 10*time.Second
 	o.Notef = func(string, ...any) {} // waiting is not a fault
 	client := s.Sender(o)
 	s.Notef("waiting for its processing")
@@ -104,7 +110,7 @@ func (h *handler) await(ctx context.Context, s *sdk.Session, token string) error
 			return nil
 		}
 	}
-	return errors.New("wait for the processing: Dependency-Track knows no such question (404); leave DEPENDENCYTRACK_WAIT out")
+	return errors.New("wait for the processing: Dependency-Track knows no such question (404)")
 }
 
 func isProcessed(a *delivery.Answer) error {

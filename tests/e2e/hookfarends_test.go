@@ -159,7 +159,7 @@ var _ = Describe("Far ends of hooks", Label("hooks"), func() {
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "dependencytrack-credentials"}, StringData: map[string]string{"apikey": "odt_key"}})
 		chart(ctx, "persistence-dependencytrack", ns, map[string]any{"dependencytrack": map[string]any{"url": there.URL}})
 		done(ctx, shellScan(ns, "components", "printf '%s' '"+sbom+"' >"+resultPath))
-		all := there.all()
+		all := slices.DeleteFunc(there.all(), func(e exchange) bool { return e.Method == http.MethodGet }) // what it asks about decisions
 		Expect(all).To(HaveLen(1), "Dependency-Track got %d requests, want one", len(all))
 		_, params, err := mime.ParseMediaType(all[0].Header.Get("Content-Type"))
 		Expect(err).NotTo(HaveOccurred())
