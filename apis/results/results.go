@@ -27,6 +27,8 @@ const (
 const (
 	FileFindings = "findings"
 	FileRaw      = "raw"
+	// FileExceptions are the exceptions that held for the Scan when its last parser or hook began.
+	FileExceptions = "exceptions"
 )
 
 // Reasons of refusals.
@@ -56,7 +58,7 @@ type URLRequest struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// File is FileFindings or FileRaw.
+	// File is FileFindings, FileRaw or FileExceptions.
 	File string `json:"file"`
 }
 

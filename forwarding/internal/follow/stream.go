@@ -17,6 +17,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	apiresults "github.com/scanyard/scanyard/apis/results"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/forwarding/internal/breaker"
 	"github.com/scanyard/scanyard/forwarding/internal/mapping"
 	"github.com/scanyard/scanyard/forwarding/internal/plan"
@@ -159,6 +160,10 @@ func (t *transfer) run(ctx context.Context) error {
 
 func (t *transfer) send(ctx context.Context, scan *executionv1.Scan, files files, c *connection) error {
 	source := t.source(scan, files)
+	var err error
+	if source.Exceptions, err = t.exceptions(ctx, files); err != nil {
+		return err
+	}
 	t.f.mutex.Lock()
 	share := t.far.health.Share
 	t.f.mutex.Unlock()
@@ -235,8 +240,8 @@ func object(at apiresults.URLAnswer) mapping.Object {
 
 // files are where the results lie; those without a URL are not there. Asked is when that was asked.
 type files struct {
-	findings, raw apiresults.URLAnswer
-	asked         time.Time
+	findings, raw, exceptions apiresults.URLAnswer
+	asked                     time.Time
 }
 
 // find asks the operator for the files that are needed. A Scan that is Errored may have none.
@@ -249,10 +254,40 @@ func (t *transfer) find(ctx context.Context, scan *executionv1.Scan) (files, err
 	if found.findings.URL == "" && scan.Status.State != executionv1.ScanStateErrored {
 		return found, &sink.Error{Class: sink.Refused, Reason: plan.ResultsMissing, Message: "the findings are not in storage"}
 	}
+	if scan.Status.Findings.Excepted != nil { // exceptions held for the Scan
+		if found.exceptions, err = t.ask(ctx, scan, apiresults.FileExceptions); err != nil {
+			return found, err
+		}
+	}
 	if t.wantsReference() {
 		found.raw, err = t.ask(ctx, scan, apiresults.FileRaw)
 	}
 	return found, err
+}
+
+// maxExceptions is how many bytes the exceptions of a Scan may have.
+const maxExceptions = 64 << 20
+
+// exceptions are those that held for the Scan when the last of its pods began; nil for none.
+func (t *transfer) exceptions(ctx context.Context, files files) (held *exception.Selection, err error) {
+	if files.exceptions.URL == "" {
+		return nil, nil //nolint:nilnil // none held
+	}
+	body, err := t.f.o.Results.Read(ctx, files.exceptions, 0)
+	if errors.Is(err, results.ErrChanged) {
+		return nil, scans.ErrStopped
+	}
+	if err != nil {
+		return nil, unread(err)
+	}
+	text, err := io.ReadAll(io.LimitReader(body, maxExceptions))
+	if err := errors.Join(err, body.Close()); err != nil {
+		return nil, unread(err)
+	}
+	if held, err = exception.TakeOver(text); err != nil {
+		return nil, unread(err)
+	}
+	return held, nil
 }
 
 // ask gives an answer without a URL for a file that is not there.

@@ -15,6 +15,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/apis/finding"
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -38,6 +39,8 @@ type Source struct {
 	NoSummary, NoResults bool
 	// Stored says where the results lie; nil: the summary does not say it.
 	Stored *Stored
+	// Exceptions are those that held for the Scan; nil for none.
+	Exceptions *exception.Selection
 }
 
 // Stored says where the results of a Scan lie.
@@ -113,7 +116,10 @@ func NewReaderAt(source Source, findings io.Reader, at Position) *Reader {
 		limits := finding.Limits{MaxElement: source.MaxElement, PassOver: true}
 		r.findings = finding.NewReaderAt(findings, limits, int(r.total), at.Offset)
 	}
-	r.mapper = mapper{subject: source.ClusterID, assessment: string(source.Scan.UID), scanType: source.Scan.Spec.ScanType, extra: map[string]string{}}
+	r.mapper = mapper{
+		subject: source.ClusterID, assessment: string(source.Scan.UID), scanType: source.Scan.Spec.ScanType, extra: map[string]string{},
+		namespace: source.Scan.Namespace, held: source.Exceptions, decoder: finding.NewDecoder(0),
+	}
 	maps.Copy(r.mapper.extra, source.Extra)
 	if name := source.Extra[KeyClusterName]; name != "" {
 		r.mapper.subject = name
@@ -149,6 +155,7 @@ func (r *Reader) Next() (sink.Record, error) {
 			r.reject("Malformed", fmt.Sprintf("element %d of findings.json is no object", r.total))
 		default:
 			result := r.mapper.result(element)
+			r.mapper.except(result, element)
 			r.total++
 			if position := rank(result.GetSeverity()); r.source.NoResults || position > 0 && position < r.lowest {
 				continue

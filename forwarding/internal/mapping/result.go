@@ -12,6 +12,7 @@ import (
 
 	"github.com/scanyard/scanyard/apis/finding"
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/findings/exception"
 )
 
 // Outcomes of a Result and of a summary.
@@ -20,6 +21,8 @@ const (
 	OutcomeInfo  = "INFO"
 	OutcomePass  = "PASS"
 	OutcomeError = "ERROR"
+	// OutcomeExcepted is that of a finding that an exception suppresses.
+	OutcomeExcepted = "EXCEPTED"
 )
 
 // ruleKeys are the attributes that name what a scanner has checked, the most telling first.
@@ -30,6 +33,26 @@ type mapper struct {
 	subject, assessment, scanType string
 	extra                         map[string]string
 	members, attributes           []member
+	// namespace is that of the Scan, held the exceptions that held for the Scan.
+	namespace string
+	held      *exception.Selection
+	decoder   *finding.Decoder
+}
+
+// except marks a Result with the exception that matches the finding. One that is under investigation keeps its outcome. A finding
+// that cannot be read whole matches nothing, and is sent all the same.
+func (m *mapper) except(r *forwardingv1.Result, element []byte) {
+	mark, ok, err := m.held.MatchRaw(m.decoder, element)
+	if !ok || err != nil {
+		return
+	}
+	r.Exception = mark.Name
+	if mark.Kind == exception.Kind {
+		r.Exception = m.namespace + "/" + mark.Name
+	}
+	if r.Suppressed = mark.Suppresses(); r.Suppressed {
+		r.Outcome = OutcomeExcepted
+	}
 }
 
 // result makes a Result of an element of findings.json, an object whose syntax is checked. The Result holds nothing of element.

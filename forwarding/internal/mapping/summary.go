@@ -120,6 +120,9 @@ func severitiesOf(s *executionv1.FindingSeverities) map[string]uint64 {
 // outcomeOfScan judges the whole Scan.
 func outcomeOfScan(scan *executionv1.Scan) string {
 	found := &scan.Status.Findings.FindingSeverities
+	if open := scan.Status.Findings.Open; open != nil { // what exceptions suppress does not count
+		found = open
+	}
 	switch {
 	case scan.Status.State == executionv1.ScanStateErrored:
 		return OutcomeError

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/handover"
 	api "github.com/scanyard/scanyard/apis/results"
 	"github.com/scanyard/scanyard/operator/internal/endpoint"
 	"github.com/scanyard/scanyard/operator/internal/names"
@@ -154,16 +155,20 @@ func send(ctx context.Context, w http.ResponseWriter, code int, body any) {
 
 // url answers where a file of a Scan can be read.
 func (h *Handler) url(ctx context.Context, user *authenticationv1.UserInfo, asked *api.URLRequest) (*api.URLAnswer, error) {
-	if asked.File != api.FileFindings && asked.File != api.FileRaw {
-		return nil, refuse(http.StatusBadRequest, api.ReasonBadRequest, "file is %q: ask for %q or %q", asked.File, api.FileFindings, api.FileRaw)
+	if !slices.Contains([]string{api.FileFindings, api.FileRaw, api.FileExceptions}, asked.File) {
+		return nil, refuse(http.StatusBadRequest, api.ReasonBadRequest, "file is %q: ask for %q, %q or %q",
+			asked.File, api.FileFindings, api.FileRaw, api.FileExceptions)
 	}
 	scan, err := h.scanOf(ctx, user, "get", asked.Namespace, asked.Name, asked.UID)
 	if err != nil {
 		return nil, err
 	}
 	file := executionv1.FindingsFile
-	if asked.File == api.FileRaw {
+	switch asked.File {
+	case api.FileRaw:
 		file = scan.Status.RawResultFile
+	case api.FileExceptions:
+		file = handover.ExceptionsFile
 	}
 	owner := store.OwnerOf(scan)
 	object, err := h.stat(ctx, owner, file)
