@@ -5,6 +5,7 @@ package command
 import (
 	"context"
 
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/reports/internal/access"
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/marks"
@@ -30,8 +31,16 @@ func newExceptions(cluster *access.Cluster) (*exceptions, error) {
 // bind says where the reports are.
 func (e *exceptions) bind(deps server.Deps) {
 	if e != nil {
-		e.marker = marks.New(marks.Config{Store: deps.Store, Reports: deps.Storage(kinds.Reports.Resource), Source: e.source})
+		e.marker = marks.New(marks.Config{Store: deps.Store, Reports: deps.Storage(kinds.Reports.Resource), Findings: deps.Documents, Source: e.source})
 	}
+}
+
+// suppressed is what is said of an exception; nil where no exceptions are followed.
+func (e *exceptions) suppressed() func(namespace, name string) *reportsv1.Suppressed {
+	if e == nil {
+		return nil
+	}
+	return e.source.Suppressed
 }
 
 // tasks are what runs while the server serves.

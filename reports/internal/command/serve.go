@@ -191,7 +191,8 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 	return server.Run(ctx, server.Options{
 		Store: store, Listener: listener, Certificate: certificate, Access: f.access(), Groups: f.groups, Limits: f.limits,
 		Tasks: append(tasks, followed.tasks()...), Virtual: f.keep.virtual(database, f.database.sqlite, watched, followed), Observer: watched,
-		Ready: func(url string) { announce(out, url, ca) },
+		Suppressed: followed.suppressed(),
+		Ready:      func(url string) { announce(out, url, ca) },
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/findings/exception"
 )
@@ -52,21 +55,32 @@ func NewCluster(config *rest.Config) (*Cluster, error) {
 			heads, corev1.SchemeGroupVersion.WithResource("namespaces"), metav1.NamespaceAll, 0, nil, nil,
 		).Informer(),
 	}
+	_, err = c.namespaces.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { tell(c.changed) }, UpdateFunc: func(was, is any) {
+			before, beforeOK := was.(*metav1.PartialObjectMetadata)
+			after, afterOK := is.(*metav1.PartialObjectMetadata)
+			if !beforeOK || !afterOK || !maps.Equal(before.Labels, after.Labels) {
+				tell(c.changed)
+			}
+		},
+	})
 	return c, errors.Join(
-		follow[settingsv1alpha2.FindingException](c.own, c.changed), follow[settingsv1alpha2.ClusterFindingException](c.cluster, c.changed),
+		err, follow[settingsv1alpha2.FindingException](c.own, c.changed), follow[settingsv1alpha2.ClusterFindingException](c.cluster, c.changed),
 	)
+}
+
+// tell tells of a change.
+func tell(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default: // somebody is told already
+	}
 }
 
 // follow keeps objects as what they are, and tells of changes.
 func follow[T any](informer cache.SharedIndexInformer, changed chan<- struct{}) error {
-	tell := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // somebody is told already
-		}
-	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { tell() }, UpdateFunc: func(_, _ any) { tell() }, DeleteFunc: func(any) { tell() },
+		AddFunc: func(any) { tell(changed) }, UpdateFunc: func(_, _ any) { tell(changed) }, DeleteFunc: func(any) { tell(changed) },
 	})
 	return errors.Join(
 		err,
@@ -114,6 +128,29 @@ func (c *Cluster) Exceptions() (list []exception.Exception, known bool) {
 		}
 	}
 	return list, true
+}
+
+// Suppressed is what a finding says of an exception, as KIND/NAME, of its namespace or the cluster; nil if that is not known.
+func (c *Cluster) Suppressed(namespace, name string) *reportsv1.Suppressed {
+	kind, own, _ := strings.Cut(name, "/")
+	store, key := c.cluster.GetStore(), own
+	if kind == exception.Kind {
+		store, key = c.own.GetStore(), namespace+"/"+own
+	}
+	obj, there, err := store.GetByKey(key)
+	if err != nil || !there {
+		return nil
+	}
+	var e exception.Exception
+	switch obj := obj.(type) {
+	case *settingsv1alpha2.FindingException:
+		e = exception.Of(obj)
+	case *settingsv1alpha2.ClusterFindingException:
+		e = exception.OfCluster(obj)
+	}
+	return &reportsv1.Suppressed{
+		By: "Exception", Name: name, Reason: e.Spec.Reason, Until: e.Spec.ExpiresAt, Justification: string(e.Spec.Justification),
+	}
 }
 
 // Labels implements Source.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	wgpolicyv1 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
 	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/findings/policyreport"
@@ -82,6 +84,26 @@ type sums struct {
 	all        []byte
 	own        map[string][]byte
 	bySelector bool
+	asks       asked
+	// until is when another set holds without any change, as an exception begins or ends; zero for never.
+	until time.Time
+}
+
+// asked is what of a Scan, beside its namespace, exceptions ask for.
+type asked struct{ names, scanTypes, targets bool }
+
+// of leaves of a Scan what is asked for: Scans that differ in nothing else have the same exceptions.
+func (a asked) of(scan scanKey) scanKey {
+	if !a.names {
+		scan.name = ""
+	}
+	if !a.scanTypes {
+		scan.scanType = ""
+	}
+	if !a.targets {
+		scan.target = ""
+	}
+	return scan
 }
 
 // newSums sums up the exceptions that hold at a time.
@@ -89,6 +111,8 @@ func newSums(list []exception.Exception, now time.Time) (*sums, error) {
 	cluster, own := sha256.New(), map[string][]byte{}
 	s := &sums{own: own}
 	for _, e := range inOrder(list) {
+		s.begins(e.Spec.NotBefore, now)
+		s.begins(e.Spec.ExpiresAt, now)
 		if e.PhaseAt(now) != exception.Holds {
 			continue
 		}
@@ -96,6 +120,9 @@ func newSums(list []exception.Exception, now time.Time) (*sums, error) {
 		if err != nil {
 			return nil, fmt.Errorf("sum up %s: %w", e, err)
 		}
+		s.asks.names = s.asks.names || len(e.Scope.Scans) > 0
+		s.asks.scanTypes = s.asks.scanTypes || len(e.Scope.ScanTypes) > 0
+		s.asks.targets = s.asks.targets || len(e.Scope.Targets) > 0
 		sum := sha256.Sum256(text)
 		if e.Namespace != "" {
 			own[e.Namespace] = append(own[e.Namespace], sum[:]...)
@@ -106,6 +133,13 @@ func newSums(list []exception.Exception, now time.Time) (*sums, error) {
 	}
 	s.all = cluster.Sum(nil)
 	return s, nil
+}
+
+// begins notes a time at which another set holds.
+func (s *sums) begins(at *metav1.Time, now time.Time) {
+	if at != nil && at.After(now) && (s.until.IsZero() || at.Time.Before(s.until)) {
+		s.until = at.Time
+	}
 }
 
 // inOrder is the list by names: a set has no order.

@@ -4,7 +4,6 @@ package marks
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -19,16 +18,17 @@ import (
 	"github.com/scanyard/scanyard/findings/policyreport"
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
-	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
 const (
-	// every is the time between two looks at the clock and at what was written: a minute is promised.
+	// every is the time between two looks at the lease and at the clock.
 	every = 15 * time.Second
 	// settle is how long is waited for further changes behind one.
 	settle    = time.Second
 	leaseName = "marks"
 	leaseTime = 2 * every
+	// again is how often all reports are looked at without a reason. It mends what nobody knows of.
+	again = 6 * time.Hour
 )
 
 // Source knows the exceptions.
@@ -37,15 +37,21 @@ type Source interface {
 	Exceptions() ([]exception.Exception, bool)
 	// Labels are those of a namespace.
 	Labels(namespace string) map[string]string
-	// Changed gets a value behind each change; several may share one.
+	// Changed gets a value behind each change of an exception or of a namespace; several may share one.
 	Changed() <-chan struct{}
+}
+
+// Findings marks the findings of VulnerabilityReports.
+type Findings interface {
+	Mark(ctx context.Context, namespace, name string, held *exception.Selection) error
 }
 
 // Config is what a Marker is made of.
 type Config struct {
-	Store   *mvcc.Store
-	Reports storage.Interface // of kinds.Reports
-	Source  Source
+	Store    *mvcc.Store
+	Reports  storage.Interface // of kinds.Reports
+	Findings Findings
+	Source   Source
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
@@ -55,13 +61,13 @@ type Marker struct {
 	config Config
 	clock  clock.WithTicker
 	lease  *mvcc.Lease
-	known  map[string][sha256.Size]byte // which set of exceptions the reports of a namespace are marked by
-	upTo   int64                        // what was written up to here is marked
+	// held is what is known while this replica has the lease; nil without it.
+	held *held
 }
 
 // New makes a Marker.
 func New(config Config) *Marker {
-	m := &Marker{config: config, clock: config.Clock, known: map[string][sha256.Size]byte{}, lease: config.Store.NewLease(leaseName, leaseTime)}
+	m := &Marker{config: config, clock: config.Clock, lease: config.Store.NewLease(leaseName, leaseTime)}
 	if m.clock == nil {
 		m.clock = clock.RealClock{}
 	}
@@ -70,6 +76,7 @@ func New(config Config) *Marker {
 
 // Run marks until its context ends.
 func (m *Marker) Run(ctx context.Context) error {
+	defer m.release()
 	ticker := m.clock.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -82,6 +89,8 @@ func (m *Marker) Run(ctx context.Context) error {
 		case <-ticker.C():
 			continue
 		case <-m.config.Source.Changed():
+			m.look()
+		case <-m.writes():
 		}
 		select {
 		case <-ctx.Done():
@@ -91,129 +100,128 @@ func (m *Marker) Run(ctx context.Context) error {
 	}
 }
 
-// Once marks what is due now.
+// writes is closed when a report may have been written; nil where that is not for this replica.
+func (m *Marker) writes() <-chan struct{} {
+	if m.held == nil {
+		return nil
+	}
+	return m.held.more
+}
+
+// look has the exceptions read again.
+func (m *Marker) look() {
+	if m.held != nil {
+		m.held.sums = nil
+	}
+}
+
+// release forgets all that is known: another replica marks from now on.
+func (m *Marker) release() {
+	if m.held != nil {
+		m.held.cursor.Close()
+		m.held = nil
+	}
+}
+
+// Once marks what is due now: what was written since the last time, and the namespaces in which other exceptions hold.
 func (m *Marker) Once(ctx context.Context) error {
+	select {
+	case <-m.config.Source.Changed():
+		m.look()
+	default:
+	}
 	list, known := m.config.Source.Exceptions()
 	if !known {
 		return nil
 	}
-	if mine, err := m.lease.Take(ctx); err != nil || !mine {
-		return err
-	}
-	current, err := m.config.Store.Current(ctx)
+	mine, err := m.lease.Take(ctx)
 	if err != nil {
 		return err
 	}
-	p := &pass{Marker: m, matcher: exception.Compile(list, m.clock.Now()), selections: map[scanKey]*exception.Selection{}}
-	if p.sums, err = newSums(list, m.clock.Now()); err != nil {
-		return err
+	if !mine {
+		m.release()
+		return nil
 	}
-	written, err := m.written(ctx)
-	if err != nil {
-		return fmt.Errorf("list the reports: %w", err)
+	if m.held != nil && !m.clock.Now().Before(m.held.until) {
+		m.release()
 	}
-	sums := map[string][sha256.Size]byte{}
-	for _, w := range written {
-		if _, summed := sums[w.namespace]; !summed {
-			if sums[w.namespace], err = p.sums.of(w.namespace, m.config.Source.Labels(w.namespace)); err != nil {
-				return err
-			}
-		}
-		if w.revision <= m.upTo && m.known[w.namespace] == sums[w.namespace] {
-			continue
-		}
-		if err := p.mark(ctx, w.key); err != nil {
+	if m.held == nil {
+		if m.held, err = m.newHeld(ctx); err != nil {
 			return err
 		}
 	}
-	m.known, m.upTo = sums, current
-	return nil
+	err = m.held.mark(ctx, list)
+	if errors.Is(err, mvcc.ErrCompacted) || m.held.hasEnded() {
+		m.release() // changes are missing: all reports are looked at
+	}
+	return err
 }
 
-// written is a report, and when it was.
-type written struct {
-	key, namespace string
-	revision       int64
-}
-
-// written are the reports of our hook.
-func (m *Marker) written(ctx context.Context) (all []written, err error) {
-	err = m.config.Store.Query(ctx, func(tx *sqldb.Tx) error {
-		found, err := tx.Query(ctx, `SELECT o."key", o.ns, o.rv FROM labels l JOIN objects o ON o.id = l.object WHERE l.k = ? AND l.v = ? AND o.kind = ?`,
-			policyreport.LabelManagedBy, managedBy, kinds.ReportNumber)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = found.Close() }() // errors of reading are those of Err
-		for found.Next() {
-			var w written
-			if err := found.Scan(&w.key, &w.namespace, &w.revision); err != nil {
-				return err
-			}
-			all = append(all, w)
-		}
-		return found.Err()
-	})
-	return all, err
-}
-
-// pass is one round over reports, by one set of exceptions.
-type pass struct {
-	*Marker
-
-	matcher    *exception.Matcher
-	sums       *sums
-	selections map[scanKey]*exception.Selection
-}
-
-// mark marks one report. A report that cannot be marked does not hold up the others; a database that is away does.
-func (p *pass) mark(ctx context.Context, key string) error {
-	err := p.markReport(ctx, key)
+// markOne marks one report. A report that cannot be marked does not hold up the others; a database that is away does.
+func (h *held) markOne(ctx context.Context, w *written) error {
+	var err error
+	if w.kind == kinds.VulnerabilityReportNumber {
+		err = h.config.Findings.Mark(ctx, w.namespace, w.name(), h.selection(scanKey{namespace: w.namespace}))
+	} else {
+		err = h.markReport(ctx, w.key)
+	}
 	switch {
 	case err == nil, storage.IsNotFound(err), errors.Is(err, errSame):
 		return nil
-	case ctx.Err() != nil, apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err), apierrors.IsTimeout(err):
-		return fmt.Errorf("mark %s: %w", key, err)
+	case ctx.Err() != nil, apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err), apierrors.IsTimeout(err),
+		errors.Is(err, mvcc.ErrUnavailable), errors.Is(err, mvcc.ErrBusy), errors.Is(err, mvcc.ErrNoSpace), errors.Is(err, mvcc.ErrQueueFull),
+		errors.Is(err, mvcc.ErrClosed), errors.Is(err, mvcc.ErrFrozen):
+		return fmt.Errorf("mark %s: %w", w.key, err)
 	}
-	klog.FromContext(ctx).Error(err, "A report cannot be marked", "key", key)
+	klog.FromContext(ctx).Error(err, "A report cannot be marked", "key", w.key)
 	return nil
 }
 
 // errSame ends the update of a report that is marked already.
 var errSame = errors.New("the report is marked already")
 
-func (p *pass) markReport(ctx context.Context, key string) error {
+func (h *held) markReport(ctx context.Context, key string) error {
 	report := &kinds.Report{}
-	if err := p.config.Reports.Get(ctx, key, storage.GetOptions{}, report); err != nil {
+	if err := h.config.Reports.Get(ctx, key, storage.GetOptions{}, report); err != nil {
 		return err
 	}
-	if !p.remark(report) {
+	if !h.remark(report) {
 		return nil
 	}
-	return p.config.Reports.GuaranteedUpdate(ctx, key, &kinds.Report{}, false, nil, p.update, nil)
+	return h.config.Reports.GuaranteedUpdate(ctx, key, &kinds.Report{}, false, nil, h.update, nil)
 }
 
 // update marks what is stored now, which may be another state than the one that was looked at.
-func (p *pass) update(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-	if current, ok := obj.(*kinds.Report); !ok || !p.remark(current) {
+func (h *held) update(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+	if current, ok := obj.(*kinds.Report); !ok || !h.remark(current) {
 		return nil, nil, errSame
 	}
 	return obj, nil, nil
 }
 
-func (p *pass) remark(report *kinds.Report) bool {
+func (h *held) remark(report *kinds.Report) bool {
+	if report.Labels[policyreport.LabelManagedBy] != managedBy {
+		return false
+	}
 	scan, ours := scanOf(report)
-	return ours && remark(report, p.selection(scan))
+	return ours && remark(report, h.selection(scan))
 }
 
+// maxSelections bounds the memory of selections.
+const maxSelections = 1000
+
 // selection are the exceptions that hold for a Scan.
-func (p *pass) selection(scan scanKey) *exception.Selection {
-	held, ok := p.selections[scan]
+func (h *held) selection(scan scanKey) *exception.Selection {
+	scan = h.sums.asks.of(scan)
+	of, ok := h.selections[scan]
 	if !ok {
-		held = p.matcher.For(exception.Scan{
-			Namespace: scan.namespace, NamespaceLabels: p.config.Source.Labels(scan.namespace), Name: scan.name, ScanType: scan.scanType, Target: scan.target,
+		of = h.matcher.For(exception.Scan{
+			Namespace: scan.namespace, NamespaceLabels: h.config.Source.Labels(scan.namespace), Name: scan.name, ScanType: scan.scanType, Target: scan.target,
 		})
-		p.selections[scan] = held
+		if len(h.selections) >= maxSelections {
+			clear(h.selections)
+		}
+		h.selections[scan] = of
 	}
-	return held
+	return of
 }

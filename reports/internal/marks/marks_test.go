@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,21 +42,33 @@ var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 // known is a Source of what a test says.
 type known struct {
+	mu      sync.Mutex
 	list    []exception.Exception
 	unknown bool
 	labels  map[string]string
 	changed chan struct{}
 }
 
-func (k *known) Exceptions() ([]exception.Exception, bool) { return k.list, !k.unknown }
+func (k *known) Exceptions() ([]exception.Exception, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.list, !k.unknown
+}
 
 func (k *known) Labels(string) map[string]string { return k.labels }
 
 func (k *known) Changed() <-chan struct{} { return k.changed }
 
+func (k *known) tell() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
 // house is a database of reports and what marks them.
 type house struct {
-	*testing.T
+	testing.TB
 
 	store   *mvcc.Store
 	reports *sqlstorage.Storage
@@ -64,9 +77,9 @@ type house struct {
 	marker  *marks.Marker
 }
 
-func newHouse(t *testing.T, config sqldb.Config) *house {
+func newHouse(t testing.TB, config sqldb.Config) *house {
 	t.Helper()
-	h := &house{T: t, source: &known{changed: make(chan struct{}, 1)}, clock: testingclock.NewFakeClock(now)}
+	h := &house{TB: t, source: &known{changed: make(chan struct{}, 1)}, clock: testingclock.NewFakeClock(now)}
 	var err error
 	if h.store, err = mvcc.Open(t.Context(), config, mvcc.Options{Clock: h.clock, CompactEvery: -1, Unindex: kinds.Unindex}); err != nil {
 		t.Fatal(err)
@@ -76,13 +89,20 @@ func newHouse(t *testing.T, config sqldb.Config) *house {
 			t.Error(err)
 		}
 	})
-	h.reports, err = sqlstorage.New(sqlstorage.Config{
-		Store: h.store, Kind: kinds.Reports.Kind, Codec: kinds.Reports.Codec, New: kinds.Reports.New,
+	h.reports = h.storageOf(h.store)
+	h.marker = h.newMarker()
+	return h
+}
+
+// storageOf is the storage of reports of a replica.
+func (h *house) storageOf(store *mvcc.Store) *sqlstorage.Storage {
+	h.Helper()
+	reports, err := sqlstorage.New(sqlstorage.Config{
+		Store: store, Kind: kinds.Reports.Kind, Codec: kinds.Reports.Codec, New: kinds.Reports.New,
 		GroupResource: schema.GroupResource{Group: "openreports.io", Resource: "reports"},
 	})
 	h.must(err)
-	h.marker = h.newMarker()
-	return h
+	return reports
 }
 
 func (h *house) newMarker() *marks.Marker {
@@ -96,8 +116,10 @@ func (h *house) must(err error) {
 	}
 }
 
+// once marks what is due by the exceptions that there are now.
 func (h *house) once() {
 	h.Helper()
+	h.source.tell()
 	h.must(h.marker.Once(h.Context()))
 }
 
@@ -252,7 +274,7 @@ func TestReportsFollowExceptions(t *testing.T) {
 		h.once()
 		h.expect("written since", "c", "skip FindingException/two")
 		h.clock.SetTime(end.Time)
-		h.once()
+		h.must(h.marker.Once(h.Context())) // nobody tells of an end but the clock
 		h.expect("ended", "a", "fail ")
 		h.expect("ended", "c", "fail ")
 		h.counted("ended", "2 0 4")
@@ -292,29 +314,27 @@ func TestReportsOfOthers(t *testing.T) {
 
 // TestCases runs the cases of the specification: of a result that the hook has marked, and of one that it has not.
 func TestCases(t *testing.T) {
-	for _, c := range exceptiontest.Cases(namespace, now) {
-		t.Run(c.Name, func(t *testing.T) {
-			h := newHouse(t, dbtest.New(t, sqldb.SQLite))
-			h.source.list = c.List
-			want := "fail " + c.Want
-			if c.Suppressed {
-				want = "skip " + c.Want
-			}
-			h.put("marked", c.List, nil, c.Finding)
-			h.put("unmarked", nil, nil, c.Finding)
-			h.once()
-			h.expect("of a hook that knew", "marked", want)
-			if slices.ContainsFunc(c.List, func(e exception.Exception) bool {
-				return e.Spec.Match.AnyOf[0].Expression != "" && c.Name == "Expression"
-			}) {
-				want = "fail " // a result does not hold what an expression may ask for: the next Scan marks it
-			}
-			h.expect("of a hook that did not", "unmarked", want)
-			h.source.list = nil
-			h.once()
-			h.expect("without exceptions", "marked", "fail ")
-		})
-	}
+	exceptiontest.Each(t, "stored PolicyReports", namespace, now, func(t *testing.T, c *exceptiontest.Case) {
+		h := newHouse(t, dbtest.New(t, sqldb.SQLite))
+		h.source.list = c.List
+		want := "fail " + c.Want
+		if c.Suppressed {
+			want = "skip " + c.Want
+		}
+		h.put("marked", c.List, nil, c.Finding)
+		h.put("unmarked", nil, nil, c.Finding)
+		h.once()
+		h.expect("of a hook that knew", "marked", want)
+		if slices.ContainsFunc(c.List, func(e exception.Exception) bool {
+			return e.Spec.Match.AnyOf[0].Expression != "" && c.Name == "Expression"
+		}) {
+			want = "fail " // a result does not hold what an expression may ask for: the next Scan marks it
+		}
+		h.expect("of a hook that did not", "unmarked", want)
+		h.source.list = nil
+		h.once()
+		h.expect("without exceptions", "marked", "fail ")
+	})
 }
 
 func scopeOf(scan string) *corev1.ObjectReference {

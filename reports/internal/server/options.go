@@ -12,7 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/storage"
 
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
+	"github.com/scanyard/scanyard/reports/internal/uploads"
 )
 
 // Options say what a server serves, and how. Store, Listener and Access are required.
@@ -37,6 +39,9 @@ type Options struct {
 	Virtual func(deps Deps) (map[string]rest.Storage, error)
 	// Observer counts watches and what is refused; nil counts nothing.
 	Observer Observer
+	// Suppressed is what findings of VulnerabilityReports say of an exception, as KIND/NAME, of their namespace or the cluster. It,
+	// and what it returns, may be nil: then they say its name.
+	Suppressed func(namespace, exception string) *reportsv1.Suppressed
 	// Tasks run as long as the server.
 	Tasks []Task
 	// Ready is called with the URL once the server answers. Nil: nobody is told.
@@ -74,6 +79,8 @@ type Deps struct {
 	// Storage returns the storage of a kind by its name in the database: reports, clusterreports, images, sboms,
 	// vulnerabilityreports. Its objects are those of package kinds. It is nil for other names.
 	Storage func(resource string) storage.Interface
+	// Documents serves the documents of images.
+	Documents *uploads.Service
 }
 
 // Task is work that goes on as long as the server runs.

@@ -220,7 +220,9 @@ func newBackends(options *Options, limits Limits) (map[string]*sqlstorage.Storag
 func newGroups(scheme *runtime.Scheme, codecs withoutProtobuf, options *Options, backends map[string]*sqlstorage.Storage, rights authorizer.Authorizer) (
 	[]*genericapiserver.APIGroupInfo, error,
 ) {
-	documents := uploads.New(uploads.Config{Store: options.Store, Storage: func(resource string) *sqlstorage.Storage { return backends[resource] }})
+	documents := uploads.New(uploads.Config{
+		Store: options.Store, Storage: func(resource string) *sqlstorage.Storage { return backends[resource] }, Suppressed: options.Suppressed,
+	})
 	var groups []*genericapiserver.APIGroupInfo
 	for _, gv := range options.Groups.versions() {
 		resources, err := newResources(scheme, gv, backends, documents, rights)
@@ -229,7 +231,7 @@ func newGroups(scheme *runtime.Scheme, codecs withoutProtobuf, options *Options,
 		}
 		if gv == kinds.Scanyard {
 			maps.Copy(resources, documents.Resources())
-			if err := addVirtual(resources, scheme, options, backends); err != nil {
+			if err := addVirtual(resources, scheme, options, backends, documents); err != nil {
 				return nil, err
 			}
 		}
@@ -283,11 +285,13 @@ func newResources(scheme *runtime.Scheme, gv schema.GroupVersion, backends map[s
 	return resources, nil
 }
 
-func addVirtual(resources map[string]rest.Storage, scheme *runtime.Scheme, options *Options, backends map[string]*sqlstorage.Storage) error {
+func addVirtual(resources map[string]rest.Storage, scheme *runtime.Scheme, options *Options, backends map[string]*sqlstorage.Storage,
+	documents *uploads.Service,
+) error {
 	if options.Virtual == nil {
 		return nil
 	}
-	virtual, err := options.Virtual(Deps{Store: options.Store, Scheme: scheme, Storage: func(resource string) storage.Interface {
+	virtual, err := options.Virtual(Deps{Store: options.Store, Scheme: scheme, Documents: documents, Storage: func(resource string) storage.Interface {
 		if backend, ok := backends[resource]; ok {
 			return backend
 		}

@@ -32,8 +32,11 @@ func (s *Service) Fill(ctx context.Context, obj runtime.Object) error {
 		}
 		return s.fillSBOM(ctx, obj)
 	case *reportsv1.VulnerabilityReport:
-		if err := s.fillCurrent(ctx, obj); err != nil || !obj.Spec.ReportOmitted {
+		if err := s.fillCurrent(ctx, obj); err != nil {
 			return err
+		}
+		if !obj.Spec.ReportOmitted {
+			return statusOrNil(s.suppressInline(ctx, obj))
 		}
 		return s.fillReport(ctx, obj)
 	}

@@ -63,7 +63,12 @@ func newSummary() reportsv1.VulnerabilitySummary {
 	return reportsv1.VulnerabilitySummary{Critical: zero(), High: zero(), Medium: zero(), Low: zero(), Unknown: zero(), Fixable: zero(), Suppressed: zero()}
 }
 
-func count(summary *reportsv1.VulnerabilitySummary, finding *reportsv1.VulnerabilityFinding) {
+// count counts a finding; one that an exception suppresses as such only.
+func count(summary *reportsv1.VulnerabilitySummary, finding *reportsv1.VulnerabilityFinding, suppressed bool) {
+	if suppressed {
+		*summary.Suppressed++
+		return
+	}
 	bySeverity := map[string]*int64{
 		"CRITICAL": summary.Critical, "HIGH": summary.High, "MEDIUM": summary.Medium, "LOW": summary.Low,
 	}
@@ -195,7 +200,7 @@ func (f *found) add(report *reportsv1.VulnerabilityReport, finding *reportsv1.Vu
 	}
 	finding.Suppressed = nil // who accepts a finding is the server's to say
 	f.set.Rows = append(f.set.Rows, kinds.RowOfFinding(report, finding))
-	count(&f.summary, finding)
+	count(&f.summary, finding, false)
 	for _, id := range append([]string{finding.VulnerabilityID}, finding.Aliases...) {
 		f.keys[images.Hash("vuln|"+id)] = true
 	}

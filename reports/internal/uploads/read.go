@@ -30,8 +30,8 @@ import (
 // HeaderContinue is where a page of lines ends.
 const HeaderContinue = "Scanyard-Continue"
 
-// seenAtOnce is how many findings are looked up at a time: when each was seen first.
-const seenAtOnce = 500
+// besideAtOnce is how many rows of findings are read at a time.
+const besideAtOnce = 500
 
 // stop ends a walk over findings.
 var errStop = errors.New("enough")
@@ -45,7 +45,7 @@ func (s *Service) findings(ctx context.Context, report *reportsv1.VulnerabilityR
 	if err != nil {
 		return err
 	}
-	var seen firstSeen
+	var kept beside
 	n := 0
 	each := func(f *reportsv1.VulnerabilityFinding) error {
 		i := n
@@ -53,12 +53,21 @@ func (s *Service) findings(ctx context.Context, report *reportsv1.VulnerabilityR
 			return nil
 		}
 		f.Fingerprint = kinds.Fingerprint(&report.Spec.ImageRef, f)
-		var err error
-		if f.FirstSeenAt, err = seen.at(ctx, s, key, i); err != nil {
+		row, err := kept.at(ctx, s, key, i)
+		if err != nil {
 			return err
 		}
+		f.FirstSeenAt = row.firstSeen()
+		s.suppress(report.Namespace, f, row)
 		return visit(i, f)
 	}
+	return s.walk(ctx, report, info, each)
+}
+
+// walk walks over the findings of a report as they were taken in.
+func (s *Service) walk(ctx context.Context, report *reportsv1.VulnerabilityReport, info *contents.Info,
+	each func(f *reportsv1.VulnerabilityFinding) error,
+) error {
 	if info == nil { // they are in the object
 		for i := range report.Spec.Findings {
 			if err := each(report.Spec.Findings[i].DeepCopy()); err != nil {
@@ -86,29 +95,46 @@ func unlessStopped(err error) error {
 	return err
 }
 
-// firstSeen knows when some findings of a report were seen first.
-type firstSeen struct {
-	from  int
-	times []sql.NullInt64
+// beside knows what the rows of some findings say that the findings do not.
+type beside struct {
+	from int
+	rows []besideRow
 }
 
-func (f *firstSeen) at(ctx context.Context, s *Service, key string, i int) (*metav1.Time, error) {
-	if i < f.from || i >= f.from+len(f.times) {
-		f.from, f.times = i, make([]sql.NullInt64, seenAtOnce)
+// besideRow is when a finding was seen first, and which exception matches it, as KIND/NAME.
+type besideRow struct {
+	seen       sql.NullInt64
+	exception  string
+	suppressed bool
+}
+
+// firstSeen is nil where it is not known.
+func (r *besideRow) firstSeen() *metav1.Time {
+	if !r.seen.Valid {
+		return nil
+	}
+	at := metav1.NewTime(time.Unix(r.seen.Int64, 0).UTC())
+	return &at
+}
+
+func (b *beside) at(ctx context.Context, s *Service, key string, i int) (*besideRow, error) {
+	if i < b.from || i >= b.from+len(b.rows) {
+		b.from, b.rows = i, make([]besideRow, besideAtOnce)
 		err := s.store.Query(ctx, func(tx *sqldb.Tx) error {
-			rows, err := tx.Query(ctx, `SELECT r.i, r.first_seen FROM objects o JOIN results r ON r.object = o.id WHERE o."key" = ? AND r.i >= ? AND r.i < ?`,
-				key, i, i+seenAtOnce)
+			rows, err := tx.Query(ctx, `SELECT r.i, r.first_seen, r.suppressed, COALESCE(n.s, '') FROM objects o JOIN results r ON r.object = o.id
+				LEFT JOIN names n ON n.id = r.exception WHERE o."key" = ? AND r.i >= ? AND r.i < ?`, key, i, i+besideAtOnce)
 			if err != nil {
 				return err
 			}
 			defer func() { _ = rows.Close() }() // errors of reading are those of Err
 			for rows.Next() {
-				var at int
-				var seconds int64
-				if err := rows.Scan(&at, &seconds); err != nil {
+				var at, suppressed int
+				row := besideRow{seen: sql.NullInt64{Valid: true}}
+				if err := rows.Scan(&at, &row.seen.Int64, &suppressed, &row.exception); err != nil {
 					return err
 				}
-				f.times[at-i] = sql.NullInt64{Int64: seconds, Valid: true}
+				row.suppressed = suppressed != 0
+				b.rows[at-i] = row
 			}
 			return rows.Err()
 		})
@@ -116,12 +142,7 @@ func (f *firstSeen) at(ctx context.Context, s *Service, key string, i int) (*met
 			return nil, err
 		}
 	}
-	seen := f.times[i-f.from]
-	if !seen.Valid {
-		return nil, nil //nolint:nilnil // it is not known
-	}
-	at := metav1.NewTime(time.Unix(seen.Int64, 0).UTC())
-	return &at, nil
+	return &b.rows[i-b.from], nil
 }
 
 // stored reads a report that must be there.

@@ -41,6 +41,8 @@ type Config struct {
 	Store *mvcc.Store
 	// Storage returns the storage of a kind by its name in the database.
 	Storage func(resource string) *sqlstorage.Storage
+	// Suppressed is what is said of an exception of a namespace or the cluster, as KIND/NAME. It, and what it returns, may be nil.
+	Suppressed func(namespace, exception string) *reportsv1.Suppressed
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
@@ -49,6 +51,7 @@ type Config struct {
 type Service struct {
 	store                                           *mvcc.Store
 	images, sboms, reports, repositories, databases *sqlstorage.Storage
+	suppressed                                      func(namespace, exception string) *reportsv1.Suppressed
 	clock                                           clock.PassiveClock
 	free                                            chan struct{}
 }
@@ -58,7 +61,7 @@ func New(config Config) *Service {
 	s := &Service{
 		store: config.Store, images: config.Storage(kinds.Images.Resource), sboms: config.Storage(kinds.SBOMs.Resource),
 		reports: config.Storage(kinds.VulnerabilityReports.Resource), repositories: config.Storage(kinds.Repositories.Resource),
-		databases: config.Storage(kinds.Databases.Resource), clock: config.Clock, free: make(chan struct{}, atOnce),
+		databases: config.Storage(kinds.Databases.Resource), clock: config.Clock, free: make(chan struct{}, atOnce), suppressed: config.Suppressed,
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}

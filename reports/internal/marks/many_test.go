@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package marks_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scanyard/scanyard/findings/exception/exceptiontest"
+	"github.com/scanyard/scanyard/reports/internal/dbtest"
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
+)
+
+// BenchmarkMarks measures a server with 10,000 reports of 20 results each: the first look at all of them, a look that finds nothing to
+// do, an exception that marks a result of each, and the report of one Scan beside them. It is run once: -benchtime 1x.
+func BenchmarkMarks(b *testing.B) {
+	const reports, results = 10_000, 20
+	h := newHouse(b, dbtest.New(b, sqldb.SQLite))
+	all := []string{exceptiontest.Finding}
+	for i := range results - 1 {
+		all = append(all, strings.ReplaceAll(other, `"curl"`, fmt.Sprintf(`"curl %d"`, i)))
+	}
+	for i := range reports {
+		h.put(fmt.Sprintf("r-%05d", i), nil, nil, all...)
+	}
+	look := func(what string) {
+		b.Helper()
+		runtime.GC()
+		begun := time.Now()
+		h.must(h.marker.Once(b.Context()))
+		b.ReportMetric(float64(time.Since(begun).Microseconds())/1000, what+"-ms")
+	}
+	look("first")
+	look("nothing-to-do")
+	h.source.set(excepting("one", nil))
+	look("all-marked")
+	h.put("one-more", nil, nil, all...)
+	look("one-report")
+	status, err := os.ReadFile("/proc/self/status")
+	h.must(err)
+	for line := range strings.Lines(string(status)) {
+		var peak float64
+		if n, err := fmt.Sscanf(line, "VmHWM: %f kB", &peak); n == 1 && err == nil {
+			b.ReportMetric(peak/1024, "peak-MiB")
+		}
+	}
+}
