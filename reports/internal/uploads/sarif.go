@@ -4,6 +4,7 @@ package uploads
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -92,7 +93,7 @@ func result(report *reportsv1.VulnerabilityReport, f *reportsv1.VulnerabilityFin
 		"partialFingerprints": object{"scanyard/v1": f.Fingerprint}, "locations": []object{location}, "properties": resultProperties(f),
 	}
 	if f.Suppressed != nil {
-		made["suppressions"] = []object{{"kind": "external", "status": "accepted", "justification": f.Suppressed.Reason}}
+		made["suppressions"] = []object{{"kind": "external", "status": "accepted", "justification": cmp.Or(f.Suppressed.Reason, f.Suppressed.Name)}}
 	}
 	if report.Spec.Provenance != nil && f.FirstSeenAt != nil && report.Spec.Changes != nil {
 		made["baselineState"] = "unchanged"

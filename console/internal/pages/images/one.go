@@ -152,7 +152,7 @@ func vulnerabilityOf(f *reportsv1alpha1.VulnerabilityFinding) vulnerability {
 		out.Score = strconv.FormatFloat(*f.Score, 'f', 1, 64)
 	}
 	if f.Suppressed != nil {
-		out.Suppressed = f.Suppressed.Reason
+		out.Suppressed = cmp.Or(f.Suppressed.Reason, f.Suppressed.Name)
 	}
 	return out
 }
