@@ -15,10 +15,10 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
-// BenchmarkMarks measures a server with 10,000 reports of 20 results each: the first look at all of them, a look that finds nothing to
+// BenchmarkMarks measures a server with 10,000 reports of 5 results each: the first look at all of them, a look that finds nothing to
 // do, an exception that marks a result of each, and the report of one Scan beside them. It is run once: -benchtime 1x.
 func BenchmarkMarks(b *testing.B) {
-	const reports, results = 10_000, 20
+	const reports, results = 10_000, 5
 	h := newHouse(b, dbtest.New(b, sqldb.SQLite))
 	all := []string{exceptiontest.Finding}
 	for i := range results - 1 {
