@@ -43,24 +43,27 @@ func TestListsOfManyBytes(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, said[:min(len(said), 300)])
 		}
 	}
-	list := func(path string) (n int, more bool) {
+	list := func(path string) (n int, more bool, remaining int) {
 		t.Helper()
 		code, said := server.do("admin-token", http.MethodGet, path, "")
 		var list struct {
-			Metadata struct{ Continue string }
-			Items    []struct{}
+			Metadata struct {
+				Continue           string
+				RemainingItemCount int
+			}
+			Items []struct{}
 		}
 		if err := json.Unmarshal([]byte(said), &list); err != nil || code != http.StatusOK {
 			t.Fatalf("%s: %d %s, %v", path, code, said[:min(len(said), 300)], err)
 		}
-		return len(list.Items), list.Metadata.Continue != ""
+		return len(list.Items), list.Metadata.Continue != "", list.Metadata.RemainingItemCount
 	}
-	for _, path := range []string{ofMany + "?limit=500", ofFew + "?limit=200"} {
-		if n, more := list(path); n == 0 || !more {
-			t.Errorf("%s: %d reports, more: %t", path, n, more)
+	for path, all := range map[string]int{ofMany + "?limit=500": many, ofFew + "?limit=200": few, ofFew + "?limit=500": few} {
+		if n, more, remaining := list(path); n == 0 || !more || n+remaining != all {
+			t.Errorf("%s: %d reports, more: %t, and %d remain of %d", path, n, more, remaining, all)
 		}
 	}
-	if n, more := list(ofMany + "?fieldSelector=metadata.name=report"); n != 1 || more {
+	if n, more, _ := list(ofMany + "?fieldSelector=metadata.name=report"); n != 1 || more {
 		t.Errorf("one of many: %d reports, more: %t", n, more)
 	}
 	most := server.peak()

@@ -75,7 +75,9 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 	if l.items.IsNil() {
 		l.items.Set(reflect.MakeSlice(l.items.Type(), 0, 0))
 	}
-	token, remaining, err := storage.PrepareContinueToken(last, key, l.next.At, l.remaining, more, opts)
+	// The library takes it that a page has as many items as the limit says. One that is large ends earlier.
+	counted := l.remaining - int64(l.items.Len()) + opts.Predicate.Limit
+	token, remaining, err := storage.PrepareContinueToken(last, key, l.next.At, counted, more, opts)
 	if err != nil {
 		return err
 	}
