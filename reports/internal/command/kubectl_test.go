@@ -9,6 +9,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +19,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/scanyard/scanyard/reports/internal/dbtest"
@@ -136,6 +140,10 @@ var kubectlSteps = []kubectlStep{
 	{name: "merge patch of what is so", args: `patch {resource} one --type=merge -p {"summary":{"fail":2}}`, says: []string{"patched (no change)"}},
 	{name: "JSON patch", args: `patch {resource} one --type=json -p [{"op":"test","path":"/summary/fail","value":2},{"op":"replace","path":"/summary/fail","value":3}]`, says: []string{"patched"}},
 	{name: "JSON patch whose test fails", args: `patch {resource} one --type=json -p [{"op":"test","path":"/summary/fail","value":2}]`, exit: 1, says: []string{"the server rejected our request"}},
+	{
+		name: "strategic merge patch", args: `patch {resource} one --type=strategic -p {"summary":{"fail":9}}`, exit: 1,
+		says: []string{"is not supported by {version}, Kind={kind}: the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"},
+	},
 	{name: "patch, dry run", args: `patch {resource} one --type=merge --dry-run=server -p {"summary":{"fail":9}}`, says: []string{"patched"}},
 	{name: "wait for a value", args: "wait {resource} one --for=jsonpath={.summary.fail}=3 --timeout=30s", says: []string{"{object}/one condition met"}},
 	{name: "edit", args: "edit {resource} one", says: []string{"{object}/one edited"}},
@@ -217,32 +225,58 @@ func (k *kubectl) watch() {
 	_ = cmd.Wait() // it was killed
 }
 
-// all takes every step. CRDs refuse strategic merge patches, of which the server takes a list as a whole.
-func (k *kubectl) all(strategic *kubectlStep) {
+// all takes every step.
+func (k *kubectl) all() {
 	k.t.Helper()
 	for i := range kubectlSteps {
 		k.run(&kubectlSteps[i])
 	}
 	k.watch()
-	strategic.args = `patch {resource} patched --type=strategic -p {"results":[{"policy":"CVE-2"}]}`
-	k.run(&kubectlStep{name: "create", args: "create -f -", input: inputOf("patched"), says: []string{"created"}})
-	k.run(strategic)
-	k.run(&kubectlStep{name: "delete", args: "delete {resource} patched", says: []string{"deleted"}})
 }
 
-// untilExplained waits until the API server tells of the fields of a CRD, some time after it has taken the CRD.
-func (k *kubectl) untilExplained() {
+// rightsSteps are what people ask about their rights, and what they may do then. A cluster answers them, the door has no such API.
+var rightsSteps = []kubectlStep{
+	{name: "an administrator may", args: "auth can-i deletecollection {resource}", says: []string{"yes"}},
+	{name: "who has no role may not", args: "auth can-i get {resource} --as=stranger", exit: 1, says: []string{"no"}},
+	{name: "a reader may not write", args: "auth can-i create {resource} --as=reader", exit: 1, says: []string{"no"}},
+	{name: "nor read elsewhere", args: "auth can-i list {resource} --as=reader -A", exit: 1, says: []string{"no"}},
+	{name: "all rights", args: "auth can-i --list --as=reader", says: []string{"{resource}", "[get list watch]"}},
+	{name: "create", args: "create -f -", input: inputOf("guarded"), says: []string{"created"}},
+	{name: "read", args: "get {resource} guarded -o name --as=reader", says: []string{"{object}/guarded"}},
+	{name: "read, as a stranger", args: "get {resource} guarded --as=stranger", exit: 1, says: []string{"Forbidden", `"stranger" cannot get resource`}},
+	{name: "read of all namespaces", args: "get {resource} -A --as=reader", exit: 1, says: []string{"Forbidden"}},
+	{name: "write", args: `patch {resource} guarded --type=merge -p {"summary":{"fail":2}} --as=reader`, exit: 1, says: []string{"Forbidden", `"reader" cannot patch resource`}},
+	{name: "delete", args: "delete {resource} guarded", says: []string{"deleted"}},
+	{name: "delete the role", args: "delete role,rolebinding reader", says: []string{"deleted"}},
+}
+
+// rights takes the steps about rights, with a reader who may read one kind in one namespace.
+func (k *kubectl) rights() {
 	k.t.Helper()
-	err := wait.PollUntilContextTimeout(k.t.Context(), time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return k.command(ctx, "explain", k.resource).Run() == nil, nil
-	})
-	if err != nil {
-		k.t.Fatalf("explain %s: %v", k.resource, err)
+	k.run(&kubectlStep{name: "create a role", args: "create role reader --verb=get,list,watch --resource={resource}", says: []string{"created"}})
+	k.run(&kubectlStep{name: "give the role", args: "create rolebinding reader --role=reader --user=reader", says: []string{"created"}})
+	k.until("auth", "can-i", "list", k.resource, "--as=reader")
+	for i := range rightsSteps {
+		k.run(&rightsSteps[i])
 	}
 }
 
-// What people do with kubectl works as on CRDs. At full size the same is done in the other groups, and on the published CRDs
-// themselves, which proves that what is asked for is right.
+// until waits until kubectl ends with 0: what is written takes effect a moment later.
+func (k *kubectl) until(args ...string) {
+	k.t.Helper()
+	err := wait.PollUntilContextTimeout(k.t.Context(), 500*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return k.command(ctx, args...).Run() == nil, nil
+	})
+	if err != nil {
+		k.t.Fatalf("kubectl %s: %v", args, err)
+	}
+}
+
+// kindsOf are the kinds of reports by their groups.
+var kindsOf = map[string]string{"wgpolicyk8s.io/v1alpha2": "PolicyReport", "openreports.io/v1alpha1": "Report", "prext.demo/v1alpha1": "PolicyReport"}
+
+// What people do with kubectl works as on CRDs. At full size the same is done in the other groups, behind kube-apiserver, and on the
+// published CRDs themselves, which proves that what is asked for is right.
 func TestKubectl(t *testing.T) {
 	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "tokens")
@@ -256,12 +290,15 @@ func TestKubectl(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kindsOf := map[string]string{"wgpolicyk8s.io/v1alpha2": "PolicyReport", "openreports.io/v1alpha1": "Report", "prext.demo/v1alpha1": "PolicyReport"}
 	for _, group := range dbtest.Size([]string{"wgpolicyk8s.io/v1alpha2"}, []string{"wgpolicyk8s.io/v1alpha2", "openreports.io/v1alpha1", "prext.demo/v1alpha1"}) {
-		newKubectl(t, kubeconfig, group, kindsOf[group]).all(&kubectlStep{name: "strategic merge patch", says: []string{"{object}/patched patched"}})
+		newKubectl(t, kubeconfig, group, kindsOf[group]).all()
 	}
+}
+
+// TestKubectlInACluster runs at full size only.
+func TestKubectlInACluster(t *testing.T) {
 	if dbtest.Size(true, false) {
-		return
+		t.Skip("needs a cluster of its own: runs with -full")
 	}
 	cluster, err := testcluster.Start(t.Context())
 	if err != nil {
@@ -272,17 +309,81 @@ func TestKubectl(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := cluster.InstallReportCRDs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	if err := cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, group := range []string{"wgpolicyk8s.io/v1alpha2", "openreports.io/v1alpha1"} {
-		k := newKubectl(t, cluster.Kubeconfig(), group, kindsOf[group])
-		k.untilExplained()
-		k.all(&kubectlStep{
-			name: "strategic merge patch", exit: 1, says: []string{"the body of the request was in an unknown format"},
-		})
+	check := func(t *testing.T, groups ...string) {
+		for _, group := range groups {
+			k := newKubectl(t, cluster.Kubeconfig(), group, kindsOf[group])
+			k.until("explain", k.resource+".results")
+			k.all()
+			k.rights()
+		}
 	}
+	t.Run("server", func(t *testing.T) {
+		stop := serveBehind(t, cluster)
+		check(t, "wgpolicyk8s.io/v1alpha2", "openreports.io/v1alpha1", "prext.demo/v1alpha1")
+		stop()
+	})
+	t.Run("CRDs", func(t *testing.T) {
+		if err := cluster.InstallReportCRDs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		check(t, "wgpolicyk8s.io/v1alpha2", "openreports.io/v1alpha1")
+	})
+}
+
+// serveBehind has kube-apiserver send requests for all groups to a server of this process, until the function that it returns is called.
+func serveBehind(t *testing.T, cluster *testcluster.Cluster) (stop func()) {
+	t.Helper()
+	const name = "reports"
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{Name: name, Namespace: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}
+	create := cluster.Client.Create
+	err = errors.Join(
+		create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}),
+		create(t.Context(), &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: servicePort, TargetPort: intstr.FromInt(port)}}}}),
+		create(t.Context(), &discoveryv1.EndpointSlice{
+			ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(port)), Protocol: new(corev1.ProtocolTCP)}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{ownAddress(t)}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := []string{"--namespace", name, "--service", name, "--kubeconfig", cluster.Kubeconfig()}
+	d := startServing(t, append(at, "--sqlite", filepath.Join(t.TempDir(), "reports.db"), "--bind", fmt.Sprintf("0.0.0.0:%d", port), "--serve-prext",
+		"--tls-secret", "reports-tls", "--take-over", "ifAbsent")...)
+	return func() {
+		t.Helper()
+		release := New(io.Discard, noEnvironment)
+		release.SetArgs(append([]string{"release"}, at...))
+		if err := release.ExecuteContext(t.Context()); err != nil {
+			t.Error(err)
+		}
+		d.stop()
+	}
+}
+
+// ownAddress is one of this machine's that is not its loopback, which EndpointSlices do not take.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range all {
+		if network, ok := address.(*net.IPNet); ok && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
+			return network.IP.String()
+		}
+	}
+	t.Fatal("this machine has no IPv4 address but that of its loopback")
+	return ""
 }

@@ -43,9 +43,14 @@ type served struct {
 
 func startDoor(t *testing.T, args ...string) *served {
 	t.Helper()
+	return startServing(t, append([]string{"--standalone", "--bind", "127.0.0.1:0"}, args...)...)
+}
+
+func startServing(t *testing.T, args ...string) *served {
+	t.Helper()
 	out, in := io.Pipe()
 	command := New(in, noEnvironment)
-	command.SetArgs(append([]string{"--standalone", "--bind", "127.0.0.1:0"}, args...))
+	command.SetArgs(args)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	finished := make(chan struct{})

@@ -42,7 +42,11 @@ func checkTables(t *testing.T, d *door, namespace string) {
 		t.Errorf("columns of an empty table: %s", empty.headers())
 	}
 	d.create(t, policyReports, namespace, report("a", with("scope", object{"kind": "Pod", "name": "web"}), with("summary", object{"pass": 0, "fail": 3})))
-	for _, where := range []string{path(policyReports, namespace), path(openReports, namespace), path(policyReports, namespace) + "/a"} {
+	places := []string{path(policyReports, namespace), path(policyReports, namespace) + "/a"}
+	if d.custom == nil {
+		places = append(places, path(openReports, namespace))
+	}
+	for _, where := range places {
 		table := d.ask(t, request{path: where, header: accept(tableOf)}).is(http.StatusOK)
 		if table.at("kind") != "Table" || table.headers() != headers {
 			t.Fatalf("%s: columns %s", where, table.headers())
@@ -59,6 +63,9 @@ func checkTables(t *testing.T, d *door, namespace string) {
 	whole := d.ask(t, request{path: path(policyReports, namespace) + "?includeObject=Object", header: accept(tableOf)}).is(http.StatusOK)
 	if shown := whole.object()["rows"].([]any)[0].(object)["object"].(object); shown["results"] == nil {
 		t.Errorf("whole object: %v", shown)
+	}
+	if d.custom != nil {
+		return
 	}
 	for gvr, want := range map[string]string{
 		path(images, namespace):               "Name Reference Platform State Critical High Fixable Scanned (Digest) (Presence) (Reason) (Size) (OS) Age",
@@ -108,10 +115,13 @@ func checkMediaTypes(t *testing.T, d *door, namespace string) {
 func checkDryRun(t *testing.T, d *door, namespace string) {
 	d.create(t, policyReports, namespace, report("a", labelled("x", "y")))
 	collection := path(policyReports, namespace)
-	before, err := d.store.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	version := func() string {
+		if d.custom != nil {
+			return "" // others write into that cluster, too
+		}
+		return d.ask(t, request{path: collection}).at("metadata", "resourceVersion")
 	}
+	before := version()
 	applied := object{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": object{"name": "applied"}}
 	for _, c := range []struct {
 		request
@@ -132,9 +142,8 @@ func checkDryRun(t *testing.T, d *door, namespace string) {
 		}
 		d.ask(t, c.request).is(c.code)
 	}
-	after, err := d.store.Current(t.Context())
-	if err != nil || after != before {
-		t.Errorf("the counter went from %d to %d, %v", before, after, err)
+	if after := version(); after != before {
+		t.Errorf("the counter went from %s to %s", before, after)
 	}
 	if got := d.ask(t, request{path: collection}).is(http.StatusOK); got.names() != "a" {
 		t.Errorf("there are %q", got.names())
@@ -151,7 +160,12 @@ func checkPatches(t *testing.T, d *door, namespace string) {
 		t.Errorf("patched: %s", got.body)
 	}
 	d.ask(t, request{method: http.MethodPatch, path: place, body: `[{"op":"test","path":"/summary/pass","value":7}]`, header: content("application/json-patch+json")}).is(http.StatusUnprocessableEntity)
-	d.ask(t, request{method: http.MethodPatch, path: place, body: object{}, header: content("application/odd-patch")}).is(http.StatusUnsupportedMediaType)
+	for _, kind := range []string{"application/strategic-merge-patch+json", "application/odd-patch"} {
+		refused := d.ask(t, request{method: http.MethodPatch, path: place, body: object{}, header: content(kind)}).is(http.StatusUnsupportedMediaType)
+		if refused.at("reason") != "UnsupportedMediaType" || !strings.Contains(refused.at("message"), mergePatch+", "+applyPatch) {
+			t.Errorf("%s: %s", kind, refused.body)
+		}
+	}
 }
 
 func checkConflicts(t *testing.T, d *door, namespace string) {
@@ -195,10 +209,12 @@ func checkApply(t *testing.T, d *door, namespace string) {
 	if same.at("metadata", "resourceVersion") != got.at("metadata", "resourceVersion") {
 		t.Error("what is applied again is not written")
 	}
-	d.ask(t, request{
-		method: http.MethodPatch, path: path(openReports, namespace) + "/a?fieldManager=three", header: content(applyPatch),
-		body: object{"apiVersion": "openreports.io/v1alpha1", "kind": "Report", "metadata": object{"name": "a"}, "summary": object{"warn": 4}},
-	}).is(http.StatusConflict) // managers of another group own their fields
+	if d.custom == nil {
+		d.ask(t, request{
+			method: http.MethodPatch, path: path(openReports, namespace) + "/a?fieldManager=three", header: content(applyPatch),
+			body: object{"apiVersion": "openreports.io/v1alpha1", "kind": "Report", "metadata": object{"name": "a"}, "summary": object{"warn": 4}},
+		}).is(http.StatusConflict) // managers of another group own their fields
+	}
 	apply("two", "", object{}).is(http.StatusOK)
 	if got := d.ask(t, request{path: place}).is(http.StatusOK); got.at("summary", "pass") != "" || got.at("summary", "fail") != "2" {
 		t.Errorf("what a manager no longer applies is gone: %s", got.at("summary"))

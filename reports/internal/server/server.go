@@ -81,6 +81,7 @@ func build(options *Options) (*built, error) {
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("install the groups: %w", err)
 	}
+	withoutStrategicPatches(generic.Handler.GoRestfulContainer, codecs)
 	// Clients that are not told the group take the first that has the resource.
 	for i, gv := range options.Groups.versions() {
 		generic.AggregatedDiscoveryGroupManager.SetGroupVersionPriority(metav1.GroupVersion(gv), firstPriority-i, 1)

@@ -55,6 +55,9 @@ func checkWatch(t *testing.T, d *door, namespace string) {
 	expect(later, watch.Added, "b")
 	expect(later, watch.Modified, "a")
 	expect(later, watch.Deleted, "a")
+	if d.custom != nil {
+		return // etcd is compacted by its own clock
+	}
 	// Unless that has been dropped.
 	current, err := d.store.Current(t.Context())
 	if err != nil {
