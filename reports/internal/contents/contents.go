@@ -41,6 +41,9 @@ const (
 	// sweepAtOnce is how many contents one transaction of Sweep drops.
 	sweepAtOnce = 20
 	sequence    = "contents"
+	// giveBackAfter is how many chunks are written until the database forgets their pages: nobody reads them soon, and with what is
+	// noted of packages beside them, a document fills the memory that SQLite may have.
+	giveBackAfter = 4
 )
 
 // ErrGone is returned for a content that has been swept or freed.
@@ -131,7 +134,9 @@ func (u *Upload) Finish(ctx context.Context) error {
 func (u *Upload) flush(ctx context.Context) error {
 	u.data = u.codec.encoder.EncodeAll(u.rest, u.data[:0])
 	err := u.store.Maintain(ctx, "stage a chunk", func(tx *sqldb.Tx) error { return insertChunk(ctx, tx, u.id, u.seq, u.data) })
-	u.seq++
+	if u.seq++; err == nil && u.seq%giveBackAfter == 0 {
+		err = u.store.GiveBackMemory(ctx)
+	}
 	u.rest = u.rest[:0]
 	return err
 }

@@ -263,6 +263,11 @@ func (s *Store) Maintain(ctx context.Context, doing string, fn func(*sqldb.Tx) e
 	return s.classified(ctx, doing, s.db.Write(bounded, func(tx *sqldb.Tx, _ int64) error { return fn(tx) }))
 }
 
+// GiveBackMemory forgets what SQLite keeps of pages that were written, for who writes much that nobody reads soon.
+func (s *Store) GiveBackMemory(ctx context.Context) error {
+	return s.classified(ctx, "give back memory", s.db.GiveBackMemory(ctx))
+}
+
 // NextNumber draws the next number of a sequence, in a transaction that holds the counter. Numbers are never drawn twice.
 func NextNumber(ctx context.Context, tx *sqldb.Tx, sequence string) (number int64, err error) {
 	if err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(v), 0) + 1 FROM meta WHERE k = ?`, sequence).Scan(&number); err != nil {

@@ -72,6 +72,7 @@ type reader struct {
 	depth   int
 	version string
 	visit   func(*Package) error
+	raw     json.RawMessage // the value read last, whose memory the next one takes
 }
 
 // Read reads a document to its end and hands out its packages. It returns the document's version of SPDX.
@@ -154,12 +155,11 @@ func (r *reader) packages() error {
 		return fmt.Errorf("%w: packages must be a list", ErrNotSPDX)
 	}
 	for r.decoder.More() {
-		var raw json.RawMessage
-		if err := r.decode(&raw); err != nil {
+		if err := r.decode(); err != nil {
 			return err
 		}
 		var found Package
-		if err := json.Unmarshal(raw, &found); err != nil {
+		if err := json.Unmarshal(r.raw, &found); err != nil {
 			return fmt.Errorf("%w: %w", ErrNotSPDX, err)
 		}
 		if err := r.visit(&found); err != nil {
@@ -171,13 +171,13 @@ func (r *reader) packages() error {
 }
 
 // decode reads a value at once.
-func (r *reader) decode(into *json.RawMessage) error {
-	err := r.decoder.Decode(into)
+func (r *reader) decode() error {
+	err := r.decoder.Decode(&r.raw)
 	r.window.marked = r.decoder.InputOffset()
 	if err != nil {
 		return broken(err)
 	}
-	if r.depth+depthOf(*into) > maxDepth {
+	if r.depth+depthOf(r.raw) > maxDepth {
 		return fmt.Errorf("%w: it is nested deeper than %d", ErrNotSPDX, maxDepth)
 	}
 	return nil
@@ -215,8 +215,7 @@ func (r *reader) member(isVersion bool) error {
 		r.version = text
 	case token == json.Delim('['):
 		for r.decoder.More() {
-			var raw json.RawMessage
-			if err := r.decode(&raw); err != nil {
+			if err := r.decode(); err != nil {
 				return err
 			}
 		}
@@ -224,8 +223,7 @@ func (r *reader) member(isVersion bool) error {
 	case token == json.Delim('{'):
 		for r.decoder.More() && err == nil {
 			if _, err = r.token(); err == nil {
-				var raw json.RawMessage
-				err = r.decode(&raw)
+				err = r.decode()
 			}
 		}
 		if err == nil {

@@ -153,6 +153,16 @@ func (db *DB) GiveBackSpace(ctx context.Context) error {
 	return err
 }
 
+// GiveBackMemory has the writer of SQLite forget the pages that it keeps, which are read again when they are asked for. The other
+// databases have processes of their own.
+func (db *DB) GiveBackMemory(ctx context.Context) error {
+	if db.config.Driver != SQLite {
+		return nil
+	}
+	_, err := db.pools.writer.ExecContext(ctx, `PRAGMA shrink_memory`)
+	return err
+}
+
 // Read runs fn in a snapshot. The connection is held until fn returns, so fn must not wait for a client. ErrAway says that
 // the database has stopped to answer meanwhile.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
