@@ -139,6 +139,14 @@ func TestAPIOnEachDatabase(t *testing.T) {
 	}
 }
 
+// refused is the code of requests that the server answers with 400, and CRDs with 500: a defect that is not kept.
+func (d *door) refused() int {
+	if d.custom != nil {
+		return http.StatusInternalServerError
+	}
+	return http.StatusBadRequest
+}
+
 // causes are the fields that a Status complains of.
 func (a *answer) causes() []string {
 	a.t.Helper()
@@ -146,8 +154,11 @@ func (a *answer) causes() []string {
 	causes, _ := details["causes"].([]any)
 	var fields []string
 	for _, cause := range causes {
-		fields = append(fields, fmt.Sprint(cause.(object)["field"]))
+		if at, ok := cause.(object)["field"].(string); ok && at != "<nil>" { // CRDs say of a fraction twice that it is no integer
+			fields = append(fields, at)
+		}
 	}
+	slices.Sort(fields)
 	return fields
 }
 
@@ -199,7 +210,7 @@ func checkEmptyPolicies(t *testing.T, d *door, namespace string) {
 			return request{method: http.MethodPost, path: path(policyReports, namespace) + "?dryRun=All", body: report("b", with("results", []any{result}))}
 		},
 		"update": func(result object) request {
-			return request{method: http.MethodPut, path: place, body: report("a", with("results", []any{result}))}
+			return request{method: http.MethodPut, path: place, body: report("a", d.current(t, place), with("results", []any{result}))}
 		},
 		"merge patch": func(result object) request {
 			return request{
@@ -213,7 +224,7 @@ func checkEmptyPolicies(t *testing.T, d *door, namespace string) {
 			}
 		},
 		"openreports.io": func(result object) request {
-			body := report("a", with("apiVersion", "openreports.io/v1alpha1"), with("kind", "Report"), with("results", []any{result}))
+			body := report("a", d.current(t, place), with("apiVersion", "openreports.io/v1alpha1"), with("kind", "Report"), with("results", []any{result}))
 			return request{method: http.MethodPut, path: path(openReports, namespace) + "/a", body: body}
 		},
 	}
@@ -243,15 +254,16 @@ func checkEmptyPolicies(t *testing.T, d *door, namespace string) {
 func checkTypes(t *testing.T, d *door, namespace string) {
 	d.create(t, policyReports, namespace, report("a"))
 	place := path(policyReports, namespace) + "/a"
-	wrong := report("a", with("summary", object{"pass": "one"}))
+	wrong := report("a", d.current(t, place), with("summary", object{"pass": "one"}))
 	for _, r := range []request{
 		{method: http.MethodPut, path: place, body: wrong},
 		{method: http.MethodPatch, path: place, body: wrong, header: map[string]string{"Content-Type": "application/merge-patch+json"}},
 	} {
 		d.ask(t, r).is(http.StatusUnprocessableEntity)
 	}
+	delete(wrong["metadata"].(object), "resourceVersion")
 	apply := request{method: http.MethodPatch, path: place + "?fieldManager=x", body: wrong, header: map[string]string{"Content-Type": "application/apply-patch+yaml"}}
-	d.ask(t, apply).is(http.StatusBadRequest)
+	d.ask(t, apply).is(d.refused())
 	d.ask(t, request{method: http.MethodPost, path: path(policyReports, namespace), body: "{"}).is(http.StatusBadRequest)
 	d.ask(t, request{method: http.MethodPost, path: path(policyReports, namespace), body: strings.Repeat("[", 20_000)}).is(http.StatusBadRequest)
 }
@@ -288,7 +300,7 @@ func checkSystemFields(t *testing.T, d *door, namespace string) {
 		t.Errorf("taken from the client: %s", made.body)
 	}
 	versioned := report("b", with("metadata", object{"name": "b", "resourceVersion": "5"}))
-	d.ask(t, request{method: http.MethodPost, path: path(policyReports, namespace), body: versioned}).is(http.StatusBadRequest)
+	d.ask(t, request{method: http.MethodPost, path: path(policyReports, namespace), body: versioned}).is(d.refused())
 	named := d.create(t, policyReports, namespace, report("", with("metadata", object{"generateName": "made-"})))
 	if name := named.at("metadata", "name"); len(name) != len("made-")+5 || !strings.HasPrefix(name, "made-") {
 		t.Errorf("generated name %q", name)
@@ -410,13 +422,18 @@ func checkListOptions(t *testing.T, d *door, namespace string) {
 		"resourceVersion=0": http.StatusOK, "resourceVersion=1&resourceVersionMatch=NotOlderThan": http.StatusOK, "resourceVersion=abc": http.StatusBadRequest,
 		"resourceVersion=0&resourceVersionMatch=Exact": http.StatusUnprocessableEntity, "resourceVersionMatch=Exact": http.StatusUnprocessableEntity,
 		"resourceVersion=1&resourceVersionMatch=Odd": http.StatusUnprocessableEntity, "continue=zzz": http.StatusBadRequest,
-		"watch=1&resourceVersion=abc": http.StatusBadRequest, "watch=1&sendInitialEvents=true": http.StatusUnprocessableEntity,
+		"watch=1&sendInitialEvents=true": http.StatusUnprocessableEntity,
 	} {
 		if got := d.ask(t, request{path: path(policyReports, namespace) + "?" + query}); got.code != code {
 			t.Errorf("%s: %d, must be %d: %.300s", query, got.code, code, got.body)
 		}
 	}
-	for _, query := range []string{"", "watch=1&"} { // the number of another storage
+	d.ask(t, request{path: path(policyReports, namespace) + "?watch=1&resourceVersion=abc"}).is(d.refused())
+	queries := []string{"", "watch=1&"}
+	if d.custom != nil { // a watch of CRDs waits in silence for a number that is to come
+		queries = queries[:1]
+	}
+	for _, query := range queries { // the number of another storage
 		got := d.ask(t, request{path: path(policyReports, namespace) + "?" + query + "resourceVersion=99999999999"}).is(http.StatusGatewayTimeout)
 		if got.at("details", "retryAfterSeconds") != "1" || !strings.Contains(string(got.body), "ResourceVersionTooLarge") {
 			t.Errorf("%s: %s", query, got.body)

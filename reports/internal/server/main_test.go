@@ -287,6 +287,13 @@ func report(name string, more ...func(object)) object {
 	return made
 }
 
+// current is the resourceVersion of what is at a place: as for CRDs, an update must have one.
+func (d *door) current(t *testing.T, place string) func(object) {
+	t.Helper()
+	version := d.ask(t, request{path: place}).is(http.StatusOK).at("metadata", "resourceVersion")
+	return func(o object) { o["metadata"].(object)["resourceVersion"] = version }
+}
+
 func labelled(key, value string) func(object) {
 	return func(o object) { o["metadata"].(object)["labels"] = object{key: value} }
 }

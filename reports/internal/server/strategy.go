@@ -57,8 +57,10 @@ func (s strategy) NamespaceScoped() bool { return s.resource.Namespaced }
 // AllowCreateOnUpdate implements rest.RESTUpdateStrategy: a PUT to a name that is not there is 404.
 func (strategy) AllowCreateOnUpdate(context.Context) bool { return false }
 
-// AllowUnconditionalUpdate implements rest.RESTUpdateStrategy.
-func (strategy) AllowUnconditionalUpdate(context.Context) bool { return true }
+// AllowUnconditionalUpdate implements rest.RESTUpdateStrategy. Kinds that are CRDs elsewhere ask for a resourceVersion, as CRDs do.
+func (s strategy) AllowUnconditionalUpdate(context.Context) bool {
+	return s.resource.GroupVersion == kinds.Scanyard
+}
 
 // Canonicalize implements rest.RESTCreateStrategy.
 func (strategy) Canonicalize(runtime.Object) {}

@@ -65,7 +65,7 @@ func TestFieldsOfOneGroupSurvive(t *testing.T) {
 		d.create(t, openReports, "team-a", report("a", with("apiVersion", "openreports.io/v1alpha1"), with("kind", "Report"),
 			with("source", "mine"), with("configuration", object{"limits": object{"maxResults": 7}})))
 		place := path(policyReports, "team-a") + "/a"
-		d.ask(t, request{method: http.MethodPut, path: place, body: report("a", with("summary", object{"pass": 3}))}).is(http.StatusOK)
+		d.ask(t, request{method: http.MethodPut, path: place, body: report("a", d.current(t, place), with("summary", object{"pass": 3}))}).is(http.StatusOK)
 		d.ask(t, request{
 			method: http.MethodPatch, path: place, body: object{"summary": object{"warn": 2}},
 			header: map[string]string{"Content-Type": "application/merge-patch+json"},
