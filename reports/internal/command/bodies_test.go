@@ -10,7 +10,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/scanyard/scanyard/reports/internal/dbtest"
 )
 
 // Rows 19 and 20 of the fault list: of 50 bodies of 3 MiB at once, as many are in work as 64 MiB hold. The others are refused
@@ -57,6 +60,52 @@ func TestManyLargeBodies(t *testing.T) {
 	if code, said := server.do("admin-token", http.MethodGet, collection+"?limit=1", ""); code != http.StatusOK {
 		t.Errorf("afterwards: %d %s", code, said[:min(len(said), 300)])
 	}
+}
+
+// Results are written by 8 clients within the memory that the server may have. At full size there are 200,000 of them, behind which
+// the server's memory of recent changes and SQLite's cache are full.
+func TestMemoryOfWriters(t *testing.T) {
+	const (
+		clients, results = 8, 334
+		mostKiB          = 400 << 10
+		collection       = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/team-a/policyreports"
+	)
+	reports := dbtest.Size(40, 600)
+	t.Setenv("GOMEMLIMIT", "460MiB") // as the chart has it
+	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
+	idle := server.memory("VmRSS:")
+	whole := make(chan struct{})
+	close(whole)
+	var writers sync.WaitGroup
+	for client := range clients {
+		writers.Go(func() {
+			for i := client; i < reports && !t.Failed(); i += clients {
+				if code := server.post(t, collection, reportOf(fmt.Sprintf("report-%d", i), results), whole); code != http.StatusCreated {
+					t.Errorf("report %d: %d", i, code)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	most := server.peak()
+	t.Logf("%d results: %d MiB when idle, up to %d MiB", reports*results, idle>>10, most>>10)
+	if most > mostKiB {
+		t.Errorf("the server's memory was up to %d MiB, want %d at most", most>>10, mostKiB>>10)
+	}
+}
+
+// reportOf is a report of so many results, of 300 bytes each.
+func reportOf(name string, results int) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%q},"results":[`, name)
+	for i := range results {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		fmt.Fprintf(&text, `{"policy":"CVE-2026-%d","rule":"package-%d","result":"fail","severity":"high","properties":{"cvss":"7.%d"},"resources":[{"kind":"Pod","name":"%s-%d"}],"message":"%0150d"}`,
+			i*7%5000, i%300, i%10, name, i/20, i)
+	}
+	return text.String() + "]}"
 }
 
 // largeReport is a report of so many bytes.
