@@ -33,7 +33,7 @@ type Config struct {
 	Insecure bool
 	// NextProtos are the protocols to offer above TLS.
 	NextProtos []string
-	// Dial forbids addresses; nil: none.
+	// Dial forbids addresses, also those that a proxy would be asked for; nil: none. The proxy itself may have any.
 	Dial sink.DialControl
 	// Expires is told when the certificates of a handshake end; nil: nobody asks.
 	Expires func(which string, notAfter time.Time)
@@ -147,18 +147,14 @@ func (c *Client) remember(reason *sink.Error) {
 	}
 }
 
-// DialPlain connects without TLS.
+// DialPlain connects without TLS, and without a proxy.
 func (c *Client) DialPlain(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{}
-	if c.config.Dial != nil {
-		dialer.Control = func(network, address string, _ syscall.RawConn) error {
-			if err := c.config.Dial(network, address); err != nil {
-				return &sink.Error{Class: sink.Auth, Reason: sink.EndpointNotAllowed, Message: err.Error()}
-			}
-			return nil
+	conn, err := c.dial(ctx, network, address, func(network, address string, _ syscall.RawConn) error {
+		if e := c.forbidden(network, address); e != nil {
+			return e
 		}
-	}
-	conn, err := dialer.DialContext(ctx, network, address)
+		return nil
+	})
 	if err != nil {
 		e := Classify(err)
 		c.remember(e)
@@ -168,6 +164,23 @@ func (c *Client) DialPlain(ctx context.Context, network, address string) (net.Co
 		c.remember(nil)
 	}
 	return conn, nil
+}
+
+// dial connects to an address that a control allows; nil: to any.
+func (*Client) dial(ctx context.Context, network, address string, control func(string, string, syscall.RawConn) error) (net.Conn, error) {
+	dialer := net.Dialer{Control: control}
+	return dialer.DialContext(ctx, network, address)
+}
+
+// forbidden is why an address may not be dialled; nil: it may.
+func (c *Client) forbidden(network, address string) *sink.Error {
+	if c.config.Dial == nil {
+		return nil
+	}
+	if err := c.config.Dial(network, address); err != nil {
+		return auth(sink.EndpointNotAllowed, "%v", err)
+	}
+	return nil
 }
 
 // Dial connects, with TLS unless plain text is configured.

@@ -26,10 +26,15 @@ func quick() backoff.Config {
 	return backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 100 * time.Millisecond}
 }
 
-// Conn makes a connection of gRPC to HOST:PORT, which dials with the first call. Each call has the token as it is then.
+// Conn makes a connection of gRPC to HOST:PORT, which dials with the first call. Each call has the token as it is then. With TLS the way leads
+// through the proxy for the address, where there is one.
 func (c *Client) Conn(host, agent string, timeout time.Duration) (*grpc.ClientConn, error) {
+	dial := c.reach
+	if c.config.Insecure {
+		dial = c.DialPlain
+	}
 	options := []grpc.DialOption{
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return c.DialPlain(ctx, "tcp", address) }),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: wire.PingAfter, Timeout: wire.PingTimeout}),
 		grpc.WithPerRPCCredentials(bearer{c}),
 		grpc.WithUserAgent(agent),

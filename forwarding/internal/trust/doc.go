@@ -10,7 +10,7 @@
 // What it decides:
 //
 //   - Behind a proxy of HTTP or SOCKS5 (HTTPS_PROXY) the handshake is the same: the transport of net/http would do its own there, with the roots
-//     of the system and without our certificate.
+//     of the system and without our certificate. Where addresses are forbidden the name is resolved here, and the proxy is asked for an address.
 //   - Reasons come from types and from the numbers of alerts, never from texts.
 //   - With TLS 1.3 the peer refuses after the handshake: the first read of each connection is watched, and the reason stays with the Client
 //     until a handshake gets further.

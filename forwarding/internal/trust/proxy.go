@@ -4,6 +4,7 @@ package trust
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -22,24 +23,27 @@ import (
 const maxProxyAnswer = 64 << 10
 
 // plainProxy is the proxy of a request without TLS. To a far end with TLS the Client finds the way itself, since the transport of HTTP would do
-// a handshake of its own behind a proxy, with other roots and without our certificate.
+// a handshake of its own behind a proxy, with other roots and without our certificate. A Client that may not dial every address has no
+// proxy here: the proxy would find the address of the name by itself.
 func (c *Client) plainProxy(request *http.Request) (*url.URL, error) {
-	if request.URL.Scheme == "https" {
+	if request.URL.Scheme == "https" || c.config.Dial != nil {
 		return nil, nil
 	}
-	return c.config.Proxy(request)
+	return c.proxyOf(request.URL)
+}
+
+// proxyOf is the proxy on the way to a URL; nil for none.
+func (c *Client) proxyOf(to *url.URL) (*url.URL, error) {
+	through, err := c.config.Proxy(&http.Request{URL: to})
+	if err != nil { // the error holds the URL of the proxy, with its password
+		return nil, proxyFailed(errors.New("the URL of the proxy in the environment is not valid: write it such as https://proxy.example.com:3128"))
+	}
+	return through, nil
 }
 
 // dialSecure connects with TLS, through the proxy for the address where there is one.
 func (c *Client) dialSecure(ctx context.Context, network, address string) (net.Conn, error) {
-	through, err := c.config.Proxy(&http.Request{URL: &url.URL{Scheme: "https", Host: address}})
-	if err != nil {
-		return nil, proxyFailed(err)
-	}
-	if through == nil {
-		return c.Dial(ctx, network, address)
-	}
-	raw, err := c.tunnel(ctx, through, network, address)
+	raw, err := c.reach(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +52,53 @@ func (c *Client) dialSecure(ctx context.Context, network, address string) (net.C
 		host = address
 	}
 	return c.Secure(ctx, raw, host)
+}
+
+// reach connects to a far end that speaks TLS, through the proxy for its address where there is one. TLS has not begun.
+func (c *Client) reach(ctx context.Context, network, address string) (net.Conn, error) {
+	through, err := c.proxyOf(&url.URL{Scheme: "https", Host: address})
+	if err == nil && through == nil {
+		return c.DialPlain(ctx, network, address)
+	}
+	var raw net.Conn
+	if err == nil {
+		raw, err = c.tunnels(ctx, through, network, address)
+	}
+	if err != nil {
+		e := Classify(err)
+		c.remember(e)
+		return nil, e
+	}
+	return raw, nil
+}
+
+// tunnels connects through a proxy to the first address that may be dialled and that the proxy leads to. Where some may not, the name is resolved here and
+// the proxy is told an address: the proxy might resolve it to something else.
+func (c *Client) tunnels(ctx context.Context, through *url.URL, network, address string) (net.Conn, error) {
+	if c.config.Dial == nil {
+		return c.tunnel(ctx, through, network, address)
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	for _, ip := range found {
+		to := net.JoinHostPort(ip.Unmap().String(), port)
+		if e := c.forbidden(network, to); e != nil {
+			err = cmp.Or(err, error(e))
+			continue
+		}
+		conn, failed := c.tunnel(ctx, through, network, to)
+		if failed == nil {
+			return conn, nil
+		}
+		err = failed
+	}
+	return nil, err
 }
 
 // proxyFailed is the error of a way that ends at the proxy.
@@ -84,7 +135,7 @@ func (f forward) Dial(network, address string) (net.Conn, error) {
 
 // DialContext dials.
 func (f forward) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return f.client.DialPlain(ctx, network, address)
+	return f.client.dial(ctx, network, address, nil) // whoever runs the program has chosen the proxy
 }
 
 // connect asks a proxy of HTTP for a tunnel.
@@ -93,7 +144,7 @@ func (c *Client) connect(ctx context.Context, through *url.URL, network, address
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[through.Scheme]
 	}
-	conn, err := c.DialPlain(ctx, network, net.JoinHostPort(through.Hostname(), port))
+	conn, err := c.dial(ctx, network, net.JoinHostPort(through.Hostname(), port), nil) // whoever runs the program has chosen the proxy
 	if err != nil {
 		return nil, proxyFailed(err)
 	}
