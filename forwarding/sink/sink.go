@@ -4,6 +4,7 @@ package sink
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
@@ -47,6 +48,53 @@ type Record struct {
 	Message    *forwardingv1.Record
 	// Metadata is what the exporter knows about the producer of a decision; it becomes Decision.extra.
 	Metadata map[string]string
+}
+
+// MetadataProducer is the key of Metadata that names the program which has handed a decision in.
+const MetadataProducer = "producer"
+
+// StreamOf is the stream that a record of the batch belongs to. The batch of an exporter holds what its queue has in order; of that, the decisions of
+// each producer that has said its name are a stream of their own. Sequences are those of the queue: a stream of one producer has gaps where others
+// have handed in records, and all streams of a queue (UID) together have each sequence once.
+func (b Batch) StreamOf(r *Record) *forwardingv1.StreamId {
+	name := b.nameOf(r)
+	if name == b.Stream.GetName() {
+		return b.Stream
+	}
+	return &forwardingv1.StreamId{
+		ClusterId: b.Stream.GetClusterId(), Tenant: b.Stream.GetTenant(), Kind: b.Stream.GetKind(), Name: name, Uid: b.Stream.GetUid(), Revision: b.Stream.GetRevision(),
+	}
+}
+
+// nameOf is the name of the stream that a record belongs to.
+func (b Batch) nameOf(r *Record) string {
+	if producer := r.Metadata[MetadataProducer]; r.Line != nil && producer != "" {
+		return producer
+	}
+	return b.Stream.GetName()
+}
+
+// ByStream cuts the batch into one for each stream, in the order in which they begin.
+func (b Batch) ByStream() []Batch {
+	if len(b.Records) == 0 {
+		return nil
+	}
+	first := b.StreamOf(&b.Records[0])
+	if !slices.ContainsFunc(b.Records, func(r Record) bool { return b.nameOf(&r) != first.GetName() }) {
+		return []Batch{{Stream: first, Records: b.Records}}
+	}
+	var all []Batch
+	places := map[string]int{}
+	for i := range b.Records {
+		name := b.nameOf(&b.Records[i])
+		at, known := places[name]
+		if !known {
+			at = len(all)
+			places[name], all = at, append(all, Batch{Stream: b.StreamOf(&b.Records[i])})
+		}
+		all[at].Records = append(all[at].Records, b.Records[i])
+	}
+	return all
 }
 
 // Outcome is what a far end answered to a batch.

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
+	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -47,5 +49,33 @@ func TestAsError(t *testing.T) {
 	}
 	if e := sink.AsError(errors.New("boom")); e.Class != sink.Transport || e.Reason != sink.Unknown || e.Message != "boom" {
 		t.Errorf("a foreign error must be kept and retried: %+v", e)
+	}
+}
+
+// TestByStream: each producer has a stream of its own, in its order; records that came as messages, or from nobody who said a name, stay in that of the batch.
+func TestByStream(t *testing.T) {
+	of := func(producer string) map[string]string { return map[string]string{sink.MetadataProducer: producer} }
+	b := sink.Batch{Stream: &forwardingv1.StreamId{ClusterId: "c", Tenant: "t", Name: "exporter", Uid: "q"}}
+	for i, metadata := range []map[string]string{of("a"), of("b"), nil, of("a"), of("exporter"), of("b")} {
+		b.Records = append(b.Records, sink.Record{Sequence: uint64(i + 1), Line: []byte("{}"), Metadata: metadata})
+	}
+	b.Records = append(b.Records, sink.Record{Sequence: 7, Message: &forwardingv1.Record{}})
+	var got []string
+	for _, part := range b.ByStream() {
+		text := part.Stream.GetName() + part.Stream.GetUid() + part.Stream.GetTenant() + part.Stream.GetClusterId()
+		for _, r := range part.Records {
+			text += fmt.Sprint(" ", r.Sequence)
+		}
+		got = append(got, text)
+	}
+	if want := []string{"aqtc 1 4", "bqtc 2 6", "exporterqtc 3 5 7"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	one := sink.Batch{Stream: b.Stream, Records: b.Records[:1]}
+	if parts := one.ByStream(); len(parts) != 1 || parts[0].Stream.GetName() != "a" || len(parts[0].Records) != 1 {
+		t.Errorf("got %+v", parts)
+	}
+	if parts := (sink.Batch{Stream: b.Stream}).ByStream(); len(parts) != 0 {
+		t.Errorf("got %+v", parts)
 	}
 }

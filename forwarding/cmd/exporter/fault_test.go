@@ -137,6 +137,7 @@ func (r *program) kill(t *testing.T) {
 }
 
 type queueView struct {
+	ID      string
 	Records uint64
 	Sinks   []struct {
 		Name, State, Reason string

@@ -68,7 +68,7 @@ func Of(stream *forwardingv1.StreamId, record sink.Record) (Event, error) {
 	for _, attribute := range []Attribute{
 		{"specversion", "1.0"},
 		{"id", message.GetEventId()},
-		{"source", source(stream)},
+		{"source", source(sink.Batch{Stream: stream}.StreamOf(&record))},
 		{"type", Type(sink.Record{Message: message})},
 		{"subject", subject},
 		{"time", message.GetObservedAt().AsTime().UTC().Format(time.RFC3339Nano)},

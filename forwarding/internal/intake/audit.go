@@ -12,6 +12,7 @@ import (
 	"github.com/scanyard/scanyard/apis/decision"
 	"github.com/scanyard/scanyard/forwarding/internal/audit"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
+	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
 const (
@@ -101,7 +102,7 @@ func (a *Audit) put(tenant string, records []*decision.Record) error {
 		if a.Options.ByNamespace && r.ResourceNamespace != "" {
 			owner = r.ResourceNamespace
 		}
-		record := &queue.Record{ID: r.DecisionID, Time: a.Options.Now(), Line: line, Metadata: map[string]string{"producer": auditProducer}}
+		record := &queue.Record{ID: r.DecisionID, Time: a.Options.Now(), Line: line, Metadata: map[string]string{sink.MetadataProducer: auditProducer}}
 		if err := a.Options.Queue.Reserve(owner, record.Size()); err != nil {
 			release()
 			return err

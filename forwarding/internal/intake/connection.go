@@ -17,11 +17,13 @@ import (
 
 	"github.com/scanyard/scanyard/apis/decision"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
+	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
 const (
 	flushBytes  = 256 << 10
 	maxSession  = 128
+	maxProducer = 253             // bytes
 	closingTime = 5 * time.Second // for a client that does not read its last lines
 )
 
@@ -152,6 +154,8 @@ func (c *connection) control(line []byte) *message {
 		return fail(codeUnsupportedProtocol, fmt.Sprintf("protocol %d is not supported", said.Hello.Protocol), 1)
 	case said.Hello.Session != "" && !isSession(said.Hello.Session):
 		return fail(codeUnknownControl, fmt.Sprintf("a session is 1 to %d of A-Z a-z 0-9 . _ : -", maxSession))
+	case len(said.Hello.Producer) > maxProducer:
+		return fail(codeUnknownControl, fmt.Sprintf("the name of a producer has at most %d bytes", maxProducer))
 	}
 	c.welcome(*said.Hello)
 	return nil
@@ -161,7 +165,7 @@ func (c *connection) welcome(h hello) {
 	first := max(h.First, 1)
 	w := welcome{Protocol: 1, Through: first - 1, MaxLineBytes: c.o.MaxLineBytes, WindowBytes: windowBytes, Durable: c.o.Queue.Durable() && !c.o.Volatile}
 	if h.Producer != "" {
-		c.metadata["producer"] = h.Producer
+		c.metadata[sink.MetadataProducer] = h.Producer
 	}
 	if h.Session != "" {
 		c.session, c.release = h.Session, c.sessions.claim(h.Session, c.end)

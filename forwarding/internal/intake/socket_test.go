@@ -134,6 +134,7 @@ func TestProtocol(t *testing.T) {
 		"TooLarge":      {line(long) + line("x"), []string{`{"ack":{"through":2}}`}, 1},
 		"Hello":         {`{"$hello":{"protocol":1}}` + "\n", []string{`{"welcome":{"protocol":1,"through":0,"gap":0,` + welcomeTail}, 0},
 		"HelloLater":    {line("x") + `{"$hello":{"protocol":1}}` + "\n", []string{`{"error":{"code":"UnknownControl","message":"$hello must be the first line"}}`}, 1},
+		"LongProducer":  {`{"$hello":{"protocol":1,"producer":"` + strings.Repeat("p", 254) + `"}}` + "\n", []string{`{"error":{"code":"UnknownControl","message":"the name of a producer has at most 253 bytes"}}`}, 0},
 		"Protocol2":     {`{"$hello":{"protocol":2}}` + "\n", []string{`{"error":{"code":"UnsupportedProtocol","message":"protocol 2 is not supported","supported":[1]}}`}, 0},
 		"Unknown":       {`{"$bye":{}}` + "\n", []string{`{"error":{"code":"UnknownControl","message":"the control line is not known: there are $hello and $ping"}}`}, 0},
 		"LineTooLong":   {strings.Repeat("x", 66<<10), []string{`{"error":{"code":"LineTooLong","message":"a line has more than 65536 bytes"}}`}, 0},

@@ -304,8 +304,15 @@ func (s *Sink) deliver(ctx context.Context, batches []sink.Batch, alone bool) (o
 	return outcome, nil
 }
 
-// parts are the batches of the protocol. A record that the receiver would refuse for its size is refused here.
-func parts(batch sink.Batch, limits *forwardingv1.Limits, outcome *sink.Outcome) []*forwardingv1.Batch {
+// parts are the batches of the protocol, of which each holds records of one stream. A record that the receiver would refuse for its size is refused here.
+func parts(batch sink.Batch, limits *forwardingv1.Limits, outcome *sink.Outcome) (all []*forwardingv1.Batch) {
+	for _, stream := range batch.ByStream() {
+		all = append(all, partsOf(stream, limits, outcome)...)
+	}
+	return all
+}
+
+func partsOf(batch sink.Batch, limits *forwardingv1.Limits, outcome *sink.Outcome) []*forwardingv1.Batch {
 	var list []*forwardingv1.Batch
 	part, size := &forwardingv1.Batch{Stream: batch.Stream}, uint64(0)
 	const beside = 16 << 10 // what a message needs beside its records
