@@ -100,6 +100,11 @@ func (s *Sink) put(ctx context.Context, key, contentType string, data []byte, ov
 	o.UserMetadata = map[string]string{checksumHeader: checksum}
 	onlyOver(&o, over)
 	info, err := s.core.PutObject(ctx, s.bucket, key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(hash[:]), o)
+	if s.lock > 0 && isDenied(err) { // some storages look at the lock of an object before they look at the condition
+		if _, found, failed := s.head(ctx, key); failed == nil && found {
+			return object{}, minio.ErrorResponse{StatusCode: http.StatusPreconditionFailed, Code: minio.PreconditionFailed, Message: "the object is there, and locked", Key: key}
+		}
+	}
 	if err != nil {
 		return object{}, err
 	}
@@ -143,6 +148,11 @@ func isMissing(err error) bool {
 func isTaken(err error) bool {
 	said, ok := code(err)
 	return ok && said.StatusCode == http.StatusPreconditionFailed
+}
+
+func isDenied(err error) bool {
+	said, ok := code(err)
+	return ok && said.Code == minio.AccessDenied
 }
 
 func isLostUpload(err error) bool {
