@@ -60,7 +60,7 @@ func NewHTTPProxy(t testing.TB, names map[string]string, certificate *tls.Certif
 	if certificate == nil {
 		server.Start()
 	} else {
-		p.scheme, server.TLS = "https", &tls.Config{Certificates: []tls.Certificate{*certificate}} // CONNECT is of HTTP/1.1
+		p.scheme, server.TLS = "https", &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12} // CONNECT is of HTTP/1.1
 		server.StartTLS()
 	}
 	t.Cleanup(server.Close)
@@ -103,7 +103,7 @@ func (p *Proxy) dial(address string) (net.Conn, error) {
 	if named := p.names[address]; named != "" {
 		address = named
 	}
-	return net.Dial("tcp", address)
+	return (&net.Dialer{}).DialContext(p.t.Context(), "tcp", address)
 }
 
 // both copies in both directions until one side ends.
@@ -121,7 +121,7 @@ func both(near, far net.Conn) {
 // NewSOCKSProxy starts a proxy of SOCKS 5, by RFC 1928 and, with user and password, RFC 1929.
 func NewSOCKSProxy(t testing.TB, names map[string]string) *Proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
