@@ -16,18 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
 const (
-	// clusterPatience is long enough for many settings, and short enough for a cluster whose controller is switched off.
+	// clusterPatience is enough for many settings. After it the operator migrates: the controller of the cluster may be switched off.
 	clusterPatience = 5 * time.Minute
 	clusterPoll     = time.Second
 )
 
-// byCluster has the cluster migrate, which Kubernetes 1.37 does by itself (StorageVersionMigration of storagemigration.k8s.io/v1).
-// False: the cluster does not know how, may not be asked, or has not done so in time.
+// byCluster asks the cluster to migrate, with a StorageVersionMigration of storagemigration.k8s.io/v1 (Kubernetes 1.37). False: the
+// cluster does not have the kind, the operator may not create it, or the migration failed or did not end in time.
 func (m *Migration) byCluster(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 	if m.ClusterPatience == 0 {
 		return false, nil
@@ -55,19 +53,19 @@ func (m *Migration) byCluster(ctx context.Context, crd *apiextensionsv1.CustomRe
 		return false, err
 	}
 	if !succeeded {
-		log.FromContext(ctx).Info("The cluster has not stored settings in their newest version; the operator does", "crd", crd.Name, "patience", m.ClusterPatience)
+		log.FromContext(ctx).Info("The cluster has not migrated settings; the operator migrates them", "crd", crd.Name, "patience", m.ClusterPatience)
 	}
 	return succeeded, nil
 }
 
-// renew gives the migration that is there already: a leader may have ended while it waited. One that has ended belongs to an earlier
-// change of versions, and is made anew.
+// renew returns the existing StorageVersionMigration, which an earlier leader may have created. One that has ended belongs to an earlier change
+// of versions: renew deletes it and creates another.
 func (m *Migration) renew(ctx context.Context, wanted *storagemigrationv1.StorageVersionMigration) (*storagemigrationv1.StorageVersionMigration, error) {
 	found := &storagemigrationv1.StorageVersionMigration{}
 	if err := m.Client.Get(ctx, client.ObjectKeyFromObject(wanted), found); err != nil {
 		return nil, err
 	}
-	if !ended(found, storagemigrationv1.MigrationSucceeded) && !ended(found, storagemigrationv1.MigrationFailed) {
+	if !ended(found) {
 		return found, nil
 	}
 	if err := m.remove(ctx, found); err != nil {
@@ -83,11 +81,18 @@ func (m *Migration) remove(ctx context.Context, asked *storagemigrationv1.Storag
 	return nil
 }
 
-func ended(asked *storagemigrationv1.StorageVersionMigration, condition storagemigrationv1.MigrationConditionType) bool {
+// ended says whether the cluster is done with a migration, well or not. A migration that has succeeded is Running until the cluster has
+// written the stored versions into the CRD.
+func ended(asked *storagemigrationv1.StorageVersionMigration) bool {
+	terminal := has(asked, storagemigrationv1.MigrationSucceeded) || has(asked, storagemigrationv1.MigrationFailed)
+	return terminal && !has(asked, storagemigrationv1.MigrationRunning)
+}
+
+func has(asked *storagemigrationv1.StorageVersionMigration, condition storagemigrationv1.MigrationConditionType) bool {
 	return meta.IsStatusConditionTrue(asked.Status.Conditions, string(condition))
 }
 
-// await waits until a migration has ended; false: it has failed, or has not ended in time.
+// await waits until a migration ends. False: the migration failed, or did not end in time.
 func (m *Migration) await(ctx context.Context, asked *storagemigrationv1.StorageVersionMigration) (bool, error) {
 	within, cancel := context.WithTimeout(ctx, m.ClusterPatience)
 	defer cancel()
@@ -95,29 +100,24 @@ func (m *Migration) await(ctx context.Context, asked *storagemigrationv1.Storage
 		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(asked), asked); err != nil {
 			return false, err
 		}
-		return ended(asked, storagemigrationv1.MigrationSucceeded) || ended(asked, storagemigrationv1.MigrationFailed), nil
+		return ended(asked), nil
 	})
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return false, nil // the patience has ended, nothing else
+		return false, nil // only the patience has ended
 	}
 	if err != nil {
 		return false, fmt.Errorf("wait for StorageVersionMigration %s: %w", asked.Name, err)
 	}
-	return ended(asked, storagemigrationv1.MigrationSucceeded), nil
+	return has(asked, storagemigrationv1.MigrationSucceeded), nil
 }
 
-// reread reads a CRD after the cluster has migrated; true: the cluster has said there which version is stored.
-func (m *Migration) reread(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (bool, error) {
+// reread reads a CRD after the cluster has migrated its objects.
+func (m *Migration) reread(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	if err := m.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
-		return false, fmt.Errorf("get CRD: %w", err)
+		return fmt.Errorf("get CRD: %w", err)
 	}
-	newest := settingsv1alpha2.SchemeGroupVersion.Version
 	if !slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage && v.Name == newest }) {
-		return false, fmt.Errorf("CRD %s does not store %s any longer", crd.Name, newest)
+		return fmt.Errorf("CRD %s does not store %s any longer", crd.Name, newest)
 	}
-	if !slices.Equal(crd.Status.StoredVersions, []string{newest}) {
-		return false, nil
-	}
-	m.tell(crd)
-	return true, nil
+	return nil
 }

@@ -209,8 +209,8 @@ func ensure(t *testing.T, namespace string, also ...string) *certificate.Certifi
 	return c
 }
 
-// TestConversionOldManifests applies manifests of v1alpha1 as they stood in the documentation, by the client's side and
-// by the server's, again after somebody has set what they cannot say.
+// TestConversionOldManifests applies manifests of v1alpha1 from the old documentation, client-side and server-side, before and after another
+// client has set a field that v1alpha1 does not have.
 func TestConversionOldManifests(t *testing.T) {
 	start(t)
 	files, err := filepath.Glob("testdata/old/*.yaml")
@@ -452,7 +452,7 @@ func allAnew(t *testing.T, versions map[string]string) {
 	}
 }
 
-// TestMigrationByTheCluster: a cluster that migrates by itself is asked, once; nothing of the request is left.
+// TestMigrationByTheCluster: the cluster migrates the objects, and the operator deletes its StorageVersionMigration.
 func TestMigrationByTheCluster(t *testing.T) {
 	versions := olderObjects(t, 5)
 	recorder := events.NewFakeRecorder(10)
@@ -464,7 +464,7 @@ func TestMigrationByTheCluster(t *testing.T) {
 		}
 		return fmt.Errorf("the operator writes %s %s by itself", o.GetObjectKind().GroupVersionKind().Kind, o.GetName())
 	}})
-	// What an earlier change of versions has left is not taken for this one.
+	// A StorageVersionMigration of an earlier change of versions is replaced.
 	stale := &storagemigrationv1.StorageVersionMigration{
 		ObjectMeta: metav1.ObjectMeta{Name: "scanyard-scansettings"},
 		Spec:       storagemigrationv1.StorageVersionMigrationSpec{Resource: metav1.GroupResource{Group: oldKind.Group, Resource: "nothing"}},
@@ -486,12 +486,12 @@ func TestMigrationByTheCluster(t *testing.T) {
 	}
 }
 
-// TestMigrationWithoutTheCluster: where the cluster does not get on, the operator migrates.
+// TestMigrationWithoutTheCluster: the operator migrates the objects if the cluster does not within the patience.
 func TestMigrationWithoutTheCluster(t *testing.T) {
 	versions := olderObjects(t, 5)
 	live, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme})
 	must(t, err)
-	// A request that the cluster's controller never hears of.
+	// The StorageVersionMigration does not reach the API server.
 	deaf := interceptor.NewClient(live, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			if _, ok := o.(*storagemigrationv1.StorageVersionMigration); ok {
@@ -512,8 +512,32 @@ func TestMigrationWithoutTheCluster(t *testing.T) {
 	allAnew(t, versions)
 }
 
-// TestMigrationInterrupted: a migration that is killed twice in the middle ends nevertheless, writes each object once, and
-// says only at its end that nothing of the older version is stored.
+// TestMigrationEventAfterConflict: the Event is recorded although somebody else writes the stored versions first, so that the operator's write
+// fails and its next attempt finds nothing left to do.
+func TestMigrationEventAfterConflict(t *testing.T) {
+	versions := olderObjects(t, 1)
+	live, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme})
+	must(t, err)
+	conflicts := 0
+	raced := interceptor.NewClient(live, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		if _, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok && conflicts == 0 {
+			conflicts++
+			must(t, c.SubResource(sub).Patch(ctx, o.DeepCopyObject().(client.Object), p, opts...))
+		}
+		return c.SubResource(sub).Patch(ctx, o, p, opts...)
+	}})
+	recorder := events.NewFakeRecorder(10)
+	m := conversion.NewMigration(raced, recorder, prometheus.NewRegistry())
+	m.PerSecond, m.ClusterPatience, m.RetryAfter = 1000, 0, time.Millisecond
+	must(t, m.Start(t.Context()))
+	allAnew(t, versions)
+	if conflicts != 1 || len(recorder.Events) != 1 {
+		t.Errorf("%d conflicts and %d Events, want one of each", conflicts, len(recorder.Events))
+	}
+}
+
+// TestMigrationInterrupted: a migration that is killed twice ends, writes each object once, and removes the older version from
+// status.storedVersions only at its end.
 func TestMigrationInterrupted(t *testing.T) {
 	const some = 60
 	objects := int32(some)

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion lets the API server have settings in either of their versions, and moves what is stored to the newer.
+// Package conversion converts settings between their two versions for the API server, and migrates stored settings to the newer version.
 //
 //	API server ──/convert──► NewHandler     on every replica, with no cache and no client
-//	CRDs ◄──spec.conversion── Keeper        on every replica: where, and which authority to trust
+//	CRDs ◄──spec.conversion── Keeper        on every replica: the address of the handler, and the authority of its certificate
 //	CRDs, settings ◄──────── Migration      on the leader, once
 //
 // What it decides:
 //
-//   - Nothing of ours needs the handler: the operator reads and writes the stored version. So it can be away, and while
-//     it starts it waits for nothing.
-//   - The CRD files of the chart say nothing about conversion. The Keeper writes it, and writes it again when somebody
-//     else has changed it.
-//   - Where the cluster migrates by itself, the Migration asks the cluster, and waits for a while. Else
-//     the Migration puts each object back unchanged, a few a second. What was interrupted begins anew and finds nothing
-//     to do for the objects that are done. Only when all are, the old version goes from status.storedVersions.
+//   - The operator reads and writes the stored version, so it does not need the handler, and its start waits for nothing.
+//   - The CRD files of the chart do not configure conversion. The Keeper writes spec.conversion, and writes it again when
+//     another client has changed it.
+//   - If the cluster can migrate objects, the Migration creates a StorageVersionMigration and waits for its end. Otherwise
+//     the Migration writes each object back unchanged, a few per second. An interrupted migration starts again and changes
+//     no object twice. The old version is removed from status.storedVersions after the last object was written.
 package conversion

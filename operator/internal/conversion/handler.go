@@ -14,10 +14,10 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// Path is where the API server asks.
+// Path is the path of conversion requests.
 const Path = "/convert"
 
-// NewHandler returns what answers at [Path]. It needs no cache, no client and no leader.
+// NewHandler returns the handler of conversion requests. The handler needs no cache, no client and no leader.
 func NewHandler() (http.Handler, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(settingsv1alpha1.AddToScheme(scheme), settingsv1alpha2.AddToScheme(scheme)); err != nil {

@@ -19,25 +19,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// CRDs are the names of those whose kinds have two versions.
+// CRDs returns the names of the CRDs whose kinds have two versions.
 func CRDs() []string {
 	return []string{"scansettings.settings.scanyard.io", "clusterscansettings.settings.scanyard.io"}
 }
 
-// retry is the wait after a call that has failed.
-const retry = 5 * time.Second
+// retryKeep is the wait after a failed call.
+const retryKeep = 5 * time.Second
 
-// Keeper keeps in one CRD where the API server asks for conversion. It is a Runnable of every replica.
+// Keeper keeps spec.conversion of one CRD as it should be. It is a Runnable of every replica.
 type Keeper struct {
-	// Client reads and watches live: the operator may not list CRDs.
+	// Client reads and watches without a cache: the operator may not list CRDs.
 	Client client.WithWatch
 	// Name of the CRD.
 	Name string
-	// Server is where to ask, and whom to trust.
+	// Server is the address of the handler and the authority of its certificate.
 	Server apiextensionsv1.WebhookClientConfig
 }
 
-// NeedLeaderElection is false: the leader may be the replica that is going.
+// NeedLeaderElection is false: the leader may be a replica that is about to end.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
 // Start keeps the CRD until the context ends.
@@ -46,11 +46,11 @@ func (k *Keeper) Start(ctx context.Context) error {
 		if err := k.follow(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Keep the conversion of settings", "crd", k.Name)
 		}
-	}, retry)
+	}, retryKeep)
 	return nil
 }
 
-// follow writes the conversion now and at each change, until the watch ends.
+// follow writes the conversion now and after each change of the CRD, until the watch ends.
 func (k *Keeper) follow(ctx context.Context) error {
 	if err := k.Write(ctx); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (k *Keeper) follow(ctx context.Context) error {
 	return nil
 }
 
-// Write writes the conversion now, so that the API server knows the authority before a replica serves with it.
+// Write writes the conversion once, so that the API server trusts the authority before a replica serves with its certificate.
 func (k *Keeper) Write(ctx context.Context) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := k.Client.Get(ctx, client.ObjectKey{Name: k.Name}, crd); err != nil {
@@ -79,9 +79,9 @@ func (k *Keeper) Write(ctx context.Context) error {
 	return k.Ensure(ctx, crd)
 }
 
-// serves says whether a conversion asks this server and trusts it. More may be trusted: a replica of before, with the
-// authority of before, must not undo what a newer one has written.
-func (k *Keeper) serves(now *apiextensionsv1.CustomResourceConversion) bool {
+// isCurrent says whether a conversion has the address of this server and trusts its authority. The conversion may trust more: an older replica,
+// with an older authority, must not undo what a newer replica has written.
+func (k *Keeper) isCurrent(now *apiextensionsv1.CustomResourceConversion) bool {
 	if now == nil || now.Strategy != apiextensionsv1.WebhookConverter || now.Webhook == nil || now.Webhook.ClientConfig == nil {
 		return false
 	}
@@ -91,21 +91,21 @@ func (k *Keeper) serves(now *apiextensionsv1.CustomResourceConversion) bool {
 	return trusted && equality.Semantic.DeepEqual(at.Service, k.Server.Service) && equality.Semantic.DeepEqual(at.URL, k.Server.URL)
 }
 
-// Ensure writes the conversion where another one stands, or none.
+// Ensure writes the conversion if the CRD has none or another one.
 func (k *Keeper) Ensure(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	want := &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: &k.Server, ConversionReviewVersions: []string{"v1"}},
 	}
-	if k.serves(crd.Spec.Conversion) {
+	if k.isCurrent(crd.Spec.Conversion) {
 		return nil
 	}
 	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"conversion": want}})
 	if err != nil {
-		return fmt.Errorf("say the conversion of CRD %s: %w", crd.Name, err)
+		return fmt.Errorf("encode the conversion of CRD %s: %w", crd.Name, err)
 	}
 	if err := k.Client.Patch(ctx, crd.DeepCopy(), client.RawPatch(types.MergePatchType, raw)); err != nil {
-		return fmt.Errorf("write the conversion into CRD %s: %w", crd.Name, err)
+		return fmt.Errorf("write the conversion of CRD %s: %w", crd.Name, err)
 	}
 	return nil
 }

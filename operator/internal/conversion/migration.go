@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
@@ -32,40 +33,47 @@ const (
 	eventMigrated = "StorageVersionMigrated"
 )
 
-// Migration has all settings stored in the newest version, and says so in their CRDs. It is a Runnable of the leader.
+// newest is the version in which settings are stored.
+var newest = settingsv1alpha2.SchemeGroupVersion.Version
+
+// Migration migrates all stored settings to the newest version, and updates status.storedVersions of their CRDs. It is a Runnable of the leader.
 type Migration struct {
-	// Client reads and writes live.
+	// Client reads without a cache.
 	Client client.Client
 	Events events.EventRecorder
-	// PerSecond bounds the writes; 0 is 20.
+	// PerSecond bounds the writes of objects.
 	PerSecond float32
-	// ClusterPatience is how long the cluster may take where it migrates by itself; 0: it is not asked.
+	// ClusterPatience bounds a migration by the cluster; 0: the operator migrates without asking the cluster.
 	ClusterPatience time.Duration
+	// RetryAfter is the wait after an attempt that has failed.
+	RetryAfter time.Duration
 
 	pending prometheus.Gauge
 }
 
 // NewMigration returns a Migration and registers its metric.
 func NewMigration(c client.Client, recorder events.EventRecorder, registry prometheus.Registerer) *Migration {
-	m := &Migration{Client: c, Events: recorder, PerSecond: perSecond, ClusterPatience: clusterPatience, pending: prometheus.NewGauge(prometheus.GaugeOpts{
+	m := &Migration{Client: c, Events: recorder, PerSecond: perSecond, ClusterPatience: clusterPatience, RetryAfter: retryMigrate}
+	m.pending = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "scanyard_settings_migration_pending", Help: "Kinds of settings whose stored objects may still be in an older version.",
-	})}
+	})
 	registry.MustRegister(m.pending)
 	return m
 }
 
-// NeedLeaderElection is true: one replica is enough.
+// NeedLeaderElection is true: one replica migrates.
 func (*Migration) NeedLeaderElection() bool { return true }
 
-// Start migrates both kinds, and tries again where that fails. It returns when both are done.
+// Start migrates both kinds, and retries a failed attempt. It returns when both are migrated.
 func (m *Migration) Start(ctx context.Context) error {
 	left := CRDs()
+	outdated := sets.New[string]()
 	m.pending.Set(float64(len(left)))
-	err := wait.PollUntilContextCancel(ctx, retryMigrate, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, m.RetryAfter, true, func(ctx context.Context) (bool, error) {
 		left = slices.DeleteFunc(left, func(name string) bool {
-			if err := m.migrate(ctx, name); err != nil {
+			if err := m.attempt(ctx, name, outdated); err != nil {
 				if ctx.Err() == nil {
-					log.FromContext(ctx).Error(err, "Store settings in their newest version", "crd", name)
+					log.FromContext(ctx).Error(err, "Migrate settings to their newest version", "crd", name)
 				}
 				return false
 			}
@@ -80,46 +88,57 @@ func (m *Migration) Start(ctx context.Context) error {
 	return err
 }
 
-// migrate has the objects of one CRD stored in its newest version.
-func (m *Migration) migrate(ctx context.Context, name string) error {
+// attempt migrates the objects of one CRD if some may be stored in an older version, and records the Event once none is. It adds to outdated
+// the CRDs that it has migrated: the migration can end while its attempt fails, since the cluster writes the status of the CRD as well.
+func (m *Migration) attempt(ctx context.Context, name string, outdated sets.Set[string]) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := m.Client.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
 		return fmt.Errorf("get CRD: %w", err)
 	}
-	newest := settingsv1alpha2.SchemeGroupVersion.Version
-	if slices.Equal(crd.Status.StoredVersions, []string{newest}) {
-		return nil
+	if !storesNewestOnly(crd) {
+		outdated.Insert(name)
+		if err := m.migrate(ctx, crd); err != nil {
+			return err
+		}
 	}
+	if outdated.Has(name) {
+		m.Events.Eventf(crd, nil, corev1.EventTypeNormal, eventMigrated, "Migrate", "All objects are stored as %s.", newest)
+	}
+	return nil
+}
+
+// storesNewestOnly says whether the status of a CRD names the newest version as the only one that is stored.
+func storesNewestOnly(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return slices.Equal(crd.Status.StoredVersions, []string{newest})
+}
+
+// migrate migrates the objects of a CRD, by the cluster or object by object, and updates the stored versions in its status.
+func (m *Migration) migrate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	byCluster, err := m.byCluster(ctx, crd)
 	if err != nil {
 		return err
 	}
-	if !byCluster {
-		if err := m.rewrite(ctx, crd); err != nil {
+	if byCluster {
+		if err := m.reread(ctx, crd); err != nil || storesNewestOnly(crd) {
 			return err
 		}
-	} else if done, err := m.reread(ctx, crd); done || err != nil {
+	} else if err := m.rewrite(ctx, crd); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": crd.ResourceVersion}, "status": map[string]any{"storedVersions": []string{newest}},
 	})
 	if err != nil {
-		return fmt.Errorf("say which versions are stored: %w", err)
+		return fmt.Errorf("encode the stored versions: %w", err)
 	}
 	if err := m.Client.Status().Patch(ctx, crd, client.RawPatch(types.MergePatchType, raw)); err != nil {
-		return fmt.Errorf("write which versions of CRD %s are stored: %w", name, err)
+		return fmt.Errorf("write the stored versions of CRD %s: %w", crd.Name, err)
 	}
-	m.tell(crd)
 	return nil
 }
 
-func (m *Migration) tell(crd *apiextensionsv1.CustomResourceDefinition) {
-	m.Events.Eventf(crd, nil, corev1.EventTypeNormal, eventMigrated, "Migrate", "All objects are stored as %s.", settingsv1alpha2.SchemeGroupVersion.Version)
-}
-
-// rewrite puts each object back unchanged: the API server writes those that are stored in another version. It is the
-// status that is put back, so that no validation of ours is asked, and no spec is touched.
+// rewrite patches each object with an empty patch: the API server then stores an object of an older version in the newest one. The patch goes
+// to the status subresource, so that no webhook of the operator validates it and no spec changes.
 func (m *Migration) rewrite(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(settingsv1alpha2.SchemeGroupVersion.WithKind(crd.Spec.Names.ListKind))
@@ -136,8 +155,8 @@ func (m *Migration) rewrite(ctx context.Context, crd *apiextensionsv1.CustomReso
 			o := &list.Items[i]
 			o.SetGroupVersionKind(settingsv1alpha2.SchemeGroupVersion.WithKind(crd.Spec.Names.Kind))
 			err := m.Client.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte("{}")))
-			if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // who has written it since has stored the newest version
-				return fmt.Errorf("store %s %s anew: %w", crd.Spec.Names.Kind, client.ObjectKeyFromObject(o), err)
+			if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // a conflicting write has stored the newest version
+				return fmt.Errorf("migrate %s %s: %w", crd.Spec.Names.Kind, client.ObjectKeyFromObject(o), err)
 			}
 		}
 		if token = list.Continue; token == "" {
