@@ -80,28 +80,11 @@ func (b *back) copyAndSwitch(ctx context.Context) error {
 	if err := b.begin(ctx); err != nil {
 		return err
 	}
-	for range maxRounds {
-		changes, err := b.round(ctx)
-		if err != nil {
-			return err
-		}
-		if changes <= calm {
-			break
-		}
+	err := b.followAndSwitch(ctx, b.round, b.frozen)
+	if errors.Is(err, errTooLong) {
+		return fmt.Errorf("%w; nothing is switched: run it again when there are fewer writes", err)
 	}
-	var err error
-	for attempt := range freezes {
-		if attempt > 0 {
-			b.progress.say("%s: %v; trying again", b.group.name, errTooLong)
-			if _, err := b.round(ctx); err != nil {
-				return err
-			}
-		}
-		if err = b.frozen(ctx); !errors.Is(err, errTooLong) {
-			return err
-		}
-	}
-	return fmt.Errorf("%w; nothing is switched: run it again when there are fewer writes", err)
+	return err
 }
 
 // begin copies everything, and deletes from etcd what the server does not have.
@@ -423,9 +406,9 @@ func (b *back) settle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask the reports API server for its counter: %w", err)
 	}
-	counter, err := strconv.ParseInt(status.ResourceVersion, 10, 64)
+	counter, err := parseCounter(status.ResourceVersion)
 	if err != nil {
-		return fmt.Errorf("the counter %q is not a number", status.ResourceVersion)
+		return err
 	}
 	if _, err := b.send(ctx, &reportsv1alpha1.ReportImportSpec{FreezeSeconds: new(int32(0)), MinResourceVersion: new(counter + 1)}, false); err != nil {
 		return fmt.Errorf("end the watches at the reports API server: %w", err)
@@ -460,19 +443,16 @@ func (b *back) settle(ctx context.Context) error {
 // compare holds what was written against what etcd had at the switch, or has now, where that is too long ago.
 func (b *back) compare(ctx context.Context, lines []recorded) error {
 	b.progress.say("%s: comparing %d reports", b.group.name, len(lines))
-	counter, err := strconv.ParseInt(b.seen.state.Counter, 10, 64)
-	if err != nil {
-		return fmt.Errorf("the counter %q is not a number", b.seen.state.Counter)
-	}
 	have := map[place]found{}
 	for _, r := range b.group.resources {
-		if err := b.readStored(ctx, r, counter, have); err != nil {
-			return err
+		if err := b.readSwitched(ctx, r, returnedHash, have, int64(len(lines))); err != nil {
+			return fmt.Errorf("list %s of the CRDs: %w", r.plural, err)
 		}
 	}
+	// In etcd the reports have other uids: they are compared by place and content.
 	want := map[place]copied{}
 	for _, line := range lines {
-		want[line.Place] = copied{Hash: line.Object.Hash}
+		want[line.Place] = copied{UID: have[line.Place].uid, Hash: line.Object.Hash}
 	}
 	wrong := differences(want, have)
 	if len(wrong) == 0 {
@@ -485,38 +465,6 @@ func (b *back) compare(ctx context.Context, lines []recorded) error {
 			"and kubectl delete configmap %s in namespace %s leaves it at that",
 			len(wrong), len(want), b.group.name, b.options.session.Program, stateName, b.server.namespace),
 	)
-}
-
-// readStored reads what etcd had at the switch, or has now.
-func (b *back) readStored(ctx context.Context, r resource, counter int64, have map[place]found) error {
-	read := func(options metav1.ListOptions) (metav1.ListInterface, error) {
-		page, err := b.dynamic.Resource(b.group.served(r)).List(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			u := &page.Items[i]
-			hash, err := returnedHash(u)
-			if err != nil {
-				return nil, err
-			}
-			version, err := strconv.ParseInt(u.GetResourceVersion(), 10, 64)
-			if err != nil {
-				return nil, err
-			}
-			have[place{r.plural, u.GetNamespace(), u.GetName()}] = found{hash: hash, since: version > counter}
-		}
-		return page, nil
-	}
-	err := pages(pageObjects, metav1.ListOptions{ResourceVersion: b.seen.state.Counter, ResourceVersionMatch: metav1.ResourceVersionMatchExact}, read)
-	if apierrors.IsResourceExpired(err) {
-		b.progress.say("  the state of the switch is too long ago: what was changed since is not compared")
-		err = pages(pageObjects, metav1.ListOptions{}, read)
-	}
-	if err != nil {
-		return fmt.Errorf("list %s of the CRDs: %w", r.plural, err)
-	}
-	return nil
 }
 
 // backAll moves groups from the server to their CRDs.

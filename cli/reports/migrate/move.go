@@ -116,15 +116,29 @@ func (m *move) copyAndSwitch(ctx context.Context) error {
 	if err := m.begin(ctx); err != nil {
 		return err
 	}
-	for range maxRounds {
+	round := func(ctx context.Context) (int, error) {
 		r, _, err := m.round(ctx)
+		if err == nil {
+			err = m.refused()
+		}
+		return r.size(), err
+	}
+	err := m.followAndSwitch(ctx, round, m.frozen)
+	if errors.Is(err, errTooLong) {
+		return fmt.Errorf("%w; nothing is switched: run it again when there are fewer writes, or with --no-freeze, which may lose the writes of a second", err)
+	}
+	return err
+}
+
+// followAndSwitch follows the changes in rounds until few are left, and then switches while writes are refused. A switch that takes too long is
+// tried again after another round; its last error is errTooLong then.
+func (m *move) followAndSwitch(ctx context.Context, round func(context.Context) (changes int, err error), frozen func(context.Context) error) error {
+	for range maxRounds {
+		changes, err := round(ctx)
 		if err != nil {
 			return err
 		}
-		if err := m.refused(); err != nil {
-			return err
-		}
-		if r.size() <= calm {
+		if changes <= calm {
 			break
 		}
 	}
@@ -132,16 +146,13 @@ func (m *move) copyAndSwitch(ctx context.Context) error {
 	for attempt := range freezes {
 		if attempt > 0 {
 			m.progress.say("%s: %v; trying again", m.group.name, errTooLong)
-			if _, _, err = m.round(ctx); err != nil {
+			if _, err := round(ctx); err != nil {
 				return err
 			}
 		}
-		if err = m.frozen(ctx); !errors.Is(err, errTooLong) {
-			break
+		if err = frozen(ctx); !errors.Is(err, errTooLong) {
+			return err
 		}
-	}
-	if errors.Is(err, errTooLong) {
-		return fmt.Errorf("%w; nothing is switched: run it again when there are fewer writes, or with --no-freeze, which may lose the writes of a second", err)
 	}
 	return err
 }
@@ -519,9 +530,9 @@ func (m *move) clearAllFinalizers(ctx context.Context) error {
 
 // awaitRouted waits until kube-apiserver asks the server: its lists have numbers that etcd does not have yet.
 func (m *move) awaitRouted(ctx context.Context) error {
-	counter, err := strconv.ParseInt(m.seen.state.Counter, 10, 64)
+	counter, err := parseCounter(m.seen.state.Counter)
 	if err != nil {
-		return fmt.Errorf("the counter %q is not a number", m.seen.state.Counter)
+		return err
 	}
 	inARow := 0
 	return wait.PollUntilContextCancel(ctx, lookAgain, true, func(ctx context.Context) (bool, error) {
@@ -608,8 +619,9 @@ func (m *move) compare(ctx context.Context) error {
 	m.progress.say("%s: comparing %d reports", m.group.name, len(want))
 	have := map[place]found{}
 	for i := range m.seen.sources {
-		if err := m.readBack(ctx, m.seen.sources[i].resource, have, int64(len(want))); err != nil {
-			return err
+		r := m.seen.sources[i].resource
+		if err := m.readSwitched(ctx, r, hashOf, have, int64(len(want))); err != nil {
+			return fmt.Errorf("list %s of the reports API server: %w", r.plural, err)
 		}
 	}
 	wrong := differences(want, have)
@@ -628,11 +640,21 @@ func (m *move) compare(ctx context.Context) error {
 	)
 }
 
-// readBack reads what the server had at the switch, or has now, where that is too long ago.
-func (m *move) readBack(ctx context.Context, r resource, have map[place]found, all int64) error {
-	counter, err := strconv.ParseInt(m.seen.state.Counter, 10, 64)
+// parseCounter reads the counter that a server had at the switch.
+func parseCounter(text string) (int64, error) {
+	counter, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return fmt.Errorf("the counter %q is not a number", m.seen.state.Counter)
+		return 0, fmt.Errorf("the counter %q is not a number", text)
+	}
+	return counter, nil
+}
+
+// readSwitched reads into have what there was of a resource at the switch, or what there is now if the switch is too long ago. The lists go to
+// whatever serves the group; hash is that of one object there.
+func (m *move) readSwitched(ctx context.Context, r resource, hash func(*unstructured.Unstructured) (string, error), have map[place]found, all int64) error {
+	counter, err := parseCounter(m.seen.state.Counter)
+	if err != nil {
+		return err
 	}
 	read := func(options metav1.ListOptions) (metav1.ListInterface, error) {
 		page, err := m.dynamic.Resource(m.group.served(r)).List(ctx, options)
@@ -641,7 +663,7 @@ func (m *move) readBack(ctx context.Context, r resource, have map[place]found, a
 		}
 		for i := range page.Items {
 			u := &page.Items[i]
-			hash, err := hashOf(u)
+			hash, err := hash(u)
 			if err != nil {
 				return nil, err
 			}
@@ -659,10 +681,7 @@ func (m *move) readBack(ctx context.Context, r resource, have map[place]found, a
 		m.progress.say("  the state of the switch is too long ago: what was changed since is not compared")
 		err = pages(pageObjects, metav1.ListOptions{}, read)
 	}
-	if err != nil {
-		return fmt.Errorf("list %s of the reports API server: %w", r.plural, err)
-	}
-	return nil
+	return err
 }
 
 // clean deletes the CRDs.
