@@ -3,26 +3,13 @@
 package e2e
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"log"
 	"maps"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	ociregistry "github.com/google/go-containerregistry/pkg/registry"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/static"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -35,6 +22,7 @@ import (
 
 	"github.com/scanyard/scanyard/tests/install"
 	"github.com/scanyard/scanyard/tests/localcluster/ports"
+	"github.com/scanyard/scanyard/tests/ociregistry"
 )
 
 var (
@@ -49,85 +37,28 @@ var (
 // lodash is what the advisories of the tests say of lodash before 4.17.21.
 const lodash = "CVE-2021-23337"
 
-// startRegistry serves a registry without TLS until the specs have ended. It gives host and port.
-func startRegistry() string {
-	GinkgoHelper()
-	server := httptest.NewServer(ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0))))
-	DeferCleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
+// startRegistry serves a registry without TLS until the specs have ended.
+func startRegistry() *ociregistry.Registry {
+	registry := ociregistry.Start()
+	DeferCleanup(registry.Close)
+	return registry
 }
 
-// npmImage is an image for linux/amd64 with the packages of a package-lock.json.
-func npmImage(packages map[string]string) v1.Image {
+// push stores an image for linux/amd64 with the packages of a package-lock.json.
+func push(ctx context.Context, registry *ociregistry.Registry, repository, tag string, packages map[string]string) {
 	GinkgoHelper()
-	var lock strings.Builder
-	for name, version := range packages {
-		fmt.Fprintf(&lock, `,"node_modules/%s":{"version":%q}`, name, version)
-	}
-	text := `{"name":"app","lockfileVersion":3,"packages":{"":{"name":"app"}` + lock.String() + `}}`
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	Expect(w.WriteHeader(&tar.Header{Name: "app/package-lock.json", Mode: 0o644, Size: int64(len(text))})).To(Succeed())
-	_, err := w.Write([]byte(text))
+	image, err := ociregistry.NPM("linux/amd64", packages)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(w.Close()).To(Succeed())
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil })
-	Expect(err).NotTo(HaveOccurred())
-	image, err := mutate.AppendLayers(empty.Image, layer)
-	Expect(err).NotTo(HaveOccurred())
-	config, err := image.ConfigFile()
-	Expect(err).NotTo(HaveOccurred())
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", "amd64"
-	image, err = mutate.ConfigFile(image, config)
-	Expect(err).NotTo(HaveOccurred())
-	return image
-}
-
-// push stores an image without its neighbours: blobs, then the manifest.
-func push(host, repository, tag string, image v1.Image) {
-	GinkgoHelper()
-	send := func(method, path, contentType string, body []byte) {
-		GinkgoHelper()
-		request, err := http.NewRequestWithContext(context.Background(), method, "http://"+host+"/v2/"+repository+path, bytes.NewReader(body))
-		Expect(err).NotTo(HaveOccurred())
-		request.Header.Set("Content-Type", contentType)
-		answer, err := http.DefaultClient.Do(request)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(answer.Body.Close()).To(Succeed())
-		Expect(answer.StatusCode).To(Equal(http.StatusCreated), "%s %s", method, path)
-	}
-	layers, err := image.Layers()
-	Expect(err).NotTo(HaveOccurred())
-	for _, layer := range layers {
-		digest, err := layer.Digest()
-		Expect(err).NotTo(HaveOccurred())
-		content, err := layer.Compressed()
-		Expect(err).NotTo(HaveOccurred())
-		blob, err := io.ReadAll(content)
-		Expect(err).NotTo(HaveOccurred())
-		send(http.MethodPost, "/blobs/uploads/?digest="+digest.String(), "application/octet-stream", blob)
-	}
-	digest, err := image.ConfigName()
-	Expect(err).NotTo(HaveOccurred())
-	config, err := image.RawConfigFile()
-	Expect(err).NotTo(HaveOccurred())
-	send(http.MethodPost, "/blobs/uploads/?digest="+digest.String(), "application/octet-stream", config)
-	kind, err := image.MediaType()
-	Expect(err).NotTo(HaveOccurred())
-	manifest, err := image.RawManifest()
-	Expect(err).NotTo(HaveOccurred())
-	send(http.MethodPut, "/manifests/"+tag, string(kind), manifest)
+	Expect(registry.Push(ctx, repository, tag, image)).To(Succeed())
 }
 
 // installRegistry installs the chart, with the built-in adapter and a database of the advisories of the tests.
-func (r *reportsWorld) installRegistry(ctx context.Context, host string) {
+func (r *reportsWorld) installRegistry(ctx context.Context, registry *ociregistry.Registry) {
 	GinkgoHelper()
-	advisories, err := os.ReadFile(filepath.Join("..", "..", "registry", "testdata", "advisories", "npm.json"))
+	database, err := ociregistry.Database(filepath.Join("..", "..", "registry", "testdata", "advisories", "npm.json"), nil)
 	Expect(err).NotTo(HaveOccurred())
-	database, err := mutate.AppendLayers(empty.Image, static.NewLayer(advisories, "mini.db.layer.v1+json"))
-	Expect(err).NotTo(HaveOccurred())
-	push(host, "db/mini", "1", database)
+	host := registry.Host
+	Expect(registry.Push(ctx, "db/mini", "1", database)).To(Succeed())
 	free, err := ports.Free(6)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(r.helm.Install(ctx, install.Release{Chart: "registry", Namespace: reportsNamespace, Values: map[string]any{
@@ -192,13 +123,14 @@ var _ = Describe("Registries", Ordered, Label("registry"), func() {
 	BeforeAll(func(ctx SpecContext) {
 		r = newReportsWorld(ctx)
 		r.install(ctx)
-		host = startRegistry()
-		r.installRegistry(ctx, host)
-		old := npmImage(map[string]string{"lodash": "4.17.15"})
-		push(host, "shop/api", "1.0", old)
-		push(host, "shop/api", "1.1", npmImage(map[string]string{"lodash": "4.17.21"}))
-		push(host, "shop/api", "debug", old)
-		push(host, "web/page", "1.0", old)
+		registry := startRegistry()
+		host = registry.Host
+		r.installRegistry(ctx, registry)
+		old := map[string]string{"lodash": "4.17.15"}
+		push(ctx, registry, "shop/api", "1.0", old)
+		push(ctx, registry, "shop/api", "1.1", map[string]string{"lodash": "4.17.21"})
+		push(ctx, registry, "shop/api", "debug", old)
+		push(ctx, registry, "web/page", "1.0", old)
 		shop, web = r.namespace(ctx), r.namespace(ctx)
 		alice, bob = r.withRole(ctx, "alice", shop, "edit"), r.withRole(ctx, "bob", web, "edit")
 	})
