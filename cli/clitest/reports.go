@@ -3,7 +3,6 @@
 package clitest
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -17,17 +16,14 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 // Reports is the program of the reports API, on a database of its own.
@@ -38,14 +34,15 @@ type Reports struct {
 	door *httptest.Server
 }
 
-const reportsToken = "admin-token"
-
 // ServeReports has the user's cluster serve the reports API, until the test ends.
 func (w *World) ServeReports() *Reports {
 	t := w.T
 	t.Helper()
 	r := &Reports{t: t}
-	r.start()
+	var err error
+	if r.url, err = url.Parse(testcluster.StartReports(t)); err != nil {
+		t.Fatal(err)
+	}
 	direct, err := url.Parse(w.Cluster.Config.Host)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +57,7 @@ func (w *World) ServeReports() *Reports {
 	rewrite := reports.Director                //nolint:staticcheck // it is the one of NewSingleHostReverseProxy
 	reports.Director = func(q *http.Request) { //nolint:staticcheck // see above
 		rewrite(q)
-		q.Header.Set("Authorization", "Bearer "+reportsToken)
+		q.Header.Set("Authorization", "Bearer "+testcluster.ReportsToken)
 	}
 	group := "/apis/" + reportsv1.SchemeGroupVersion.Group
 	r.door = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, q *http.Request) {
@@ -85,49 +82,6 @@ func quietProxy(to *url.URL) *httputil.ReverseProxy {
 	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	proxy.FlushInterval = -1 // watches
 	return proxy
-}
-
-// start starts the program, and stops it when the test ends.
-func (r *Reports) start() {
-	t := r.t
-	t.Helper()
-	program := filepath.Join(filepath.Dir(os.Getenv("LOCALCLUSTER_BIN")), "reports-apiserver")
-	if os.Getenv("LOCALCLUSTER_BIN") == "" {
-		program = filepath.Join("..", "..", "bin", "reports-apiserver")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("these tests need the program of the reports API: run \"make build\", or set LOCALCLUSTER_BIN: %v", err)
-	}
-	dir := t.TempDir()
-	tokens := filepath.Join(dir, "tokens")
-	if err := os.WriteFile(tokens, []byte(reportsToken+",admin,system:masters\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	server := exec.Command(program, "--standalone", "--http", "--token-file", tokens, "--sqlite", filepath.Join(dir, "reports.db"))
-	var log bytes.Buffer
-	server.Stderr = &log
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = server.Wait()
-		if t.Failed() && strings.Contains(log.String(), "panic") {
-			t.Log(log.String())
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	var ready struct{ URL string }
-	if err != nil || json.Unmarshal([]byte(line), &ready) != nil {
-		t.Fatalf("the reports API did not start: %v %s\n%s", err, line, log.String())
-	}
-	if r.url, err = url.Parse(ready.URL); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // groups answers which groups there are: those of the cluster, and that of the reports API.
@@ -170,7 +124,7 @@ func (r *Reports) Send(method, path string, body any, header map[string]string) 
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+reportsToken)
+	request.Header.Set("Authorization", "Bearer "+testcluster.ReportsToken)
 	request.Header.Set("Content-Type", "application/json")
 	for name, value := range header {
 		request.Header.Set(name, value)

@@ -41,6 +41,7 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/engine"
 	"github.com/scanyard/scanyard/registry/internal/queue"
 	"github.com/scanyard/scanyard/registry/internal/reportsclient"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 // alone is what a worker needs that is a process of its own, and may be killed.
@@ -87,7 +88,7 @@ func workAlone(file string) error {
 	if err != nil {
 		return err
 	}
-	reports, err := reportsclient.New(reportsclient.Options{Config: &rest.Config{Host: a.Reports, BearerToken: adminToken}, Clock: &clock{}})
+	reports, err := reportsclient.New(reportsclient.Options{Config: &rest.Config{Host: a.Reports, BearerToken: testcluster.ReportsToken}, Clock: &clock{}})
 	if err != nil {
 		return err
 	}

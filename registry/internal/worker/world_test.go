@@ -3,13 +3,10 @@
 package worker
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,12 +14,10 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +44,7 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/registrytest"
 	"github.com/scanyard/scanyard/registry/internal/reportsclient"
 	"github.com/scanyard/scanyard/registry/internal/results"
+	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
 // TestMain is the launcher and the adapter, where an engine starts this file's program.
@@ -78,10 +74,9 @@ func TestMain(m *testing.M) {
 
 const (
 	// patience bounds what a test waits for; nothing that works takes that long.
-	patience   = 2 * time.Minute
-	adminToken = "admin-token"
-	namespace  = "shop"
-	jobUID     = "job-1"
+	patience  = 2 * time.Minute
+	namespace = "shop"
+	jobUID    = "job-1"
 )
 
 // reportsAPI is the program of the reports API, on a database of its own, behind a door at which a test may answer.
@@ -96,41 +91,7 @@ type reportsAPI struct {
 
 func startReports(t *testing.T) *reportsAPI {
 	t.Helper()
-	program := filepath.Join(filepath.Dir(os.Getenv("LOCALCLUSTER_BIN")), "reports-apiserver")
-	if os.Getenv("LOCALCLUSTER_BIN") == "" {
-		program = filepath.Join("..", "..", "..", "bin", "reports-apiserver")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("these tests need the program of the reports API: run \"make build\", or set LOCALCLUSTER_BIN: %v", err)
-	}
-	dir := t.TempDir()
-	tokens := filepath.Join(dir, "tokens")
-	if err := os.WriteFile(tokens, []byte(adminToken+",admin,system:masters\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	server := exec.Command(program, "--standalone", "--http", "--token-file", tokens, "--sqlite", filepath.Join(dir, "reports.db"))
-	var log bytes.Buffer
-	server.Stderr = &log
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGTERM)
-		_ = server.Wait()
-		if t.Failed() && strings.Contains(log.String(), "panic") {
-			t.Log(log.String())
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	var ready struct{ URL string }
-	if err != nil || json.Unmarshal([]byte(line), &ready) != nil {
-		t.Fatalf("the reports API did not start: %v %s\n%s", err, line, log.String())
-	}
-	far, err := url.Parse(ready.URL)
+	far, err := url.Parse(testcluster.StartReports(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +348,7 @@ func (w *world) create(o client.Object) {
 
 func (w *world) newClient(c *clock) *reportsclient.Client {
 	w.t.Helper()
-	made, err := reportsclient.New(reportsclient.Options{Config: &rest.Config{Host: w.reports.door.URL, BearerToken: adminToken}, Clock: c})
+	made, err := reportsclient.New(reportsclient.Options{Config: &rest.Config{Host: w.reports.door.URL, BearerToken: testcluster.ReportsToken}, Clock: c})
 	if err != nil {
 		w.t.Fatal(err)
 	}
