@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package endpoint is the HTTPS server that the pods of Scans and the forwarder ask, whatever they ask for.
+// Package endpoint is the HTTPS server that pods of Scans and the forwarder call. Handlers of other packages answer the calls.
 //
-// It knows who asks by the token that the API server has made for one audience, and answers so many calls at a time. What
-// is answered is the business of its handlers.
+// The package authenticates callers by a token that the API server has issued for one audience, and bounds concurrent calls.
 package endpoint
 
 import (
@@ -37,15 +36,15 @@ type Server struct {
 	handlers map[string]http.Handler
 }
 
-// NewServer returns a Server that will answer POSTs on a listener, by path.
+// NewServer returns a Server that serves POST requests on a listener, with a handler for each path.
 func NewServer(l net.Listener, cert tls.Certificate, handlers map[string]http.Handler) *Server {
 	return &Server{listener: l, cert: cert, handlers: handlers}
 }
 
-// NeedLeaderElection is false: any replica can answer.
+// NeedLeaderElection is false: every replica serves.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// Start answers until the context ends.
+// Start serves until the context ends.
 func (s *Server) Start(ctx context.Context) error {
 	mux := http.NewServeMux()
 	for path, h := range s.handlers {
@@ -71,11 +70,11 @@ func (s *Server) Start(ctx context.Context) error {
 	return h.Shutdown(end)
 }
 
-// Slots bound how many calls are answered at a time.
+// Slots bound concurrent calls.
 type Slots chan struct{}
 
-// Take returns what gives the slot back; false where there is none left.
-func (s Slots) Take() (giveBack func(), ok bool) {
+// Take takes a slot and returns the function that releases it; false: no slot is free.
+func (s Slots) Take() (release func(), ok bool) {
 	select {
 	case s <- struct{}{}:
 		return func() { <-s }, true
@@ -84,9 +83,9 @@ func (s Slots) Take() (giveBack func(), ok bool) {
 	}
 }
 
-// Who returns who sent a request, as the API server knows the bearer of its token; false where the token is not valid for
-// the audience. Review creates TokenReviews.
-func Who(ctx context.Context, review client.Writer, req *http.Request, audience string) (*authenticationv1.UserInfo, bool, error) {
+// Authenticate returns the user whose bearer token a request has, as the API server knows the user; false: the token is not valid for the
+// audience. Review creates TokenReviews.
+func Authenticate(ctx context.Context, review client.Writer, req *http.Request, audience string) (*authenticationv1.UserInfo, bool, error) {
 	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" || len(token) > maxToken {
 		return nil, false, nil

@@ -14,7 +14,7 @@ import (
 	api "github.com/scanyard/scanyard/apis/results"
 )
 
-// Publish writes the authority of the endpoint's certificate where callers find it. The private key stays in the Secret of
+// Publish writes the authority of the endpoint's certificate into a ConfigMap, for callers. The private key stays in the Secret of
 // the operator.
 func Publish(ctx context.Context, c client.Client, namespace, ca string) error {
 	key := client.ObjectKey{Namespace: namespace, Name: api.CAConfigMap}
@@ -42,5 +42,5 @@ func Publish(ctx context.Context, c client.Client, namespace, ca string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("publish the authority in ConfigMap %s: others keep changing it", key)
+	return fmt.Errorf("publish the authority in ConfigMap %s: other clients keep changing the ConfigMap", key)
 }

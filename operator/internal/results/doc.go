@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package results answers those who forward results of Scans: where a file can be read, and whether results may go.
+// Package results serves callers that forward results of Scans: it answers with the URL of a file, and decides whether results may be removed.
 //
-// Buckets, prefixes and credentials of tenants stay where they are understood. Who may ask is said by RBAC, by the right on
-// scans/results in the namespace of the Scan:
+// Only the operator knows buckets, prefixes and credentials of tenants. RBAC decides who may call, by the right on scans/results in the
+// namespace of the Scan:
 //
 //	token ─► TokenReview ─► SubjectAccessReview ─► Scan, by UID ─► storage
 //
-// Results go only where everything that can be read says so at that moment, and what is read is read from the API server and
-// from storage. What is judged is a pure function of that. The annotation that is written then is the point of no return: the
-// life of the Scan does the rest.
+// For each request to remove results the handler reads the Scan, settings and storage anew, without a cache; a pure function of what was read
+// decides. The annotation that is written then is the point of no return: the life of the Scan removes the results.
 //
-// What is answered is in no log, since whoever has such a URL reads the results.
+// Answers are not logged, since a URL in an answer gives access to the results.
 package results

@@ -27,18 +27,18 @@ import (
 )
 
 const (
-	// expiry of the URLs: who forwards begins to read at once.
+	// expiry of the URLs: callers begin to read at once.
 	expiry        = 15 * time.Minute
 	maxConcurrent = 64
 	maxBody       = 64 << 10
 	retryAfter    = "1"
 )
 
-// Storage is where results lie.
+// Storage is the object storage of results.
 type Storage interface {
 	// Stat says whether a file of a Scan is stored.
 	Stat(ctx context.Context, o store.Owner, filename string) (store.Object, bool, error)
-	// PresignDownload makes a URL to read it.
+	// PresignDownload returns a URL from which a file of a Scan can be read.
 	PresignDownload(ctx context.Context, o store.Owner, filename string, expiry time.Duration) (string, error)
 }
 
@@ -49,13 +49,13 @@ type Options struct {
 	// Live reads from the API server.
 	Live    client.Reader
 	Storage Storage
-	// Namespaces are the only ones that the operator works in; none means all.
+	// Namespaces are those that the operator works in; an empty list means all.
 	Namespaces []string
-	// Release is what it takes to give results up; without it nothing is.
+	// Release has what removing results needs; without it no results are removed.
 	Release Releasing
 }
 
-// Handler answers the calls of the results endpoint.
+// Handler handles the calls of the results endpoint.
 type Handler struct {
 	Options
 
@@ -67,12 +67,12 @@ func NewHandler(o Options) *Handler {
 	return &Handler{Options: o, slots: make(endpoint.Slots, maxConcurrent)}
 }
 
-// Handlers are its calls, by path.
+// Handlers returns the handler of each path.
 func (h *Handler) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{api.URLPath: serve(h, h.url), api.ReleasePath: serve(h, h.release)}
 }
 
-// refusal is an answer other than what was asked for.
+// refusal is an answer that tells why a request was refused.
 type refusal struct {
 	code int
 	api.Refusal
@@ -84,15 +84,15 @@ func refuse(code int, reason, format string, args ...any) error {
 	return &refusal{code, api.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
-// serve makes a handler of what answers one kind of request.
+// serve returns a handler of one kind of request.
 func serve[Request, Answer any](h *Handler, answer func(context.Context, *authenticationv1.UserInfo, *Request) (*Answer, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		giveBack, ok := h.slots.Take()
+		releaseSlot, ok := h.slots.Take()
 		if !ok {
 			refused(req.Context(), w, refuse(http.StatusTooManyRequests, api.ReasonTooManyCalls, "the operator answers %d calls at a time; try again", maxConcurrent))
 			return
 		}
-		defer giveBack()
+		defer releaseSlot()
 		ctx, cancel := context.WithTimeout(req.Context(), endpoint.AnswerTimeout)
 		defer cancel()
 		said, err := call(ctx, h, w, req, answer)
@@ -107,11 +107,11 @@ func serve[Request, Answer any](h *Handler, answer func(context.Context, *authen
 	})
 }
 
-// call answers one request of somebody who is known.
+// call authenticates and decodes one request, and answers it.
 func call[Request, Answer any](
 	ctx context.Context, h *Handler, w http.ResponseWriter, req *http.Request, answer func(context.Context, *authenticationv1.UserInfo, *Request) (*Answer, error),
 ) (*Answer, error) {
-	user, ok, err := endpoint.Who(ctx, h.Review, req, api.Audience)
+	user, ok, err := endpoint.Authenticate(ctx, h.Review, req, api.Audience)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func call[Request, Answer any](
 	return answer(ctx, user, asked)
 }
 
-// refused tells why there is no answer. An error that is no refusal is of the API server.
+// refused writes the answer to a request that was not granted. An error that is not a refusal comes from the API server.
 func refused(ctx context.Context, w http.ResponseWriter, err error) {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {
@@ -149,11 +149,11 @@ func send(ctx context.Context, w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		log.FromContext(ctx).V(1).Info("The client went before it had its answer", "error", err.Error())
+		log.FromContext(ctx).V(1).Info("The client closed the connection before the answer", "error", err.Error())
 	}
 }
 
-// url answers where a file of a Scan can be read.
+// url answers with the URL of a file of a Scan.
 func (h *Handler) url(ctx context.Context, user *authenticationv1.UserInfo, asked *api.URLRequest) (*api.URLAnswer, error) {
 	if !slices.Contains([]string{api.FileFindings, api.FileRaw, api.FileExceptions}, asked.File) {
 		return nil, refuse(http.StatusBadRequest, api.ReasonBadRequest, "file is %q: ask for %q, %q or %q",
@@ -182,11 +182,11 @@ func (h *Handler) url(ctx context.Context, user *authenticationv1.UserInfo, aske
 	return &api.URLAnswer{URL: link, ETag: object.ETag, Size: object.Size, LastModified: object.LastModified}, nil
 }
 
-// stat looks at a file of a Scan.
+// stat reads the metadata of a file of a Scan from storage.
 func (h *Handler) stat(ctx context.Context, owner store.Owner, file string) (store.Object, error) {
 	missing := refuse(http.StatusNotFound, api.ReasonResultsMissing, "Scan %s has not stored that file", owner.Name)
 	if names.CheckFile(file) != nil {
-		return store.Object{}, missing // the status says none, or nothing that storage can have
+		return store.Object{}, missing // the status names no file, or a name that storage does not have
 	}
 	object, found, err := h.Storage.Stat(ctx, owner, file)
 	switch {
@@ -205,10 +205,10 @@ func (h *Handler) unavailable(ctx context.Context, err error) error {
 	return refuse(http.StatusServiceUnavailable, api.ReasonStorageUnavailable, "object storage cannot be used now, the operator's log says why; try again")
 }
 
-// scanOf returns a Scan on whose results the user has a right.
+// scanOf returns a Scan if the user has the right to its results.
 func (h *Handler) scanOf(ctx context.Context, user *authenticationv1.UserInfo, verb, namespace, name, uid string) (*executionv1.Scan, error) {
 	if namespace == "" || name == "" || uid == "" {
-		// Without a namespace the review would be about all of them.
+		// A review without a namespace is about all namespaces.
 		return nil, refuse(http.StatusBadRequest, api.ReasonBadRequest, "namespace, name and uid must be given")
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -24,23 +24,23 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// releaseTries bound how often a Scan is read again that others write meanwhile.
+// releaseTries bounds how often a release is tried again after a conflict.
 const releaseTries = 5
 
-// Releasing is what it takes to give results up.
+// Releasing has what removing results needs.
 type Releasing struct {
 	// Client writes into the API server.
 	Client client.Client
-	// Effective tells what the settings of a namespace say, as the API server has them now.
+	// Effective returns the settings in force for a namespace, read without a cache.
 	Effective func(ctx context.Context, namespace string) (*settings.Effective, error)
-	// Compared says whether hooks of coming runs may compare with the findings of a Scan.
+	// Compared returns whether hooks of later runs may compare with the findings of a Scan.
 	Compared func(ctx context.Context, scan *executionv1.Scan) (bool, error)
-	// Released is told of each Scan whose results were given up; nil: nobody is.
+	// Released is called for each Scan whose results are removed; may be nil.
 	Released func(scan *executionv1.Scan, asked *api.ReleaseRequest)
 	Clock    clock.PassiveClock
 }
 
-// release gives the results of a Scan up, or says why not.
+// release has the results of a Scan removed, or refuses.
 func (h *Handler) release(ctx context.Context, user *authenticationv1.UserInfo, asked *api.ReleaseRequest) (*api.ReleaseAnswer, error) {
 	if h.Release.Client == nil {
 		return nil, refuse(http.StatusConflict, api.ReasonModeIsKeep, "this operator gives no results up")
@@ -61,19 +61,19 @@ func (h *Handler) releaseNow(ctx context.Context, user *authenticationv1.UserInf
 		return nil, err
 	}
 	if scan.Released() && scan.Revision() == asked.Revision && scan.Settled() {
-		return &api.ReleaseAnswer{Released: true}, nil // by a call whose answer was lost
+		return &api.ReleaseAnswer{Released: true}, nil // an earlier call did this, and its answer was lost
 	}
 	f, err := h.facts(ctx, scan, asked)
 	if err != nil {
 		return nil, err
 	}
-	if no := judge(f); no != nil {
+	if no := decide(f); no != nil {
 		return nil, &refusal{http.StatusConflict, *no}
 	}
 	if asked.DryRun {
 		return &api.ReleaseAnswer{}, nil
 	}
-	if err := h.giveUp(ctx, scan); err != nil {
+	if err := h.markReleased(ctx, scan); err != nil {
 		return nil, err
 	}
 	if h.Release.Released != nil {
@@ -82,7 +82,7 @@ func (h *Handler) releaseNow(ctx context.Context, user *authenticationv1.UserInf
 	return &api.ReleaseAnswer{Released: true}, nil
 }
 
-// facts reads everything that is judged.
+// facts reads what decide needs.
 func (h *Handler) facts(ctx context.Context, scan *executionv1.Scan, asked *api.ReleaseRequest) (*facts, error) {
 	effective, err := h.Release.Effective(ctx, scan.Namespace)
 	if err != nil {
@@ -108,7 +108,7 @@ func (h *Handler) facts(ctx context.Context, scan *executionv1.Scan, asked *api.
 	return f, nil
 }
 
-// healthOf is what the settings of the cluster and of a namespace say of their sinks, by ID.
+// healthOf returns the status of the sinks in the settings of the cluster and of a namespace, by ID.
 func (h *Handler) healthOf(ctx context.Context, namespace string) (map[string]settingsv1alpha2.SinkStatus, error) {
 	all := map[string]settingsv1alpha2.SinkStatus{}
 	var cluster settingsv1alpha2.ClusterScanSetting
@@ -122,7 +122,7 @@ func (h *Handler) healthOf(ctx context.Context, namespace string) (map[string]se
 		{client.ObjectKey{Namespace: namespace, Name: settingsv1alpha2.Name}, &own, &own.Status.Sinks},
 	} {
 		if err := h.Live.Get(ctx, one.key, one.object); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("read how sinks are doing: %w", err)
+			return nil, fmt.Errorf("read the status of sinks: %w", err)
 		}
 		for _, s := range *one.sinks {
 			all[settings.SinkID(one.key.Namespace, s.Name)] = s
@@ -131,27 +131,27 @@ func (h *Handler) healthOf(ctx context.Context, namespace string) (map[string]se
 	return all, nil
 }
 
-// giveUp writes that the results go, as the Scan was read. The annotation comes first: with it, missing results are no sign
-// of a Job that was lost. What is not written any more is written by the life of the Scan.
-func (h *Handler) giveUp(ctx context.Context, scan *executionv1.Scan) error {
+// markReleased annotates the Scan and writes its status, each with the read version as precondition. The annotation comes first: with it,
+// missing results do not mean a lost Job. If the status is not written, the life of the Scan writes it.
+func (h *Handler) markReleased(ctx context.Context, scan *executionv1.Scan) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": scan.UID, "resourceVersion": scan.ResourceVersion,
 		"annotations": map[string]string{executionv1.AnnotationReleased: strconv.Itoa(int(scan.Revision()))},
 	}})
 	if err != nil {
-		return fmt.Errorf("write that results go: %w", err)
+		return fmt.Errorf("encode the annotation of a release: %w", err)
 	}
 	if err := h.Release.Client.Patch(ctx, scan, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("write that results of Scan %s/%s go: %w", scan.Namespace, scan.Name, err)
+		return fmt.Errorf("annotate Scan %s/%s whose results are removed: %w", scan.Namespace, scan.Name, err)
 	}
 	before := scan.DeepCopy()
 	scan.Status = *life.Removing(&scan.Status, scan.Generation, h.Release.Clock.Now())
 	err = h.Release.Client.Status().Patch(ctx, scan, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
-		return nil // the operator has seen the annotation, and says it
+		return nil // the operator has seen the annotation, and writes the status
 	}
 	if err != nil {
-		return fmt.Errorf("write that results of Scan %s/%s are removed: %w", scan.Namespace, scan.Name, err)
+		return fmt.Errorf("write the status of Scan %s/%s whose results are removed: %w", scan.Namespace, scan.Name, err)
 	}
 	return nil
 }

@@ -76,13 +76,13 @@ func refuse(code int, format string, args ...any) error {
 
 // ServeHTTP serves one request.
 func (s *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	giveBack, ok := s.slots.Take()
+	releaseSlot, ok := s.slots.Take()
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "too many requests at once", http.StatusTooManyRequests)
 		return
 	}
-	defer giveBack()
+	defer releaseSlot()
 	ctx, cancel := context.WithTimeout(req.Context(), endpoint.AnswerTimeout)
 	defer cancel()
 	url, err := s.issue(ctx, req)
@@ -103,7 +103,7 @@ func (s *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (s *Handler) issue(ctx context.Context, req *http.Request) (string, error) {
-	user, ok, err := endpoint.Who(ctx, s.review, req, jobs.UploadAudience)
+	user, ok, err := endpoint.Authenticate(ctx, s.review, req, jobs.UploadAudience)
 	if err != nil {
 		return "", err
 	}

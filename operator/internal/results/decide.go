@@ -16,21 +16,21 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// facts are what is read anew for each call that asks to give results up.
+// facts are read anew for each request to remove results.
 type facts struct {
 	asked *api.ReleaseRequest
 	scan  *executionv1.Scan
-	// forwarding is what the settings say of the Scan's namespace, and health what they say of their sinks, by ID.
+	// forwarding are the settings in force for the Scan's namespace; health is the status of each sink, by ID.
 	forwarding settings.Forwarding
 	health     map[string]settingsv1alpha2.SinkStatus
-	// etag is that of the findings in storage; "" where there are none.
+	// etag is the ETag of the findings in storage; "": storage has no findings.
 	etag string
-	// compared says that hooks of coming runs may compare with the findings.
+	// compared is true if hooks of later runs may compare with the findings.
 	compared bool
 }
 
-// judge says why the results of a Scan stay; nil where nothing speaks against giving them up.
-func judge(f *facts) *api.Refusal {
+// decide returns why the results of a Scan must stay; nil: they may be removed.
+func decide(f *facts) *api.Refusal {
 	no := func(reason, format string, args ...any) *api.Refusal {
 		return &api.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
@@ -49,7 +49,7 @@ func judge(f *facts) *api.Refusal {
 	case f.etag != f.asked.ETag:
 		return no(api.ReasonResultsChanged, "the findings in storage are others than those that were sent")
 	}
-	if refusal := f.judgeSinks(); refusal != nil {
+	if refusal := f.checkSinks(); refusal != nil {
 		return refusal
 	}
 	if mode == settingsv1alpha2.AfterForwardingKeepLastRun && f.compared {
@@ -58,9 +58,9 @@ func judge(f *facts) *api.Refusal {
 	return nil
 }
 
-// judgeSinks says which sink lacks something, or is not healthy.
-func (f *facts) judgeSinks() *api.Refusal {
-	var lacking, ill []string
+// checkSinks returns a refusal if a sink lacks records or is not healthy.
+func (f *facts) checkSinks() *api.Refusal {
+	var lacking, unhealthy []string
 	proved := false
 	for i := range f.forwarding.Sinks {
 		s := &f.forwarding.Sinks[i]
@@ -70,7 +70,7 @@ func (f *facts) judgeSinks() *api.Refusal {
 			continue
 		}
 		if f.health[s.ID].Healthy == corev1.ConditionFalse {
-			ill = append(ill, s.ID)
+			unhealthy = append(unhealthy, s.ID)
 		}
 		proved = proved || p.Verdict == executionv1.VerdictComplete && p.Records == f.asked.Records && p.Chain == f.asked.Chain && f.asked.Chain != ""
 	}
@@ -79,13 +79,13 @@ func (f *facts) judgeSinks() *api.Refusal {
 		return &api.Refusal{Reason: api.ReasonNotForwarded, Message: "not all records of this run are with: " + strings.Join(lacking, ", ")}
 	case !proved:
 		return &api.Refusal{Reason: api.ReasonNotProved, Message: "no sink has proved that it has these records"}
-	case len(ill) > 0:
-		return &api.Refusal{Reason: api.ReasonNotHealthy, Message: "not healthy: " + strings.Join(ill, ", ")}
+	case len(unhealthy) > 0:
+		return &api.Refusal{Reason: api.ReasonNotHealthy, Message: "not healthy: " + strings.Join(unhealthy, ", ")}
 	}
 	return nil
 }
 
-// progress is what a sink has of the present run; nil where records are missing.
+// progress returns the progress of a sink if the sink has all records of the present run, otherwise nil.
 func (f *facts) progress(s *settings.EffectiveSink) *executionv1.SinkProgress {
 	for i := range f.scan.Status.Forwarding {
 		p := &f.scan.Status.Forwarding[i]

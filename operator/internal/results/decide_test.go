@@ -40,7 +40,7 @@ func proven() *facts {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	keepLast := func(f *facts) { f.forwarding.AfterForwarding = settingsv1alpha2.AfterForwardingKeepLastRun }
 	hub := func(change func(*executionv1.SinkProgress)) func(*facts) {
 		return func(f *facts) { change(&f.scan.Status.Forwarding[0]) }
@@ -96,7 +96,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := proven()
 			tc.change(f)
-			got := judge(f)
+			got := decide(f)
 			if got == nil {
 				got = &api.Refusal{}
 			}
