@@ -5,7 +5,6 @@ package aws
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/discovery/internal/fixturetest"
 )
 
 type fixture struct {
@@ -37,24 +37,8 @@ type fixture struct {
 // differ on purpose: messages with other types of events leave the queue, and images
 // without digest get a name that the API server takes (secureCodeBox's ends in a hyphen).
 func TestFixtureAutodiscoveryAWS(t *testing.T) {
-	root := os.Getenv("FIXTURES")
-	if root == "" {
-		root = filepath.Join("testdata", "fixtures")
-	}
-	files, err := filepath.Glob(filepath.Join(root, "autodiscovery-aws", "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases in %s: %v", root, err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var c fixture
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".json")+" "+c.Name, func(t *testing.T) {
+	for name, c := range fixturetest.Cases[fixture](t, "autodiscovery-aws") {
+		t.Run(name+" "+c.Name, func(t *testing.T) {
 			t.Parallel()
 			testFixture(t, c)
 		})

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/scanyard/scanyard/discovery/internal/fixturetest"
 	"github.com/scanyard/scanyard/discovery/internal/pullsecret"
 )
 
@@ -37,24 +37,8 @@ type fixture struct {
 // under exactly the name of the host, the kubelet may find something: under Docker Hub's
 // other names, with a scheme or a path. There credentials are expected.
 func TestFixturePullSecretExtractor(t *testing.T) {
-	root := os.Getenv("FIXTURES")
-	if root == "" {
-		root = filepath.Join("testdata", "fixtures")
-	}
-	files, err := filepath.Glob(filepath.Join(root, "pull-secret-extractor", "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases in %s: %v", root, err)
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var c fixture
-		if err := json.Unmarshal(raw, &c); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".json")+" "+c.Name, func(t *testing.T) { testFixture(t, c) })
+	for name, c := range fixturetest.Cases[fixture](t, "pull-secret-extractor") {
+		t.Run(name+" "+c.Name, func(t *testing.T) { testFixture(t, c) })
 	}
 }
 
