@@ -48,8 +48,8 @@ const (
 	DatabaseStale
 )
 
-// Observed is what is known of an item when a message names it.
-type Observed struct {
+// Observation is what is known of an item when a message names it.
+type Observation struct {
 	Step Step
 	// Now is the time of the reports API, which has set the lease.
 	Now time.Time
@@ -127,36 +127,36 @@ const (
 // row is one of the table: when holds, then decides.
 type row struct {
 	name string
-	when func(o Observed) bool
-	then func(o Observed, d *Decision)
+	when func(o Observation) bool
+	then func(o Observation, d *Decision)
 }
 
 // before are the rows that look at the claim as it is.
 var before = []row{
-	{"Deleted", func(o Observed) bool { return o.Gone }, release},
-	{"Cancelled", func(o Observed) bool { return o.Cancelled && !held(o) }, release},
-	{"Mine", func(o Observed) bool { return o.Mine }, nothing},
-	{"NotNow", func(o Observed) bool { return o.Paused || o.NotBefore.After(o.Now) && !o.Again }, nothing},
+	{"Deleted", func(o Observation) bool { return o.Gone }, release},
+	{"Cancelled", func(o Observation) bool { return o.Cancelled && !held(o) }, release},
+	{"Mine", func(o Observation) bool { return o.Mine }, nothing},
+	{"NotNow", func(o Observation) bool { return o.Paused || o.NotBefore.After(o.Now) && !o.Again }, nothing},
 	{"Busy", held, nothing},
 }
 
 // after are the rows that look at the item once a claim that nobody holds any more is counted as lost.
 var after = []row{
-	{"Poison", func(o Observed) bool { return o.Crashes >= maxCrashes }, quarantine(ReasonAdapterCrashed)},
-	{"Poison", func(o Observed) bool { return o.Lost >= maxLost }, quarantine(ReasonWorkerLost)},
-	{"Alone", func(o Observed) bool { return o.Lost >= aloneAfter && !o.Idle }, back},
-	{"UsedUp", func(o Observed) bool { return o.Attempt >= maxAttempts && wants(o) }, usedUp},
-	{"Unfit", func(o Observed) bool { return o.Unfit != "" && o.Step != Match && waits(o) }, unfit},
-	{"OverQuota", func(o Observed) bool { return o.Step != Match && waits(o) && o.QuotaUntil.After(o.Now) }, overQuota},
-	{"NoDatabase", func(o Observed) bool { return o.Step == Match && wants(o) && o.Database != DatabaseGood }, noDatabase},
-	{"Discover", func(o Observed) bool { return o.Step == Discover && waits(o) }, claim},
-	{"MakeSBOM", func(o Observed) bool { return o.Step == SBOM && waits(o) }, claim},
-	{"Match", func(o Observed) bool { return o.Step == Match && wants(o) }, claim},
-	{"Settled", func(Observed) bool { return true }, back},
+	{"Poison", func(o Observation) bool { return o.Crashes >= maxCrashes }, quarantine(ReasonAdapterCrashed)},
+	{"Poison", func(o Observation) bool { return o.Lost >= maxLost }, quarantine(ReasonWorkerLost)},
+	{"Alone", func(o Observation) bool { return o.Lost >= aloneAfter && !o.Idle }, back},
+	{"UsedUp", func(o Observation) bool { return o.Attempt >= maxAttempts && wants(o) }, usedUp},
+	{"Unfit", func(o Observation) bool { return o.Unfit != "" && o.Step != Match && waits(o) }, unfit},
+	{"OverQuota", func(o Observation) bool { return o.Step != Match && waits(o) && o.QuotaUntil.After(o.Now) }, overQuota},
+	{"NoDatabase", func(o Observation) bool { return o.Step == Match && wants(o) && o.Database != DatabaseGood }, noDatabase},
+	{"Discover", func(o Observation) bool { return o.Step == Discover && waits(o) }, claim},
+	{"MakeSBOM", func(o Observation) bool { return o.Step == SBOM && waits(o) }, claim},
+	{"Match", func(o Observation) bool { return o.Step == Match && wants(o) }, claim},
+	{"Settled", func(Observation) bool { return true }, back},
 }
 
 // Decide says what to do with an item that a message names.
-func Decide(o Observed) Decision {
+func Decide(o Observation) Decision {
 	for _, r := range before {
 		if r.when(o) {
 			return decide(r, o, false)
@@ -178,7 +178,7 @@ func Decide(o Observed) Decision {
 	return Decision{}
 }
 
-func decide(r row, o Observed, takenOver bool) Decision {
+func decide(r row, o Observation, takenOver bool) Decision {
 	d := Decision{Row: r.name, State: o.State, Attempt: o.Attempt, Crashes: o.Crashes, Lost: o.Lost, TakenOver: takenOver}
 	r.then(o, &d)
 	return d
@@ -186,12 +186,12 @@ func decide(r row, o Observed, takenOver bool) Decision {
 
 // held tells whether another worker works on the item. One that has not spoken for so long that the queue delivers its message again
 // does not, whatever its lease says.
-func held(o Observed) bool {
+func held(o Observation) bool {
 	return o.Claimed && !o.Mine && o.Lease.After(o.Now) && !o.Redelivered
 }
 
 // unclaimed is the state of the item without its claim. A claim for another step is none of this message's business.
-func unclaimed(o Observed) string {
+func unclaimed(o Observation) string {
 	s := statesOf[o.Step]
 	switch {
 	case o.State != s.working:
@@ -203,7 +203,7 @@ func unclaimed(o Observed) string {
 	}
 }
 
-func isAside(o Observed) bool {
+func isAside(o Observation) bool {
 	switch o.State {
 	case reportsv1.ImageFailed, reportsv1.ImageQuarantined, reportsv1.ImageSkipped:
 		return true
@@ -213,30 +213,30 @@ func isAside(o Observed) bool {
 	return false
 }
 
-func waits(o Observed) bool { return o.State == statesOf[o.Step].waiting }
+func waits(o Observation) bool { return o.State == statesOf[o.Step].waiting }
 
 // wants tells whether there is something to do.
-func wants(o Observed) bool {
+func wants(o Observation) bool {
 	return waits(o) || o.Step == Match && o.State == reportsv1.ImageScanned && o.Wanted
 }
 
-func nothing(Observed, *Decision) {}
+func nothing(Observation, *Decision) {}
 
-func release(o Observed, d *Decision) {
+func release(o Observation, d *Decision) {
 	if o.Claimed && !held(o) {
 		d.Action, d.State = Release, unclaimed(o)
 	}
 }
 
 // back leaves the item as it is. A claim that was lost is ended, so that the loss is counted once.
-func back(_ Observed, d *Decision) {
+func back(_ Observation, d *Decision) {
 	if d.TakenOver {
 		d.Action = Release
 	}
 }
 
-func quarantine(reason string) func(Observed, *Decision) {
-	return func(o Observed, d *Decision) {
+func quarantine(reason string) func(Observation, *Decision) {
+	return func(o Observation, d *Decision) {
 		d.Action, d.State, d.Reason = Settle, reportsv1.ImageQuarantined, reason
 		if isAside(o) {
 			d.Action, d.State, d.Reason = Nothing, o.State, ""
@@ -244,25 +244,25 @@ func quarantine(reason string) func(Observed, *Decision) {
 	}
 }
 
-func usedUp(o Observed, d *Decision) {
+func usedUp(o Observation, d *Decision) {
 	d.Action, d.State, d.Reason = Settle, statesOf[o.Step].failed, o.Reason
 	if d.Reason == "" {
 		d.Reason = ReasonAttemptsUsedUp
 	}
 }
 
-func unfit(o Observed, d *Decision) {
+func unfit(o Observation, d *Decision) {
 	d.Action, d.State, d.Reason = Settle, reportsv1.ImageSkipped, o.Unfit
 	if o.Step == Discover {
 		d.State = statesOf[Discover].failed
 	}
 }
 
-func overQuota(o Observed, d *Decision) {
+func overQuota(o Observation, d *Decision) {
 	d.Action, d.Reason, d.NotBefore = Wait, ReasonQuotaExceeded, o.QuotaUntil
 }
 
-func noDatabase(o Observed, d *Decision) {
+func noDatabase(o Observation, d *Decision) {
 	d.Reason = ReasonDatabaseMissing
 	if o.Database == DatabaseStale {
 		d.Reason = ReasonDatabaseStale
@@ -273,6 +273,6 @@ func noDatabase(o Observed, d *Decision) {
 	}
 }
 
-func claim(o Observed, d *Decision) {
+func claim(o Observation, d *Decision) {
 	d.Action, d.State, d.Attempt = Claim, statesOf[o.Step].working, o.Attempt+1
 }

@@ -3,7 +3,7 @@
 // Package item decides what a worker does with an item that a message names, and what becomes of the item after a try. It is pure:
 // the item's state decides, never the message, and never what the worker remembers.
 //
-//	Observed ──Decide──► Decision: a row of the table, an action    (before a try; first row that fits)
+//	Observation ──Decide──► Decision: a row of the table, an action    (before a try; first row that fits)
 //	Tried    ──After───► Next: state, counts, when it may begin     (after a try)
 //
 // The states of an image are Pending → GeneratingSBOM → WaitingForMatch → Matching → Scanned, those of a repository

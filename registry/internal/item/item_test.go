@@ -15,75 +15,75 @@ import (
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // observed is an image that waits for its SBOM.
-func observed(change ...func(*Observed)) Observed {
-	o := Observed{Step: SBOM, Now: now, State: reportsv1.ImagePending}
+func observed(change ...func(*Observation)) Observation {
+	o := Observation{Step: SBOM, Now: now, State: reportsv1.ImagePending}
 	for _, c := range change {
 		c(&o)
 	}
 	return o
 }
 
-func match(o *Observed) { o.Step, o.State = Match, reportsv1.ImageWaitingForMatch }
+func match(o *Observation) { o.Step, o.State = Match, reportsv1.ImageWaitingForMatch }
 
-func scanned(o *Observed) { o.Step, o.State, o.Scanned = Match, reportsv1.ImageScanned, true }
+func scanned(o *Observation) { o.Step, o.State, o.Scanned = Match, reportsv1.ImageScanned, true }
 
-func repository(o *Observed) { o.Step, o.State = Discover, reportsv1.RepositoryWaiting }
+func repository(o *Observation) { o.Step, o.State = Discover, reportsv1.RepositoryWaiting }
 
 // claimed gives the item to another worker, with a lease for that long.
-func claimed(lease time.Duration) func(*Observed) {
-	return func(o *Observed) {
+func claimed(lease time.Duration) func(*Observation) {
+	return func(o *Observation) {
 		o.Claimed, o.Lease, o.State, o.Attempt = true, now.Add(lease), statesOf[o.Step].working, 1
 	}
 }
 
-func mine(o *Observed)        { o.Mine = true }
-func redelivered(o *Observed) { o.Redelivered = true }
-func again(o *Observed)       { o.Again = true }
+func mine(o *Observation)        { o.Mine = true }
+func redelivered(o *Observation) { o.Redelivered = true }
+func again(o *Observation)       { o.Again = true }
 
 func TestDecide(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		given  Observed
+		given  Observation
 		want   Decision
 	}{
 		"Deleted": {
-			"there is nothing to write to", observed(func(o *Observed) { o.Gone = true }),
+			"there is nothing to write to", observed(func(o *Observation) { o.Gone = true }),
 			Decision{Row: "Deleted", State: "Pending"},
 		},
 		"DeletedWhileIWork": {
-			"a claim held is released", observed(claimed(time.Minute), mine, func(o *Observed) { o.Gone = true }),
+			"a claim held is released", observed(claimed(time.Minute), mine, func(o *Observation) { o.Gone = true }),
 			Decision{Row: "Deleted", Action: Release, State: "Pending", Attempt: 1},
 		},
 		"CancelledWhileIWork": {
-			"state as before the claim", observed(scanned, claimed(time.Minute), mine, func(o *Observed) { o.Cancelled = true }),
+			"state as before the claim", observed(scanned, claimed(time.Minute), mine, func(o *Observation) { o.Cancelled = true }),
 			Decision{Row: "Cancelled", Action: Release, State: "Scanned", Attempt: 1},
 		},
 		"CancelledBeforeWork": {
-			"nobody wants it any more", observed(func(o *Observed) { o.Cancelled = true }),
+			"nobody wants it any more", observed(func(o *Observation) { o.Cancelled = true }),
 			Decision{Row: "Cancelled", State: "Pending"},
 		},
 		"CancelledWhileAnotherWorks": {
-			"the other worker hears of it itself", observed(claimed(time.Minute), func(o *Observed) { o.Cancelled = true }),
+			"the other worker hears of it itself", observed(claimed(time.Minute), func(o *Observation) { o.Cancelled = true }),
 			Decision{Row: "Busy", State: "GeneratingSBOM", Attempt: 1},
 		},
 		"NotBefore": {
-			"the controller asks again then", observed(func(o *Observed) { o.NotBefore, o.Attempt = now.Add(time.Second), 3 }),
+			"the controller asks again then", observed(func(o *Observation) { o.NotBefore, o.Attempt = now.Add(time.Second), 3 }),
 			Decision{Row: "NotNow", State: "Pending", Attempt: 3},
 		},
 		"NotBeforeHasPassed": {
-			"the time has come", observed(func(o *Observed) { o.NotBefore, o.Attempt = now, 3 }),
+			"the time has come", observed(func(o *Observation) { o.NotBefore, o.Attempt = now, 3 }),
 			Decision{Row: "MakeSBOM", Action: Claim, State: "GeneratingSBOM", Attempt: 4},
 		},
 		"Paused": {
-			"suspended, closed or the host paused", observed(func(o *Observed) { o.Paused = true }),
+			"suspended, closed or the host paused", observed(func(o *Observation) { o.Paused = true }),
 			Decision{Row: "NotNow", State: "Pending"},
 		},
 		"PausedWhileIWork": {
-			"what has begun goes on", observed(claimed(time.Minute), mine, func(o *Observed) { o.Paused = true }),
+			"what has begun goes on", observed(claimed(time.Minute), mine, func(o *Observation) { o.Paused = true }),
 			Decision{Row: "Mine", State: "GeneratingSBOM", Attempt: 1},
 		},
 		"ClaimOfAnotherStep": {
-			"a late message for the SBOM does not touch the match", observed(match, claimed(0), func(o *Observed) { o.Step = SBOM }),
+			"a late message for the SBOM does not touch the match", observed(match, claimed(0), func(o *Observation) { o.Step = SBOM }),
 			Decision{Row: "Settled", State: "Matching", Attempt: 1},
 		},
 		"Busy": {
@@ -99,101 +99,101 @@ func TestDecide(t *testing.T) {
 			Decision{Row: "Match", Action: Claim, State: "Matching", Attempt: 2, Lost: 1, TakenOver: true},
 		},
 		"LostWithoutAClaim": {
-			"a state of work that nobody has claimed is none", observed(func(o *Observed) { o.State = reportsv1.ImageGeneratingSBOM }),
+			"a state of work that nobody has claimed is none", observed(func(o *Observation) { o.State = reportsv1.ImageGeneratingSBOM }),
 			Decision{Row: "MakeSBOM", Action: Claim, State: "GeneratingSBOM", Attempt: 1},
 		},
 		"PoisonByCrashes": {
-			"the adapter died over it twice", observed(func(o *Observed) { o.Crashes, o.Attempt = 2, 2 }),
+			"the adapter died over it twice", observed(func(o *Observation) { o.Crashes, o.Attempt = 2, 2 }),
 			Decision{Row: "Poison", Action: Settle, State: "Quarantined", Reason: ReasonAdapterCrashed, Crashes: 2, Attempt: 2},
 		},
 		"PoisonByWorkers": {
-			"its workers vanished: this is the fourth", observed(claimed(-time.Second), func(o *Observed) { o.Lost, o.Attempt = 3, 4 }),
+			"its workers vanished: this is the fourth", observed(claimed(-time.Second), func(o *Observation) { o.Lost, o.Attempt = 3, 4 }),
 			Decision{Row: "Poison", Action: Settle, State: "Quarantined", Reason: ReasonWorkerLost, Lost: 4, Attempt: 4, TakenOver: true},
 		},
 		"Quarantined": {
-			"it stays there", observed(func(o *Observed) { o.State, o.Crashes = reportsv1.ImageQuarantined, 2 }),
+			"it stays there", observed(func(o *Observation) { o.State, o.Crashes = reportsv1.ImageQuarantined, 2 }),
 			Decision{Row: "Poison", State: "Quarantined", Crashes: 2},
 		},
 		"QuarantinedAndRetried": {
-			"it begins anew", observed(again, func(o *Observed) { o.State, o.Crashes, o.Attempt, o.Lost = reportsv1.ImageQuarantined, 2, 5, 4 }),
+			"it begins anew", observed(again, func(o *Observation) { o.State, o.Crashes, o.Attempt, o.Lost = reportsv1.ImageQuarantined, 2, 5, 4 }),
 			Decision{Row: "MakeSBOM", Action: Claim, State: "GeneratingSBOM", Attempt: 1},
 		},
 		"Alone": {
-			"this worker does other things: blame would not be certain", observed(func(o *Observed) { o.Lost = 2 }),
+			"this worker does other things: blame would not be certain", observed(func(o *Observation) { o.Lost = 2 }),
 			Decision{Row: "Alone", State: "Pending", Lost: 2},
 		},
 		"AloneAfterALoss": {
-			"the claim ends, so that its loss counts once", observed(claimed(0), func(o *Observed) { o.Lost = 1 }),
+			"the claim ends, so that its loss counts once", observed(claimed(0), func(o *Observation) { o.Lost = 1 }),
 			Decision{Row: "Alone", Action: Release, State: "Pending", Attempt: 1, Lost: 2, TakenOver: true},
 		},
 		"AloneAtAnIdleWorker": {
-			"blame is certain", observed(func(o *Observed) { o.Lost, o.Idle = 2, true }),
+			"blame is certain", observed(func(o *Observation) { o.Lost, o.Idle = 2, true }),
 			Decision{Row: "MakeSBOM", Action: Claim, State: "GeneratingSBOM", Attempt: 1, Lost: 2},
 		},
 		"UsedUp": {
-			"six tries are enough", observed(func(o *Observed) { o.Attempt, o.Reason = 6, "Timeout" }),
+			"six tries are enough", observed(func(o *Observation) { o.Attempt, o.Reason = 6, "Timeout" }),
 			Decision{Row: "UsedUp", Action: Settle, State: "Failed", Reason: "Timeout", Attempt: 6},
 		},
 		"UsedUpOfUnknownReason": {
-			"a reason there must be", observed(repository, func(o *Observed) { o.Attempt = 6 }),
+			"a reason there must be", observed(repository, func(o *Observation) { o.Attempt = 6 }),
 			Decision{Row: "UsedUp", Action: Settle, State: "Failed", Reason: ReasonAttemptsUsedUp, Attempt: 6},
 		},
 		"FailedStays": {
-			"until a job wants it again", observed(func(o *Observed) { o.State, o.Attempt = reportsv1.ImageFailed, 6 }),
+			"until a job wants it again", observed(func(o *Observation) { o.State, o.Attempt = reportsv1.ImageFailed, 6 }),
 			Decision{Row: "Settled", State: "Failed", Attempt: 6},
 		},
 		"FailedAndWantedAgain": {
-			"the next job takes it up", observed(again, func(o *Observed) { o.State, o.Attempt, o.NotBefore = reportsv1.ImageFailed, 6, now.Add(time.Hour) }),
+			"the next job takes it up", observed(again, func(o *Observation) { o.State, o.Attempt, o.NotBefore = reportsv1.ImageFailed, 6, now.Add(time.Hour) }),
 			Decision{Row: "MakeSBOM", Action: Claim, State: "GeneratingSBOM", Attempt: 1},
 		},
 		"TooLarge": {
-			"until the bound changes", observed(func(o *Observed) { o.Unfit = "TooLarge" }),
+			"until the bound changes", observed(func(o *Observation) { o.Unfit = "TooLarge" }),
 			Decision{Row: "Unfit", Action: Settle, State: "Skipped", Reason: "TooLarge"},
 		},
 		"RepositoryThatIsNone": {
-			"repositories are not skipped", observed(repository, func(o *Observed) { o.Unfit = "InvalidRepository" }),
+			"repositories are not skipped", observed(repository, func(o *Observation) { o.Unfit = "InvalidRepository" }),
 			Decision{Row: "Unfit", Action: Settle, State: "Failed", Reason: "InvalidRepository"},
 		},
 		"OverQuota": {
-			"it waits until the quota begins anew", observed(func(o *Observed) { o.QuotaUntil = now.Add(time.Hour) }),
+			"it waits until the quota begins anew", observed(func(o *Observation) { o.QuotaUntil = now.Add(time.Hour) }),
 			Decision{Row: "OverQuota", Action: Wait, State: "Pending", Reason: ReasonQuotaExceeded, NotBefore: now.Add(time.Hour)},
 		},
 		"MatchingFetchesNothing": {
-			"the quota is one of bytes", observed(match, func(o *Observed) { o.QuotaUntil = now.Add(time.Hour) }),
+			"the quota is one of bytes", observed(match, func(o *Observation) { o.QuotaUntil = now.Add(time.Hour) }),
 			Decision{Row: "Match", Action: Claim, State: "Matching", Attempt: 1},
 		},
 		"MakeSBOM": {"", observed(), Decision{Row: "MakeSBOM", Action: Claim, State: "GeneratingSBOM", Attempt: 1}},
 		"NoDatabase": {
-			"it says why it waits", observed(match, func(o *Observed) { o.Database = DatabaseMissing }),
+			"it says why it waits", observed(match, func(o *Observation) { o.Database = DatabaseMissing }),
 			Decision{Row: "NoDatabase", Action: Wait, State: "WaitingForMatch", Reason: ReasonDatabaseMissing},
 		},
 		"NoDatabaseStill": {
-			"nothing is written twice", observed(match, func(o *Observed) { o.Database, o.Reason = DatabaseMissing, ReasonDatabaseMissing }),
+			"nothing is written twice", observed(match, func(o *Observation) { o.Database, o.Reason = DatabaseMissing, ReasonDatabaseMissing }),
 			Decision{Row: "NoDatabase", State: "WaitingForMatch", Reason: ReasonDatabaseMissing},
 		},
 		"StaleDatabase": {
-			"the installation stops then", observed(match, func(o *Observed) { o.Database = DatabaseStale }),
+			"the installation stops then", observed(match, func(o *Observation) { o.Database = DatabaseStale }),
 			Decision{Row: "NoDatabase", Action: Wait, State: "WaitingForMatch", Reason: ReasonDatabaseStale},
 		},
 		"Match": {"", observed(match), Decision{Row: "Match", Action: Claim, State: "Matching", Attempt: 1}},
 		"MatchAgain": {
-			"a job wants it", observed(scanned, func(o *Observed) { o.Wanted = true }),
+			"a job wants it", observed(scanned, func(o *Observation) { o.Wanted = true }),
 			Decision{Row: "Match", Action: Claim, State: "Matching", Attempt: 1},
 		},
 		"Scanned": {
 			"nothing is wanted", observed(scanned), Decision{Row: "Settled", State: "Scanned"},
 		},
 		"MessageOfAnEarlierStep": {
-			"the SBOM is made already", observed(func(o *Observed) { o.State = reportsv1.ImageWaitingForMatch }),
+			"the SBOM is made already", observed(func(o *Observation) { o.State = reportsv1.ImageWaitingForMatch }),
 			Decision{Row: "Settled", State: "WaitingForMatch"},
 		},
 		"Discover": {"", observed(repository), Decision{Row: "Discover", Action: Claim, State: "Working", Attempt: 1}},
 		"DiscoverAgain": {
-			"the next job reads it anew", observed(repository, again, func(o *Observed) { o.State = reportsv1.RepositoryDone }),
+			"the next job reads it anew", observed(repository, again, func(o *Observation) { o.State = reportsv1.RepositoryDone }),
 			Decision{Row: "Discover", Action: Claim, State: "Working", Attempt: 1},
 		},
 		"Discovered": {
-			"it is done", observed(repository, func(o *Observed) { o.State = reportsv1.RepositoryDone }), Decision{Row: "Settled", State: "Done"},
+			"it is done", observed(repository, func(o *Observation) { o.State = reportsv1.RepositoryDone }), Decision{Row: "Settled", State: "Done"},
 		},
 	}
 	fired := map[string]bool{}
@@ -245,11 +245,11 @@ func TestDecideOverAllStates(t *testing.T) {
 }
 
 // everything gives every combination of what an observation may hold and a worker may meet.
-func everything() func(yield func(Observed) bool) {
+func everything() func(yield func(Observation) bool) {
 	booleans := []bool{false, true}
-	var all []Observed
-	grow := func(set func(o *Observed, b bool)) {
-		var next []Observed
+	var all []Observation
+	grow := func(set func(o *Observation, b bool)) {
+		var next []Observation
 		for _, b := range booleans {
 			for _, o := range all {
 				set(&o, b)
@@ -261,26 +261,26 @@ func everything() func(yield func(Observed) bool) {
 	for step, s := range statesOf {
 		for _, state := range []string{s.waiting, s.working, s.done, s.failed, reportsv1.ImageQuarantined, reportsv1.ImageSkipped} {
 			for _, counts := range [][3]int32{{0, 0, 0}, {6, 0, 0}, {2, 2, 0}, {3, 0, 2}, {4, 0, 3}} {
-				all = append(all, Observed{Step: step, Now: now, State: state, Attempt: counts[0], Crashes: counts[1], Lost: counts[2], Lease: now})
+				all = append(all, Observation{Step: step, Now: now, State: state, Attempt: counts[0], Crashes: counts[1], Lost: counts[2], Lease: now})
 			}
 		}
 	}
-	grow(func(o *Observed, b bool) { o.Gone = b })
-	grow(func(o *Observed, b bool) { o.Claimed = b })
-	grow(func(o *Observed, b bool) { o.Mine = b && o.Claimed })
-	grow(func(o *Observed, b bool) { o.Redelivered = b })
-	grow(func(o *Observed, b bool) { o.Cancelled = b })
-	grow(func(o *Observed, b bool) { o.Paused = b })
-	grow(func(o *Observed, b bool) { o.Again = b })
-	grow(func(o *Observed, b bool) { o.Idle = b })
-	grow(func(o *Observed, b bool) { o.Wanted = b })
-	grow(func(o *Observed, b bool) { o.Scanned = b && o.Step == Match })
-	grow(func(o *Observed, b bool) {
+	grow(func(o *Observation, b bool) { o.Gone = b })
+	grow(func(o *Observation, b bool) { o.Claimed = b })
+	grow(func(o *Observation, b bool) { o.Mine = b && o.Claimed })
+	grow(func(o *Observation, b bool) { o.Redelivered = b })
+	grow(func(o *Observation, b bool) { o.Cancelled = b })
+	grow(func(o *Observation, b bool) { o.Paused = b })
+	grow(func(o *Observation, b bool) { o.Again = b })
+	grow(func(o *Observation, b bool) { o.Idle = b })
+	grow(func(o *Observation, b bool) { o.Wanted = b })
+	grow(func(o *Observation, b bool) { o.Scanned = b && o.Step == Match })
+	grow(func(o *Observation, b bool) {
 		if b {
 			o.Lease = now.Add(time.Minute)
 		}
 	})
-	grow(func(o *Observed, b bool) {
+	grow(func(o *Observation, b bool) {
 		if b {
 			o.NotBefore = now.Add(time.Minute)
 		}
@@ -327,7 +327,7 @@ func TestAfter(t *testing.T) {
 func TestEveryTryEnds(t *testing.T) {
 	for _, step := range []Step{Discover, SBOM, Match} {
 		for _, outcome := range []Outcome{Transient, Crashed, Unscannable, Broken} {
-			o := observed(func(o *Observed) { o.Step, o.State, o.Idle = step, statesOf[step].waiting, true })
+			o := observed(func(o *Observation) { o.Step, o.State, o.Idle = step, statesOf[step].waiting, true })
 			tries := 0
 			for {
 				d := Decide(o)

@@ -16,6 +16,9 @@ const (
 	registryWait = 30 * time.Second
 	// cancelWait is how long a cancelled job waits for its items.
 	cancelWait = 60 * time.Second
+	// poll is how often a job that waits is looked at without a watch: the reports API and the queue come back unwatched, and the event of
+	// an older job's end may be missed.
+	poll = 30 * time.Second
 )
 
 // Kind is that of a job.
@@ -40,15 +43,15 @@ type Hold struct {
 // Items are those of the job by what they are.
 type Items struct{ Total, Waiting, Working, Done, Failed int64 }
 
-// Observed is what the life of a job is decided by.
-type Observed struct {
+// Observation is what the life of a job is decided by.
+type Observation struct {
 	Now  time.Time
 	Kind Kind
 
 	Created, Started time.Time
-	// Deleting has a deletion timestamp. Ended: the condition Completed is True or False. Expired: its time or a history limit says so.
-	Deleting, Ended, Expired bool
-	Cancel                   bool
+	// Deleting has a deletion timestamp. Ended: the condition Completed is True or False.
+	Deleting, Ended bool
+	Cancel          bool
 	// CancelSeen is when the condition Progressing first told of it.
 	CancelSeen time.Time
 	Deadline   time.Duration
@@ -75,45 +78,43 @@ type State struct {
 
 // Decision is what is done.
 type Decision struct {
-	// Row is its name, for logs and tests.
-	Row string
+	// Step is the name of the row, for logs and tests.
+	Step string
 	// Start: the time of the start, the Registry's UID and generation are noted, and the work is planned.
 	Start bool
 	// LetIn: items of the job may be let in.
 	LetIn bool
 	// TellWorkers that the job is cancelled.
 	TellWorkers bool
-	// Delete the job.
-	Delete bool
 	// Progressing and Completed are the conditions; empty ones are left as they are.
 	Progressing, Completed State
-	// Again is when to look again; zero: a watch tells.
-	Again time.Time
+	// RequeueAfter is when the job is looked at again; 0: a watch tells.
+	RequeueAfter time.Duration
 }
 
 type row struct {
 	name string
-	when func(o Observed) bool
-	then func(o Observed, d *Decision)
+	when func(o Observation) bool
+	then func(o Observation, d *Decision)
 }
 
 // rows are the life of a job.
 var rows = []row{
-	{"Gone", func(o Observed) bool { return o.Deleting }, nothing},
-	{"Ended", func(o Observed) bool { return o.Ended }, func(o Observed, d *Decision) { d.Delete = o.Expired }},
-	{"Cancelled", func(o Observed) bool { return o.Cancel && isCancelled(o) }, fail(registryv1alpha1.ReasonCancelled)},
-	{"Cancelling", func(o Observed) bool { return o.Cancel }, cancelling},
+	{"Gone", func(o Observation) bool { return o.Deleting }, nothing},
+	{"Ended", func(o Observation) bool { return o.Ended }, nothing},
+	{"Cancelled", func(o Observation) bool { return o.Cancel && isCancelled(o) }, fail(registryv1alpha1.ReasonCancelled)},
+	{"Cancelling", func(o Observation) bool { return o.Cancel }, cancelling},
 	{"RegistryGone", registryGone, fail(registryv1alpha1.ReasonRegistryGone)},
 	{"RegistryNotFound", registryNotFound, fail(registryv1alpha1.ReasonRegistryNotFound)},
-	{"NoRegistryYet", func(o Observed) bool { return !o.RegistryFound }, noRegistryYet},
-	{"Invalid", func(o Observed) bool { return o.Invalid != "" }, invalid},
+	{"NoRegistryYet", func(o Observation) bool { return !o.RegistryFound }, noRegistryYet},
+	{"Invalid", func(o Observation) bool { return o.Invalid != "" }, invalid},
 	{"TooLate", isTooLate, fail(registryv1alpha1.ReasonDeadlineExceeded)},
-	{"Held", func(o Observed) bool { return len(o.Holds) > 0 }, held},
-	{"Queued", func(o Observed) bool { return o.OlderAtWork }, queued},
-	{"Plan", func(o Observed) bool { return o.Started.IsZero() }, plan},
-	{"Unknown", func(o Observed) bool { return !o.Asked }, deadline},
-	{"Work", func(o Observed) bool { return o.Items.Waiting+o.Items.Working > 0 }, work},
-	{"End", func(Observed) bool { return true }, finish},
+	{"Held", func(o Observation) bool { return len(o.Holds) > 0 }, held},
+	{"Queued", func(o Observation) bool { return o.OlderAtWork }, queued},
+	{"Plan", func(o Observation) bool { return o.Started.IsZero() }, plan},
+	{"Unknown", func(o Observation) bool { return !o.Asked }, unknown},
+	{"Work", func(o Observation) bool { return o.Items.Waiting+o.Items.Working > 0 }, work},
+	{"End", func(Observation) bool { return true }, finish},
 }
 
 // messages explain the ends that are not for the items to decide.
@@ -125,10 +126,10 @@ var messages = map[string]string{
 }
 
 // Decide says what is done about a job.
-func Decide(o Observed) Decision {
+func Decide(o Observation) Decision {
 	for _, r := range rows {
 		if r.when(o) {
-			d := Decision{Row: r.name}
+			d := Decision{Step: r.name}
 			r.then(o, &d)
 			return d
 		}
@@ -136,22 +137,22 @@ func Decide(o Observed) Decision {
 	return Decision{}
 }
 
-func nothing(Observed, *Decision) {}
+func nothing(Observation, *Decision) {}
 
-func isCancelled(o Observed) bool {
+func isCancelled(o Observation) bool {
 	atWork := !o.Started.IsZero() && (!o.Asked || o.Items.Working > 0)
 	return !atWork || !o.CancelSeen.IsZero() && o.Now.Sub(o.CancelSeen) >= cancelWait
 }
 
-func registryGone(o Observed) bool {
+func registryGone(o Observation) bool {
 	return !o.Started.IsZero() && (!o.RegistryFound || o.RegistryReplaced)
 }
 
-func registryNotFound(o Observed) bool {
+func registryNotFound(o Observation) bool {
 	return !o.RegistryFound && o.Now.Sub(o.Created) >= registryWait
 }
 
-func isTooLate(o Observed) bool {
+func isTooLate(o Observation) bool {
 	return !o.Started.IsZero() && !o.Now.Before(o.Started.Add(o.Deadline))
 }
 
@@ -162,8 +163,8 @@ func end(d *Decision, status metav1.ConditionStatus, reason, message string) {
 }
 
 // fail ends a job for a reason of messages.
-func fail(reason string) func(Observed, *Decision) {
-	return func(_ Observed, d *Decision) { end(d, metav1.ConditionFalse, reason, messages[reason]) }
+func fail(reason string) func(Observation, *Decision) {
+	return func(_ Observation, d *Decision) { end(d, metav1.ConditionFalse, reason, messages[reason]) }
 }
 
 // hold keeps a job waiting.
@@ -172,54 +173,65 @@ func hold(d *Decision, reason, message string) {
 	d.Completed = State{metav1.ConditionUnknown, reason, "the job has not ended"}
 }
 
-// deadline brings the job back when its time is over.
-func deadline(o Observed, d *Decision) {
-	if o.Started.IsZero() {
+// requeue has the job looked at again at a time at the latest; zero: at none.
+func (d *Decision) requeue(o Observation, at time.Time) {
+	if at.IsZero() {
 		return
 	}
-	if over := o.Started.Add(o.Deadline); d.Again.IsZero() || over.Before(d.Again) {
-		d.Again = over
+	if after := max(at.Sub(o.Now), time.Millisecond); d.RequeueAfter == 0 || after < d.RequeueAfter {
+		d.RequeueAfter = after
 	}
 }
 
-func cancelling(o Observed, d *Decision) {
+// wait has the job looked at again by the poll, and when its deadline is over.
+func (d *Decision) wait(o Observation) {
+	d.requeue(o, o.Now.Add(poll))
+	if !o.Started.IsZero() {
+		d.requeue(o, o.Started.Add(o.Deadline))
+	}
+}
+
+func unknown(o Observation, d *Decision) { d.wait(o) }
+
+func cancelling(o Observation, d *Decision) {
 	hold(d, ReasonCancelling, "waiting for what is being worked on")
 	d.TellWorkers = true
 	seen := o.CancelSeen
 	if seen.IsZero() {
 		seen = o.Now
 	}
-	d.Again = seen.Add(cancelWait)
+	d.requeue(o, seen.Add(cancelWait))
 }
 
-func noRegistryYet(o Observed, d *Decision) {
+func noRegistryYet(o Observation, d *Decision) {
 	hold(d, registryv1alpha1.ReasonRegistryNotReady, "there is no Registry of this name in the namespace yet")
-	d.Again = o.Created.Add(registryWait)
+	d.requeue(o, o.Created.Add(registryWait))
 }
 
-func invalid(o Observed, d *Decision) {
+func invalid(o Observation, d *Decision) {
 	end(d, metav1.ConditionFalse, registryv1alpha1.ReasonInvalid, o.Invalid)
 }
 
-func held(o Observed, d *Decision) {
+func held(o Observation, d *Decision) {
 	h := o.Holds[0]
 	hold(d, h.Reason, h.Message)
-	d.Again = h.Until
-	deadline(o, d)
+	d.requeue(o, h.Until)
+	d.wait(o)
 }
 
-func queued(o Observed, d *Decision) {
+func queued(o Observation, d *Decision) {
 	hold(d, registryv1alpha1.ReasonQueued, "an older job of this kind works for the Registry")
-	deadline(o, d)
+	d.wait(o)
 }
 
-func plan(_ Observed, d *Decision) {
+func plan(o Observation, d *Decision) {
 	d.Start = true
+	d.requeue(o, o.Now) // the next pass asks for the items
 	d.Progressing = State{metav1.ConditionTrue, registryv1alpha1.ReasonPlanning, "what there is to do is being asked for"}
 	d.Completed = State{metav1.ConditionUnknown, registryv1alpha1.ReasonPlanning, "the job has not ended"}
 }
 
-func work(o Observed, d *Decision) {
+func work(o Observation, d *Decision) {
 	d.LetIn = true
 	reason, message := registryv1alpha1.ReasonWorking, "items are being worked on"
 	if o.Listing {
@@ -227,10 +239,10 @@ func work(o Observed, d *Decision) {
 	}
 	d.Progressing = State{metav1.ConditionTrue, reason, message}
 	d.Completed = State{metav1.ConditionUnknown, reason, "the job has not ended"}
-	deadline(o, d)
+	d.wait(o)
 }
 
-func finish(o Observed, d *Decision) {
+func finish(o Observation, d *Decision) {
 	i := o.Items
 	switch {
 	case i.Total == 0:

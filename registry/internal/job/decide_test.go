@@ -14,8 +14,8 @@ import (
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // working is a job that began a minute ago and has items that wait.
-func working(change ...func(*Observed)) Observed {
-	o := Observed{
+func working(change ...func(*Observation)) Observation {
+	o := Observation{
 		Now: now, Kind: Discovery, Created: now.Add(-2 * time.Minute), Started: now.Add(-time.Minute), Deadline: time.Hour, RegistryFound: true, Asked: true,
 		Items: Items{Total: 5, Waiting: 2, Working: 1, Done: 2},
 	}
@@ -25,11 +25,11 @@ func working(change ...func(*Observed)) Observed {
 	return o
 }
 
-func unstarted(o *Observed)         { o.Started, o.Asked, o.Items = time.Time{}, false, Items{} }
-func cancel(o *Observed)            { o.Cancel = true }
-func items(i Items) func(*Observed) { return func(o *Observed) { o.Items = i } }
+func unstarted(o *Observation)         { o.Started, o.Asked, o.Items = time.Time{}, false, Items{} }
+func cancel(o *Observation)            { o.Cancel = true }
+func items(i Items) func(*Observation) { return func(o *Observation) { o.Items = i } }
 
-func holds(h ...Hold) func(*Observed) { return func(o *Observed) { o.Holds = h } }
+func holds(h ...Hold) func(*Observation) { return func(o *Observation) { o.Holds = h } }
 
 func TestDecide(t *testing.T) {
 	const (
@@ -37,46 +37,45 @@ func TestDecide(t *testing.T) {
 		no      = metav1.ConditionFalse
 		unknown = metav1.ConditionUnknown
 	)
-	over := now.Add(59 * time.Minute)
+	polled := now.Add(poll)
 	type want struct {
-		row                    string
+		step                   string
 		progressing, completed metav1.ConditionStatus
 		reason                 string // of Completed where it has ended, else of Progressing
 		again                  time.Time
 		does                   string
 	}
 	suspended := Hold{Reason: registryv1alpha1.ReasonSuspended}
-	limited := Hold{Reason: registryv1alpha1.ReasonRateLimited, Until: now.Add(time.Minute)}
+	limited := Hold{Reason: registryv1alpha1.ReasonRateLimited, Until: now.Add(10 * time.Second)}
 	cases := map[string]struct {
-		given Observed
+		given Observation
 		want  want
 	}{
-		"Gone":                {working(func(o *Observed) { o.Deleting, o.Ended, o.Cancel = true, true, true }), want{row: "Gone"}},
-		"Ended":               {working(func(o *Observed) { o.Ended, o.Cancel = true, true }), want{row: "Ended"}},
-		"EndedAndExpired":     {working(func(o *Observed) { o.Ended, o.Expired = true, true }), want{row: "Ended", does: "delete"}},
+		"Gone":                {working(func(o *Observation) { o.Deleting, o.Ended, o.Cancel = true, true, true }), want{step: "Gone"}},
+		"Ended":               {working(func(o *Observation) { o.Ended, o.Cancel = true, true }), want{step: "Ended"}},
 		"CancelAtWork":        {working(cancel), want{"Cancelling", no, unknown, ReasonCancelling, now.Add(cancelWait), "tell"}},
-		"CancelGoesOn":        {working(cancel, func(o *Observed) { o.CancelSeen = now.Add(-59 * time.Second) }), want{"Cancelling", no, unknown, ReasonCancelling, now.Add(time.Second), "tell"}},
+		"CancelGoesOn":        {working(cancel, func(o *Observation) { o.CancelSeen = now.Add(-59 * time.Second) }), want{"Cancelling", no, unknown, ReasonCancelling, now.Add(time.Second), "tell"}},
 		"CancelNobodyWorks":   {working(cancel, items(Items{Total: 5, Waiting: 3, Done: 2})), want{"Cancelled", yes, no, registryv1alpha1.ReasonCancelled, time.Time{}, ""}},
-		"CancelTakesTooLong":  {working(cancel, func(o *Observed) { o.CancelSeen = now.Add(-cancelWait) }), want{"Cancelled", yes, no, registryv1alpha1.ReasonCancelled, time.Time{}, ""}},
+		"CancelTakesTooLong":  {working(cancel, func(o *Observation) { o.CancelSeen = now.Add(-cancelWait) }), want{"Cancelled", yes, no, registryv1alpha1.ReasonCancelled, time.Time{}, ""}},
 		"CancelBeforeStart":   {working(unstarted, cancel), want{"Cancelled", yes, no, registryv1alpha1.ReasonCancelled, time.Time{}, ""}},
-		"CancelOfUnknownWork": {working(cancel, func(o *Observed) { o.Asked = false }), want{"Cancelling", no, unknown, ReasonCancelling, now.Add(cancelWait), "tell"}},
+		"CancelOfUnknownWork": {working(cancel, func(o *Observation) { o.Asked = false }), want{"Cancelling", no, unknown, ReasonCancelling, now.Add(cancelWait), "tell"}},
 		"CancelWhileHeld":     {working(cancel, holds(suspended), items(Items{})), want{"Cancelled", yes, no, registryv1alpha1.ReasonCancelled, time.Time{}, ""}},
-		"RegistryComes":       {working(unstarted, func(o *Observed) { o.RegistryFound, o.Created = false, now.Add(-29*time.Second) }), want{"NoRegistryYet", no, unknown, registryv1alpha1.ReasonRegistryNotReady, now.Add(time.Second), ""}},
-		"NoRegistry":          {working(unstarted, func(o *Observed) { o.RegistryFound, o.Created = false, now.Add(-registryWait) }), want{"RegistryNotFound", yes, no, registryv1alpha1.ReasonRegistryNotFound, time.Time{}, ""}},
-		"RegistryDeleted":     {working(func(o *Observed) { o.RegistryFound = false }), want{"RegistryGone", yes, no, registryv1alpha1.ReasonRegistryGone, time.Time{}, ""}},
-		"RegistryReplaced":    {working(func(o *Observed) { o.RegistryReplaced = true }), want{"RegistryGone", yes, no, registryv1alpha1.ReasonRegistryGone, time.Time{}, ""}},
-		"Invalid":             {working(unstarted, func(o *Observed) { o.Invalid = "tags.expression: x" }), want{"Invalid", yes, no, registryv1alpha1.ReasonInvalid, time.Time{}, ""}},
-		"TooLate":             {working(func(o *Observed) { o.Started = now.Add(-time.Hour) }), want{"TooLate", yes, no, registryv1alpha1.ReasonDeadlineExceeded, time.Time{}, ""}},
-		"TooLateWhileHeld":    {working(holds(suspended), func(o *Observed) { o.Started = now.Add(-time.Hour) }), want{"TooLate", yes, no, registryv1alpha1.ReasonDeadlineExceeded, time.Time{}, ""}},
-		"Suspended":           {working(holds(suspended, limited)), want{"Held", no, unknown, registryv1alpha1.ReasonSuspended, over, ""}},
-		"RateLimited":         {working(holds(limited)), want{"Held", no, unknown, registryv1alpha1.ReasonRateLimited, now.Add(time.Minute), ""}},
-		"HeldBeforeStart":     {working(unstarted, holds(suspended)), want{"Held", no, unknown, registryv1alpha1.ReasonSuspended, time.Time{}, ""}},
-		"Queued":              {working(unstarted, func(o *Observed) { o.OlderAtWork = true }), want{"Queued", no, unknown, registryv1alpha1.ReasonQueued, time.Time{}, ""}},
-		"Plan":                {working(unstarted), want{"Plan", yes, unknown, registryv1alpha1.ReasonPlanning, time.Time{}, "start"}},
-		"ReportsSayNothing":   {working(func(o *Observed) { o.Asked = false }), want{row: "Unknown", again: over}},
-		"Listing":             {working(func(o *Observed) { o.Listing = true }), want{"Work", yes, unknown, registryv1alpha1.ReasonListing, over, "let in"}},
-		"Working":             {working(), want{"Work", yes, unknown, registryv1alpha1.ReasonWorking, over, "let in"}},
-		"LastOneWorks":        {working(items(Items{Total: 5, Working: 1, Done: 4})), want{"Work", yes, unknown, registryv1alpha1.ReasonWorking, over, "let in"}},
+		"RegistryComes":       {working(unstarted, func(o *Observation) { o.RegistryFound, o.Created = false, now.Add(-29*time.Second) }), want{"NoRegistryYet", no, unknown, registryv1alpha1.ReasonRegistryNotReady, now.Add(time.Second), ""}},
+		"NoRegistry":          {working(unstarted, func(o *Observation) { o.RegistryFound, o.Created = false, now.Add(-registryWait) }), want{"RegistryNotFound", yes, no, registryv1alpha1.ReasonRegistryNotFound, time.Time{}, ""}},
+		"RegistryDeleted":     {working(func(o *Observation) { o.RegistryFound = false }), want{"RegistryGone", yes, no, registryv1alpha1.ReasonRegistryGone, time.Time{}, ""}},
+		"RegistryReplaced":    {working(func(o *Observation) { o.RegistryReplaced = true }), want{"RegistryGone", yes, no, registryv1alpha1.ReasonRegistryGone, time.Time{}, ""}},
+		"Invalid":             {working(unstarted, func(o *Observation) { o.Invalid = "tags.expression: x" }), want{"Invalid", yes, no, registryv1alpha1.ReasonInvalid, time.Time{}, ""}},
+		"TooLate":             {working(func(o *Observation) { o.Started = now.Add(-time.Hour) }), want{"TooLate", yes, no, registryv1alpha1.ReasonDeadlineExceeded, time.Time{}, ""}},
+		"TooLateWhileHeld":    {working(holds(suspended), func(o *Observation) { o.Started = now.Add(-time.Hour) }), want{"TooLate", yes, no, registryv1alpha1.ReasonDeadlineExceeded, time.Time{}, ""}},
+		"Suspended":           {working(holds(suspended, limited)), want{"Held", no, unknown, registryv1alpha1.ReasonSuspended, polled, ""}},
+		"RateLimited":         {working(holds(limited)), want{"Held", no, unknown, registryv1alpha1.ReasonRateLimited, now.Add(10 * time.Second), ""}},
+		"HeldBeforeStart":     {working(unstarted, holds(suspended)), want{"Held", no, unknown, registryv1alpha1.ReasonSuspended, polled, ""}},
+		"Queued":              {working(unstarted, func(o *Observation) { o.OlderAtWork = true }), want{"Queued", no, unknown, registryv1alpha1.ReasonQueued, polled, ""}},
+		"Plan":                {working(unstarted), want{"Plan", yes, unknown, registryv1alpha1.ReasonPlanning, now.Add(time.Millisecond), "start"}},
+		"ReportsSayNothing":   {working(func(o *Observation) { o.Asked = false }), want{step: "Unknown", again: polled}},
+		"Listing":             {working(func(o *Observation) { o.Listing = true }), want{"Work", yes, unknown, registryv1alpha1.ReasonListing, polled, "let in"}},
+		"Working":             {working(), want{"Work", yes, unknown, registryv1alpha1.ReasonWorking, polled, "let in"}},
+		"LastOneWorks":        {working(items(Items{Total: 5, Working: 1, Done: 4})), want{"Work", yes, unknown, registryv1alpha1.ReasonWorking, polled, "let in"}},
 		"Succeeded":           {working(items(Items{Total: 5, Done: 5})), want{"End", yes, yes, registryv1alpha1.ReasonSucceeded, time.Time{}, ""}},
 		"WithErrors":          {working(items(Items{Total: 5, Done: 4, Failed: 1})), want{"End", yes, yes, registryv1alpha1.ReasonCompletedWithErrors, time.Time{}, ""}},
 		"Failed":              {working(items(Items{Total: 5, Failed: 5})), want{"End", yes, no, registryv1alpha1.ReasonFailed, time.Time{}, ""}},
@@ -86,8 +85,8 @@ func TestDecide(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := Decide(tc.given)
-			fired[d.Row] = true
-			got := want{row: d.Row, progressing: d.Progressing.Status, completed: d.Completed.Status, reason: d.Progressing.Reason, again: d.Again, does: does(d)}
+			fired[d.Step] = true
+			got := want{step: d.Step, progressing: d.Progressing.Status, completed: d.Completed.Status, reason: d.Progressing.Reason, again: again(tc.given, d), does: does(d)}
 			if d.Completed.Status == yes || d.Completed.Status == no {
 				got.reason = d.Completed.Reason
 			}
@@ -98,9 +97,17 @@ func TestDecide(t *testing.T) {
 	}
 	for _, r := range rows {
 		if !fired[r.name] {
-			t.Errorf("no case for the row %s", r.name)
+			t.Errorf("no case for the step %s", r.name)
 		}
 	}
+}
+
+// again is when a job is looked at again; zero: a watch tells.
+func again(o Observation, d Decision) time.Time {
+	if d.RequeueAfter == 0 {
+		return time.Time{}
+	}
+	return o.Now.Add(d.RequeueAfter)
 }
 
 func does(d Decision) string {
@@ -111,8 +118,6 @@ func does(d Decision) string {
 		return "let in"
 	case d.TellWorkers:
 		return "tell"
-	case d.Delete:
-		return "delete"
 	}
 	return ""
 }
@@ -121,18 +126,18 @@ func does(d Decision) string {
 // looked at again, and a job that has ended stays so.
 func TestNoJobHangs(t *testing.T) {
 	walked := 0
-	for bits := range 1 << 12 {
+	for bits := range 1 << 11 {
 		on := func(i int) bool { return bits>>i&1 == 1 }
-		o := working(func(o *Observed) {
-			o.Deleting, o.Ended, o.Expired, o.Cancel, o.RegistryFound = on(0), on(1), on(2), on(3), on(4)
-			o.RegistryReplaced, o.OlderAtWork, o.Asked, o.Listing = on(5), on(6), on(7), on(8)
-			if on(9) {
+		o := working(func(o *Observation) {
+			o.Deleting, o.Ended, o.Cancel, o.RegistryFound = on(0), on(1), on(2), on(3)
+			o.RegistryReplaced, o.OlderAtWork, o.Asked, o.Listing = on(4), on(5), on(6), on(7)
+			if on(8) {
 				unstarted(o)
 			}
-			if on(10) {
+			if on(9) {
 				o.Holds = []Hold{{Reason: registryv1alpha1.ReasonSuspended}}
 			}
-			if on(11) {
+			if on(10) {
 				o.Items = Items{Total: 1, Done: 1}
 			}
 		})
@@ -140,23 +145,23 @@ func TestNoJobHangs(t *testing.T) {
 		d := Decide(o)
 		ended := d.Completed.Status == metav1.ConditionTrue || d.Completed.Status == metav1.ConditionFalse
 		switch {
-		case d.Row == "":
-			t.Fatalf("%+v: no row", o)
+		case d.Step == "":
+			t.Fatalf("%+v: no step", o)
 		case (o.Deleting || o.Ended) && (d.LetIn || d.Start || d.Completed != State{}):
 			t.Fatalf("%+v: %+v goes on after the end", o, d)
 		case d.LetIn && (o.Cancel || !o.RegistryFound || o.RegistryReplaced || len(o.Holds) > 0 || o.OlderAtWork):
 			t.Fatalf("%+v: %+v lets items in", o, d)
 		case o.Deleting, o.Ended, ended, d.Start:
-		case !o.Started.IsZero() && d.Again.IsZero():
+		case d.RequeueAfter == 0:
 			t.Fatalf("%+v: %+v is never looked at again", o, d)
-		case !d.Again.IsZero() && !d.Again.After(o.Now):
+		case d.RequeueAfter < time.Second:
 			t.Fatalf("%+v: %+v looks again at once, for ever", o, d)
 		}
-		if !o.Deleting && !o.Ended && (d.Row != "Unknown") && (d.Progressing.Reason == "" || d.Completed.Reason == "") {
+		if !o.Deleting && !o.Ended && (d.Step != "Unknown") && (d.Progressing.Reason == "" || d.Completed.Reason == "") {
 			t.Fatalf("%+v: %+v gives no reason", o, d)
 		}
 	}
-	if walked != 4096 {
+	if walked != 2048 {
 		t.Errorf("%d observations walked", walked)
 	}
 }

@@ -2,7 +2,7 @@
 
 // Package job decides over the life of a DiscoveryJob or a ScanJob. It is pure: what is seen and the time are arguments.
 //
-//	Observed ──Decide──► Decision: a row of the table, its conditions, whether items are let in, when to look again
+//	Observation ──Decide──► Decision: a step of the table, its conditions, whether items are let in, when to look again
 //
 //	(new) ─► Queued ─► Planning ─► Listing | Working ─► Succeeded | CompletedWithErrors | NothingToDo
 //	             ╲────────┴── held ──┴─► Cancelled | DeadlineExceeded | RegistryNotFound | RegistryGone | Invalid | Failed

@@ -37,8 +37,8 @@ type Scan struct {
 	Active, NoScanType bool
 }
 
-// Observed is what is decided by.
-type Observed struct {
+// Observation is what is decided by.
+type Observation struct {
 	Now      time.Time
 	Registry *registryv1alpha1.Registry
 	Jobs     []Job
@@ -56,26 +56,26 @@ type Decision struct {
 	// Condition is written; nil: it stays as it is. Remove: there is to be none.
 	Condition *metav1.Condition
 	Remove    bool
-	// Again is when to look again; zero: a change tells.
-	Again time.Time
+	// RequeueAfter is when the Registry is looked at again; 0: a change tells.
+	RequeueAfter time.Duration
 }
 
 // Decide says what is done about the findings of a Registry.
-func Decide(o Observed) Decision {
+func Decide(o Observation) Decision {
 	if o.Registry.Spec.Findings == nil {
 		return Decision{Remove: o.Published != nil || o.Last != nil}
 	}
 	var d Decision
 	for _, s := range o.Scans {
 		if s.Active {
-			d.Again = o.Now.Add(lookAgain)
+			d.RequeueAfter = lookAgain
 		}
 		if s.NoScanType && o.Published != nil && o.Last != nil && o.Last.Scan == s.Name && o.Published.Reason == registryv1alpha1.ReasonPublished {
 			d.Condition = condition(o, metav1.ConditionFalse, registryv1alpha1.ReasonScanTypeNotFound,
 				s.Name+" has no ScanType "+o.Registry.Spec.Findings.ScanType+": install the chart registry-findings")
 		}
 	}
-	if !d.Again.IsZero() || d.Condition != nil {
+	if d.RequeueAfter > 0 || d.Condition != nil {
 		return d
 	}
 	d.Job = next(o)
@@ -83,7 +83,7 @@ func Decide(o Observed) Decision {
 }
 
 // next is the newest job that is not published yet.
-func next(o Observed) *Job {
+func next(o Observation) *Job {
 	var newest *Job
 	for i := range o.Jobs {
 		j := &o.Jobs[i]
@@ -94,7 +94,7 @@ func next(o Observed) *Job {
 	return newest
 }
 
-func isNew(o Observed, j *Job) bool {
+func isNew(o Observation, j *Job) bool {
 	name := NameOf(o.Registry.Name, j.UID)
 	for _, s := range o.Scans {
 		if s.Name == name {
@@ -117,7 +117,7 @@ func isNew(o Observed, j *Job) bool {
 }
 
 // condition is the condition FindingsPublished.
-func condition(o Observed, status metav1.ConditionStatus, reason, message string) *metav1.Condition {
+func condition(o Observation, status metav1.ConditionStatus, reason, message string) *metav1.Condition {
 	return &metav1.Condition{
 		Type: registryv1alpha1.ConditionFindingsPublished, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(o.Now),
 		ObservedGeneration: o.Registry.Generation,
@@ -179,7 +179,7 @@ func Build(r *registryv1alpha1.Registry, j Job, labels map[string]string) *execu
 }
 
 // tooMany is the condition of a job whose findings are more than a Scan holds.
-func tooMany(o Observed, j Job, count int64) *metav1.Condition {
+func tooMany(o Observation, j Job, count int64) *metav1.Condition {
 	message := fmt.Sprintf("%s was not made: there are %d findings, and a Scan holds %d; raise findings.minSeverity, or set findings.publish: Changed",
 		NameOf(o.Registry.Name, j.UID), count, MostFindings)
 	return condition(o, metav1.ConditionFalse, registryv1alpha1.ReasonTooManyFindings, message)

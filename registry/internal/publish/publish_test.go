@@ -58,31 +58,31 @@ func TestDecide(t *testing.T) {
 	}
 	published := registryv1alpha1.ReasonPublished
 	for name, tc := range map[string]struct {
-		o      Observed
+		o      Observation
 		job    string
 		remove bool
 		reason string
 		again  time.Duration
 	}{
-		"NothingWanted":      {o: Observed{Registry: hub(func(r *registryv1alpha1.Registry) { r.Spec.Findings = nil }), Published: of(published), Last: last(old)}, remove: true},
-		"NoJobs":             {o: Observed{}},
-		"First":              {o: Observed{Jobs: []Job{old}}, job: "first"},
-		"TheNewestOnly":      {o: Observed{Jobs: []Job{old, recent}}, job: "second"},
-		"Published":          {o: Observed{Jobs: []Job{old, recent}, Published: of(published), Last: last(recent)}},
-		"PublishedAndGone":   {o: Observed{Jobs: []Job{old}, Published: of(published), Last: last(recent)}},
-		"ANewerOne":          {o: Observed{Jobs: []Job{old, recent}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1")}}}, job: "second"},
-		"InTheSameSecond":    {o: Observed{Jobs: []Job{{"third", "3", begin}}, Published: of(published), Last: last(old)}, job: "third"},
-		"OneAtATime":         {o: Observed{Jobs: []Job{old, recent}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1"), Active: true}}}, again: lookAgain},
-		"StatusWasWiped":     {o: Observed{Jobs: []Job{old}, Scans: []Scan{{Name: NameOf("hub", "1")}}}},
-		"RejectedOnesAgain":  {o: Observed{Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonScanRejected), Last: last(old)}, job: "first"},
-		"TooManyStayTooMany": {o: Observed{Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonTooManyFindings), Last: last(old)}},
+		"NothingWanted":      {o: Observation{Registry: hub(func(r *registryv1alpha1.Registry) { r.Spec.Findings = nil }), Published: of(published), Last: last(old)}, remove: true},
+		"NoJobs":             {o: Observation{}},
+		"First":              {o: Observation{Jobs: []Job{old}}, job: "first"},
+		"TheNewestOnly":      {o: Observation{Jobs: []Job{old, recent}}, job: "second"},
+		"Published":          {o: Observation{Jobs: []Job{old, recent}, Published: of(published), Last: last(recent)}},
+		"PublishedAndGone":   {o: Observation{Jobs: []Job{old}, Published: of(published), Last: last(recent)}},
+		"ANewerOne":          {o: Observation{Jobs: []Job{old, recent}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1")}}}, job: "second"},
+		"InTheSameSecond":    {o: Observation{Jobs: []Job{{"third", "3", begin}}, Published: of(published), Last: last(old)}, job: "third"},
+		"OneAtATime":         {o: Observation{Jobs: []Job{old, recent}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1"), Active: true}}}, again: lookAgain},
+		"StatusWasWiped":     {o: Observation{Jobs: []Job{old}, Scans: []Scan{{Name: NameOf("hub", "1")}}}},
+		"RejectedOnesAgain":  {o: Observation{Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonScanRejected), Last: last(old)}, job: "first"},
+		"TooManyStayTooMany": {o: Observation{Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonTooManyFindings), Last: last(old)}},
 		"TooManyOfBefore": {
-			o: Observed{
+			o: Observation{
 				Registry: hub(func(r *registryv1alpha1.Registry) { r.Generation = 2 }), Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonTooManyFindings), Last: last(old),
 			}, job: "first",
 		},
 		"NoScanType": {
-			o:      Observed{Jobs: []Job{old}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1"), NoScanType: true}}},
+			o:      Observation{Jobs: []Job{old}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1"), NoScanType: true}}},
 			reason: registryv1alpha1.ReasonScanTypeNotFound,
 		},
 	} {
@@ -92,18 +92,15 @@ func TestDecide(t *testing.T) {
 			}
 			tc.o.Now = begin.Add(time.Hour)
 			d := Decide(tc.o)
-			job, reason, again := "", "", time.Duration(0)
+			job, reason := "", ""
 			if d.Job != nil {
 				job = d.Job.Name
 			}
 			if d.Condition != nil {
 				reason = d.Condition.Reason
 			}
-			if !d.Again.IsZero() {
-				again = d.Again.Sub(tc.o.Now)
-			}
-			if job != tc.job || reason != tc.reason || again != tc.again || d.Remove != tc.remove {
-				t.Errorf("job %q, reason %q, again %v, remove %v", job, reason, again, d.Remove)
+			if job != tc.job || reason != tc.reason || d.RequeueAfter != tc.again || d.Remove != tc.remove {
+				t.Errorf("job %q, reason %q, again %v, remove %v", job, reason, d.RequeueAfter, d.Remove)
 			}
 		})
 	}

@@ -22,8 +22,8 @@ type Job struct {
 	Active bool
 }
 
-// Observed is what is decided by.
-type Observed struct {
+// Observation is what is decided by.
+type Observation struct {
 	Now      time.Time
 	Registry *registryv1alpha1.Registry
 	// Older counts Registries of the namespace that come before this one.
@@ -51,14 +51,14 @@ type Decision struct {
 	Delete []string
 	// NextDiscovery and NextScan; zero: none is planned.
 	NextDiscovery, NextScan time.Time
-	// Again is when to look again; zero: a change tells.
-	Again time.Time
+	// RequeueAfter is when the Registry is looked at again; 0: a change tells.
+	RequeueAfter time.Duration
 }
 
 // Decide says what is done about a Registry.
-func Decide(o Observed, b Bounds) Decision {
+func Decide(o Observation, b Bounds) Decision {
 	var d Decision
-	ready := judge(o, b)
+	ready := readiness(o, b)
 	d.Conditions = []metav1.Condition{ready, secure(o.Registry.Spec)}
 	if o.Registry.Status.LastDiscovery == nil {
 		d.Conditions = append(d.Conditions, metav1.Condition{
@@ -74,8 +74,8 @@ func Decide(o Observed, b Bounds) Decision {
 	return d
 }
 
-// judge is the condition Ready.
-func judge(o Observed, b Bounds) metav1.Condition {
+// readiness is the condition Ready.
+func readiness(o Observation, b Bounds) metav1.Condition {
 	ready := metav1.Condition{Type: registryv1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	p := check(o.Registry, b)
 	switch {
@@ -115,7 +115,7 @@ func mayStart(reason string) bool {
 }
 
 // plan decides over the schedule of one kind.
-func (d *Decision) plan(o Observed, b Bounds, kind schedule.Kind, may bool, keep map[string]bool) {
+func (d *Decision) plan(o Observation, b Bounds, kind schedule.Kind, may bool, keep map[string]bool) {
 	table, p := schedule.Read(o.Registry, kind, b.Zones)
 	if p != nil {
 		return
@@ -125,7 +125,7 @@ func (d *Decision) plan(o Observed, b Bounds, kind schedule.Kind, may bool, keep
 	if kind == schedule.Scan {
 		stored, next = status.NextScanTime, &d.NextScan
 	}
-	observed := schedule.Observed{
+	observed := schedule.Observation{
 		Now: o.Now, Changed: status.ObservedGeneration != o.Registry.Generation, Suspended: !may || o.Registry.Spec.Suspend,
 		Active: slices.ContainsFunc(o.Jobs, func(j Job) bool { return j.Active && j.Kind == kind }),
 		Exists: func(planned time.Time) bool {
@@ -138,7 +138,7 @@ func (d *Decision) plan(o Observed, b Bounds, kind schedule.Kind, may bool, keep
 	}
 	decision := table.Decide(observed)
 	*next = decision.Next
-	d.look(decision.Next)
+	d.requeue(o, decision.Next)
 	if !decision.Planned.IsZero() {
 		keep[d.nameOf(o, kind, decision.Planned)] = true
 	}
@@ -150,19 +150,22 @@ func (d *Decision) plan(o Observed, b Bounds, kind schedule.Kind, may bool, keep
 	}
 }
 
-func (d *Decision) nameOf(o Observed, kind schedule.Kind, planned time.Time) string {
+func (d *Decision) nameOf(o Observation, kind schedule.Kind, planned time.Time) string {
 	return schedule.JobName(o.Registry.Name, string(o.Registry.UID), kind, planned)
 }
 
-// look has the Registry looked at again at a time.
-func (d *Decision) look(at time.Time) {
-	if !at.IsZero() && (d.Again.IsZero() || at.Before(d.Again)) {
-		d.Again = at
+// requeue has the Registry looked at again at a time at the latest; zero: at none.
+func (d *Decision) requeue(o Observation, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if after := max(at.Sub(o.Now), time.Millisecond); d.RequeueAfter == 0 || after < d.RequeueAfter {
+		d.RequeueAfter = after
 	}
 }
 
 // expire names the ended jobs that go.
-func (d *Decision) expire(o Observed, keep map[string]bool) {
+func (d *Decision) expire(o Observation, keep map[string]bool) {
 	limits := schedule.Limits{Succeeded: history(o.Registry.Spec.SuccessfulJobsHistoryLimit), Failed: history(o.Registry.Spec.FailedJobsHistoryLimit)}
 	var ended []schedule.Job
 	newest := map[schedule.Kind]schedule.Job{}
@@ -181,7 +184,7 @@ func (d *Decision) expire(o Observed, keep map[string]bool) {
 	}
 	var again time.Time
 	d.Delete, again = schedule.Expired(ended, limits, o.Now, func(name string) bool { return keep[name] })
-	d.look(again)
+	d.requeue(o, again)
 }
 
 const defaultHistory = 3

@@ -31,7 +31,7 @@ func (r *Reconciler) act(ctx context.Context, s *seen, d job.Decision) error {
 			return err
 		}
 	}
-	if d.Completed == (job.State{}) && d.Row != "Unknown" {
+	if s.observed.Deleting || s.observed.Ended {
 		return nil
 	}
 	over := d.Completed.Status == metav1.ConditionTrue || d.Completed.Status == metav1.ConditionFalse

@@ -2,7 +2,7 @@
 
 // Package runs runs DiscoveryJobs and ScanJobs: observe (the API server, the reports API), job.Decide (pure), act (status, the Feeder).
 //
-//	DiscoveryJob | ScanJob ──observe──► job.Observed ──Decide──► row ──act──► status, Offer or Withdraw, the Registry's sums
+//	DiscoveryJob | ScanJob ──observe──► job.Observation ──Decide──► job.Decision ──act──► status, Offer or Withdraw, the Registry's sums
 //
 // What it decides:
 //

@@ -24,14 +24,25 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/job"
 	"github.com/scanyard/scanyard/registry/internal/results"
 	"github.com/scanyard/scanyard/registry/internal/schedule"
+	"github.com/scanyard/scanyard/registry/internal/tenancy"
 )
 
 const defaultDeadline = 24 * time.Hour
 
+// seen is what a pass has seen.
+type seen struct {
+	job      anyJob
+	registry *registryv1alpha1.Registry
+	observed job.Observation
+	found    *inventory.Found
+	wanted   inventory.Job
+	limits   tenancy.Limits
+}
+
 // observe reads what the life of a job is decided by.
 func (r *Reconciler) observe(ctx context.Context, a anyJob) (*seen, error) {
 	object, spec, status := a.object(), a.spec(), a.status()
-	s := &seen{job: a, observed: job.Observed{
+	s := &seen{job: a, observed: job.Observation{
 		Now: r.Clock.Now(), Kind: r.kind, Created: object.GetCreationTimestamp().Time, Deleting: !object.GetDeletionTimestamp().IsZero(), Ended: a.isEnded(),
 		Cancel: spec.Cancel, Deadline: defaultDeadline,
 	}}

@@ -13,32 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/config"
 	"github.com/scanyard/scanyard/registry/internal/feeder"
-	"github.com/scanyard/scanyard/registry/internal/inventory"
 	"github.com/scanyard/scanyard/registry/internal/job"
 	"github.com/scanyard/scanyard/registry/internal/queue"
 	"github.com/scanyard/scanyard/registry/internal/tenancy"
 )
 
 const (
-	// lookEvery is how often a job at work is looked at where nobody tells of it.
-	lookEvery = 30 * time.Second
 	// writeEvery is the least time between two writes of sums, lookLeast that between two looks at the items.
 	writeEvery = 5 * time.Second
 	lookLeast  = time.Second
 	// conflictRetry is when a pass is repeated whose object somebody else has written meanwhile.
 	conflictRetry = time.Second
-	// mostWaiting bounds the channel of jobs that are to be looked at again: what does not fit is found by lookEvery.
+	// mostWaiting bounds the channel of jobs that are to be looked at again: what does not fit is found when the job is looked at anyway.
 	mostWaiting = 1024
 )
 
@@ -82,31 +76,6 @@ func NewReconciler(kind job.Kind, o Options) *Reconciler {
 		Options: o, kind: kind, woken: make(chan event.GenericEvent, mostWaiting), looked: map[types.UID]time.Time{}, written: map[types.UID]time.Time{},
 		previews: map[types.UID]*registryv1alpha1.DiscoveryJobStatus{},
 	}
-}
-
-// SetUp has the manager run the Reconciler.
-func (r *Reconciler) SetUp(manager ctrl.Manager) error {
-	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { return r.ofRegistry(ctx, o) })
-	return ctrl.NewControllerManagedBy(manager).Named(string(r.kind)).For(r.empty().object()).
-		Watches(&registryv1alpha1.Registry{}, all).
-		WatchesRawSource(source.Channel(r.woken, &handler.EnqueueRequestForObject{})).
-		Complete(r)
-}
-
-// ofRegistry are the jobs that have not ended of a Registry that has changed.
-func (r *Reconciler) ofRegistry(ctx context.Context, registry client.Object) []reconcile.Request {
-	all, err := r.list(ctx, registry.GetNamespace())
-	if err != nil {
-		log.FromContext(ctx).Error(err, "List jobs of a Registry")
-		return nil
-	}
-	var requests []reconcile.Request
-	for _, a := range all {
-		if a.spec().Registry == registry.GetName() && !a.isEnded() {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(a.object())})
-		}
-	}
-	return requests
 }
 
 // Wake has a job looked at.
@@ -176,7 +145,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	d := job.Decide(s.observed)
-	log.FromContext(ctx).V(1).Info("Decided", "row", d.Row)
+	log.FromContext(ctx).V(1).Info("Decided", "step", d.Step)
 	switch err := r.act(ctx, s, d); {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconcile.Result{}, nil
@@ -185,7 +154,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: r.again(d)}, nil
+	return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil
 }
 
 // early says how long to wait before a job at work is looked at once more: the end of each item wakes it.
@@ -204,31 +173,4 @@ func (r *Reconciler) early(a anyJob) time.Duration {
 		return 0
 	}
 	return r.looked[uid].Add(lookLeast).Sub(now)
-}
-
-// again is when to look again; 0: a change tells.
-func (r *Reconciler) again(d job.Decision) time.Duration {
-	var wait time.Duration
-	if !d.Again.IsZero() {
-		wait = max(d.Again.Sub(r.Clock.Now()), time.Millisecond)
-	}
-	switch {
-	case d.Row == "Gone" || d.Row == "Ended":
-	case d.Start:
-		wait = time.Millisecond
-	case d.LetIn && (wait == 0 || wait > lookEvery), d.Row == "Unknown", d.Row == "Held" && (wait == 0 || wait > lookEvery), d.Row == "Queued":
-		// What is away comes back without a watch of ours; so does the end of an older job whose event was not seen.
-		wait = lookEvery
-	}
-	return wait
-}
-
-// seen is what a pass has seen.
-type seen struct {
-	job      anyJob
-	registry *registryv1alpha1.Registry
-	observed job.Observed
-	found    *inventory.Found
-	wanted   inventory.Job
-	limits   tenancy.Limits
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Observed is what the next start is decided by.
-type Observed struct {
+// Observation is what the next start is decided by.
+type Observation struct {
 	Now time.Time
 	// Next is the time that the status names; zero: none yet.
 	Next time.Time
@@ -35,7 +35,7 @@ type Decision struct {
 }
 
 // Decide says whether a job starts now, and when the next one does. Without a Timetable jobs are made by hand only.
-func (t *Timetable) Decide(o Observed) Decision {
+func (t *Timetable) Decide(o Observation) Decision {
 	if t == nil || o.Suspended {
 		return Decision{}
 	}

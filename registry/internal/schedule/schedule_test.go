@@ -74,27 +74,27 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		spec  func(*registryv1alpha1.RegistrySpec)
-		given Observed
+		given Observation
 		want  Decision
 	}{
-		"ByHandOnly":       {func(*registryv1alpha1.RegistrySpec) {}, Observed{Now: hour(5)}, Decision{}},
-		"AtOnce":           {hourly, Observed{Now: created}, Decision{Start: true, Planned: created, Next: hour(1)}},
-		"NotYet":           {hourly, Observed{Now: hour(0.5), Next: hour(1)}, Decision{Next: hour(1)}},
-		"Due":              {hourly, Observed{Now: hour(1), Next: hour(1)}, Decision{Start: true, Planned: hour(1), Next: hour(2)}},
-		"MissedAreOne":     {hourly, Observed{Now: hour(7.5), Next: hour(1)}, Decision{Start: true, Planned: hour(7), Next: hour(8)}},
-		"MadeAlready":      {hourly, Observed{Now: hour(1), Next: hour(1), Exists: hour(1).Equal}, Decision{Planned: hour(1), Next: hour(2)}},
-		"AnotherWorks":     {hourly, Observed{Now: hour(1), Next: hour(1), Active: true}, Decision{Skipped: true, Planned: hour(1), Next: hour(2)}},
-		"Suspended":        {hourly, Observed{Now: hour(1), Next: hour(1), Suspended: true}, Decision{}},
-		"AfterSuspension":  {hourly, Observed{Now: hour(3.5), Next: time.Time{}}, Decision{Start: true, Planned: hour(3), Next: hour(4)}},
-		"ShorterPeriod":    {hourly, Observed{Now: hour(2.5), Next: hour(100), Changed: true}, Decision{Next: hour(3)}},
-		"StatusWiped":      {hourly, Observed{Now: hour(2.5), Exists: hour(2).Equal}, Decision{Planned: hour(2), Next: hour(3)}},
-		"CronIsNotAtOnce":  {daily, Observed{Now: created}, Decision{Next: berlin(2, 2, 30)}},
-		"Cron":             {daily, Observed{Now: berlin(2, 2, 31), Next: berlin(2, 2, 30)}, Decision{Start: true, Planned: berlin(2, 2, 30), Next: berlin(3, 2, 30)}},
-		"CronMissed":       {daily, Observed{Now: berlin(9, 2, 0), Next: berlin(2, 2, 30)}, Decision{Start: true, Planned: berlin(8, 2, 30), Next: berlin(9, 2, 30)}},
-		"InAWindow":        {window, Observed{Now: hour(2), Next: hour(2)}, Decision{Next: hour(3.5)}},
-		"AfterTheWindow":   {window, Observed{Now: hour(3.5), Next: hour(3.5)}, Decision{Start: true, Planned: hour(3), Next: hour(4)}},
-		"NextIsInAWindow":  {window, Observed{Now: hour(1), Next: hour(1)}, Decision{Start: true, Planned: hour(1), Next: hour(3.5)}},
-		"WindowJustBegins": {window, Observed{Now: hour(1.5), Next: hour(1)}, Decision{Next: hour(3.5)}},
+		"ByHandOnly":       {func(*registryv1alpha1.RegistrySpec) {}, Observation{Now: hour(5)}, Decision{}},
+		"AtOnce":           {hourly, Observation{Now: created}, Decision{Start: true, Planned: created, Next: hour(1)}},
+		"NotYet":           {hourly, Observation{Now: hour(0.5), Next: hour(1)}, Decision{Next: hour(1)}},
+		"Due":              {hourly, Observation{Now: hour(1), Next: hour(1)}, Decision{Start: true, Planned: hour(1), Next: hour(2)}},
+		"MissedAreOne":     {hourly, Observation{Now: hour(7.5), Next: hour(1)}, Decision{Start: true, Planned: hour(7), Next: hour(8)}},
+		"MadeAlready":      {hourly, Observation{Now: hour(1), Next: hour(1), Exists: hour(1).Equal}, Decision{Planned: hour(1), Next: hour(2)}},
+		"AnotherWorks":     {hourly, Observation{Now: hour(1), Next: hour(1), Active: true}, Decision{Skipped: true, Planned: hour(1), Next: hour(2)}},
+		"Suspended":        {hourly, Observation{Now: hour(1), Next: hour(1), Suspended: true}, Decision{}},
+		"AfterSuspension":  {hourly, Observation{Now: hour(3.5), Next: time.Time{}}, Decision{Start: true, Planned: hour(3), Next: hour(4)}},
+		"ShorterPeriod":    {hourly, Observation{Now: hour(2.5), Next: hour(100), Changed: true}, Decision{Next: hour(3)}},
+		"StatusWiped":      {hourly, Observation{Now: hour(2.5), Exists: hour(2).Equal}, Decision{Planned: hour(2), Next: hour(3)}},
+		"CronIsNotAtOnce":  {daily, Observation{Now: created}, Decision{Next: berlin(2, 2, 30)}},
+		"Cron":             {daily, Observation{Now: berlin(2, 2, 31), Next: berlin(2, 2, 30)}, Decision{Start: true, Planned: berlin(2, 2, 30), Next: berlin(3, 2, 30)}},
+		"CronMissed":       {daily, Observation{Now: berlin(9, 2, 0), Next: berlin(2, 2, 30)}, Decision{Start: true, Planned: berlin(8, 2, 30), Next: berlin(9, 2, 30)}},
+		"InAWindow":        {window, Observation{Now: hour(2), Next: hour(2)}, Decision{Next: hour(3.5)}},
+		"AfterTheWindow":   {window, Observation{Now: hour(3.5), Next: hour(3.5)}, Decision{Start: true, Planned: hour(3), Next: hour(4)}},
+		"NextIsInAWindow":  {window, Observation{Now: hour(1), Next: hour(1)}, Decision{Start: true, Planned: hour(1), Next: hour(3.5)}},
+		"WindowJustBegins": {window, Observation{Now: hour(1.5), Next: hour(1)}, Decision{Next: hour(3.5)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.given.Exists == nil {
@@ -188,7 +188,7 @@ func TestEveryPlannedTimeOnce(t *testing.T) {
 				if i%50 == 49 {
 					next = time.Time{}
 				}
-				d := table.Decide(Observed{Now: at, Next: next, Exists: func(p time.Time) bool { return made[JobName("prod", "uid", Discovery, p)] }})
+				d := table.Decide(Observation{Now: at, Next: next, Exists: func(p time.Time) bool { return made[JobName("prod", "uid", Discovery, p)] }})
 				if d.Start {
 					job := JobName("prod", "uid", Discovery, d.Planned)
 					if made[job] {

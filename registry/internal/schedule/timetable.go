@@ -105,7 +105,7 @@ func Read(r *registryv1alpha1.Registry, kind Kind, zones func(string) (*time.Loc
 			return nil, &FieldError{field + "Period", fmt.Sprintf("%q is too short: it must be at least 1m", period)}
 		}
 	default:
-		return nil, nil //nolint:nilnil // no times is what the spec says
+		return nil, nil // no times is what the spec says
 	}
 	if _, found := t.after(t.created); !found {
 		if t.period > 0 || !t.planned(t.created).IsZero() {

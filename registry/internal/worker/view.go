@@ -128,8 +128,8 @@ type circumstances struct {
 }
 
 // observe puts together what item.Decide wants to know.
-func observe(step item.Step, v view, d *queue.Delivery, uid string, c circumstances) item.Observed {
-	o := item.Observed{
+func observe(step item.Step, v view, d *queue.Delivery, uid string, c circumstances) item.Observation {
+	o := item.Observation{
 		Step: step, Now: c.now, State: v.state, Scanned: v.scanned, Claimed: v.work.Claim != "", Attempt: v.work.Attempt, Crashes: v.work.Crashes,
 		Lost: v.work.Lost, Reason: v.reason, Redelivered: d.Redelivered, Cancelled: c.task.gone || c.task.cancel, Paused: c.paused || c.task.suspend,
 		Again: c.task.again(v), Idle: c.idle, Unfit: c.unfit, Database: c.database, Wanted: c.wanted, QuotaUntil: c.quotaUntil,

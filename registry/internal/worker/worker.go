@@ -231,7 +231,7 @@ func (w *Worker) take(ctx context.Context, step queue.Step, adapter string, seve
 	}
 	d, err := w.Queue.Take(within, step, adapter)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return nil, nil //nolint:nilnil // there was nothing to do
+		return nil, nil // there was nothing to do
 	}
 	return d, err
 }
