@@ -212,10 +212,10 @@ func kindOf(list client.ObjectList) string {
 	return strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List") + "s"
 }
 
-// view is what a pass over a namespace sees of what was read.
-func (l *lists) view(namespace *corev1.Namespace, c *config.Compiled, now time.Time) *targets.View {
+// observation is what a pass over a namespace sees of what was read.
+func (l *lists) observation(namespace *corev1.Namespace, c *config.Compiled, now time.Time) *targets.Observation {
 	in := func(o metav1.Object) bool { return o.GetNamespace() == namespace.Name }
-	v := &targets.View{
+	v := &targets.Observation{
 		Now: now, Namespace: namespace,
 		Pods: pick(l.pods.Items, in), Services: pick(l.services.Items, in),
 		Ingresses: pick(l.ingresses.Items, in), HTTPRoutes: pick(l.routes.Items, in),

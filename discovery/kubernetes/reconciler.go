@@ -103,19 +103,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("get Namespace: %w", err)
 	}
 	m := r.memory(name)
-	view, err := r.observe(ctx, &namespace, m)
+	o, err := r.observe(ctx, &namespace, m)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	plan := targets.Decide(view, r.Config)
-	m.unwanted = plan.Unwanted
-	again, err := r.act(ctx, &plan, m)
-	r.report(&namespace, &plan, m)
-	r.Metrics.passed(name, plan.Results, r.Clock.Since(start))
+	d := targets.Decide(o, r.Config)
+	m.unwanted = d.Unwanted
+	again, err := r.act(ctx, &d, m)
+	r.report(&namespace, &d, m)
+	r.Metrics.passed(name, d.Results, r.Clock.Since(start))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: soonest(r.Config.Resync(), again, plan.RecheckAfter)}, nil
+	return reconcile.Result{RequeueAfter: soonest(r.Config.Resync(), again, d.RequeueAfter)}, nil
 }
 
 func soonest(all ...time.Duration) time.Duration {
@@ -146,12 +146,12 @@ func (r *Reconciler) forget(namespace string) {
 	r.Metrics.gone(namespace)
 }
 
-func (r *Reconciler) observe(ctx context.Context, namespace *corev1.Namespace, m *memory) (*targets.View, error) {
+func (r *Reconciler) observe(ctx context.Context, namespace *corev1.Namespace, m *memory) (*targets.Observation, error) {
 	l, err := r.observer.read(ctx, namespace.Name)
 	if err != nil {
 		return nil, err
 	}
-	v := l.view(namespace, r.Config, r.Clock.Now())
+	v := l.observation(namespace, r.Config, r.Clock.Now())
 	v.UnwantedSince = m.unwanted
 	if r.Config.Limits.MaxScheduledScans > 0 {
 		if v.Total, err = r.total(ctx); err != nil {
@@ -178,7 +178,7 @@ func (r *Reconciler) total(ctx context.Context) (int, error) {
 
 // act writes the changes. One that is refused keeps no other from being written. It
 // returns when those that had to be put off may be written.
-func (r *Reconciler) act(ctx context.Context, p *targets.Plan, m *memory) (again time.Duration, err error) {
+func (r *Reconciler) act(ctx context.Context, p *targets.Decision, m *memory) (again time.Duration, err error) {
 	log := ctrl.LoggerFrom(ctx)
 	maps.DeleteFunc(m.wrote, func(_ types.NamespacedName, w lastWrite) bool { return r.Clock.Since(w.at) >= cacheLag })
 	var problems []error
@@ -224,7 +224,7 @@ func sumOf(c targets.Change) string {
 }
 
 // refused makes the API server's error about a change the result of its target.
-func (r *Reconciler) refused(p *targets.Plan, c targets.Change, err error) {
+func (r *Reconciler) refused(p *targets.Decision, c targets.Change, err error) {
 	for i := range p.Results {
 		if v := &p.Results[i]; v.ScheduledScan == c.Key.Name || v.ScheduledScan == c.Key.String() {
 			v.Outcome, v.Reason, v.Message = targets.Waiting, EventRefused, err.Error()
@@ -233,7 +233,7 @@ func (r *Reconciler) refused(p *targets.Plan, c targets.Change, err error) {
 }
 
 // report sends an Event for each cause that a user must remove, once until the cause is gone.
-func (r *Reconciler) report(namespace *corev1.Namespace, p *targets.Plan, m *memory) {
+func (r *Reconciler) report(namespace *corev1.Namespace, p *targets.Decision, m *memory) {
 	now := map[string]bool{}
 	for _, missing := range p.Missing {
 		key := string(targets.ScanTypeMissing) + "/" + string(missing.Mode) + "/" + missing.Name

@@ -81,7 +81,7 @@ func NewReport(ctx context.Context, reader client.Client, config *config.Compile
 	}
 	report := &Report{Rows: []Row{}}
 	for i := range namespaces {
-		view := l.view(&namespaces[i], config, now)
+		view := l.observation(&namespaces[i], config, now)
 		view.Total = total
 		plan := targets.Decide(view, config)
 		report.add(namespaces[i].Name, &plan)
@@ -117,7 +117,7 @@ func countOf(changes []targets.Change, action targets.Action) int {
 }
 
 // add adds what was decided about a namespace.
-func (r *Report) add(namespace string, p *targets.Plan) {
+func (r *Report) add(namespace string, p *targets.Decision) {
 	change := map[string]string{}
 	for _, c := range p.Changes {
 		name, what := c.Key.Name, string(c.Action)

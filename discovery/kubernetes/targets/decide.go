@@ -39,8 +39,8 @@ type Change struct {
 	Restart bool
 }
 
-// Plan is what a pass over a namespace has decided.
-type Plan struct {
+// Decision is what a pass over a namespace has decided.
+type Decision struct {
 	// Changes are in the order in which they are written.
 	Changes []Change
 	// Results are the results of all targets.
@@ -49,20 +49,20 @@ type Plan struct {
 	Missing []Missing
 	// Unwanted are ScheduledScans that wait for their deletion, with the time since when.
 	Unwanted map[types.NamespacedName]time.Time
-	// RecheckAfter is when the deletion of the first of them is due; 0 where there is none.
-	RecheckAfter time.Duration
+	// RequeueAfter is when the deletion of the first of them is due; 0 where there is none.
+	RequeueAfter time.Duration
 }
 
 // Decide says what a namespace's ScheduledScans should be, and what to write. It is a
 // pure function.
-func Decide(v *View, c *config.Compiled) Plan {
+func Decide(v *Observation, c *config.Compiled) Decision {
 	if v.Namespace.DeletionTimestamp != nil {
-		return Plan{Results: []Result{{
+		return Decision{Results: []Result{{
 			Kind: "Namespace", Name: v.Namespace.Name, Outcome: Skipped, Reason: NamespaceTerminating, Message: "it is being deleted",
 		}}}
 	}
 	s := discover(v, c)
-	p := Plan{Missing: s.missing}
+	p := Decision{Missing: s.missing}
 	for _, key := range sortedKeys(s.wanted) {
 		want, have := s.wanted[key], v.Existing[key]
 		if have == nil {
@@ -94,7 +94,7 @@ func sortedKeys[V any](m map[types.NamespacedName]V) []types.NamespacedName {
 }
 
 // removals deletes ScheduledScans that are not wanted any more.
-func (s *search) removals(p *Plan) {
+func (s *search) removals(p *Decision) {
 	if s.Removal.Policy == config.KeepUnwanted {
 		return
 	}
@@ -110,8 +110,8 @@ func (s *search) removals(p *Plan) {
 		}
 		p.Unwanted[key] = since
 		if wait := s.Removal.Delay.Duration - s.Now.Sub(since); wait > 0 {
-			if p.RecheckAfter == 0 || wait < p.RecheckAfter {
-				p.RecheckAfter = wait
+			if p.RequeueAfter == 0 || wait < p.RequeueAfter {
+				p.RequeueAfter = wait
 			}
 			continue
 		}
@@ -191,7 +191,7 @@ func (s *search) knows(kind Kind, have *Existing) bool {
 }
 
 // limit leaves out what would be more ScheduledScans than are allowed, the last by name first.
-func (s *search) limit(p *Plan) {
+func (s *search) limit(p *Decision) {
 	ours, deleted := 0, 0
 	for _, e := range s.Existing {
 		if e.Ours || e.Upstream {

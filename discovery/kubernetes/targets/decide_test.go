@@ -39,8 +39,8 @@ func load(t *testing.T, text string) *config.Compiled {
 	return c
 }
 
-func viewOf(change ...func(*View)) *View {
-	v := &View{
+func viewOf(change ...func(*Observation)) *Observation {
+	v := &Observation{
 		Now: epoch, Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "blue"}}},
 		ScanTypes:        map[string]sets.Set[string]{"shop": sets.New("nmap", "trivy"), "scans": sets.New("nmap", "trivy")},
 		ClusterScanTypes: sets.New("nmap"), Existing: map[types.NamespacedName]*Existing{},
@@ -68,20 +68,20 @@ func podOf(name, app, image, imageID string) *corev1.Pod {
 	}
 }
 
-func withService(p *corev1.Pod, ports ...corev1.ServicePort) func(*View) {
-	return func(v *View) {
+func withService(p *corev1.Pod, ports ...corev1.ServicePort) func(*Observation) {
+	return func(v *Observation) {
 		v.Services = append(v.Services, serviceOf(p.Labels["app"], ports...))
 		v.Pods = append(v.Pods, p)
 	}
 }
 
-func withPods(pods ...*corev1.Pod) func(*View) {
-	return func(v *View) { v.Pods = append(v.Pods, pods...) }
+func withPods(pods ...*corev1.Pod) func(*Observation) {
+	return func(v *Observation) { v.Pods = append(v.Pods, pods...) }
 }
 
 // withExisting holds what a plan has made.
-func withExisting(p Plan, change ...func(*Existing)) func(*View) {
-	return func(v *View) {
+func withExisting(p Decision, change ...func(*Existing)) func(*Observation) {
+	return func(v *Observation) {
 		for _, c := range p.Changes {
 			e := &Existing{ScheduledScan: c.Want.DeepCopy(), Ours: true}
 			for _, f := range change {
@@ -93,7 +93,7 @@ func withExisting(p Plan, change ...func(*Existing)) func(*View) {
 }
 
 // written is what a plan would write, in words.
-func written(p Plan) []string {
+func written(p Decision) []string {
 	all := []string{}
 	for _, c := range p.Changes {
 		what := string(c.Action) + " " + c.Key.Name
@@ -109,7 +109,7 @@ func written(p Plan) []string {
 }
 
 // said are the results of a plan, in words.
-func said(p Plan) []string {
+func said(p Decision) []string {
 	all := []string{}
 	for _, v := range p.Results {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", v.Name, v.Outcome, v.Reason)))
@@ -343,8 +343,8 @@ func TestNamesOfEarlierVersions(t *testing.T) {
 	service := withService(podOf("p", "shop", "a", "a@sha256:"+digestA), corev1.ServicePort{Port: 80})
 	fresh := Decide(viewOf(service), c)
 	former := types.NamespacedName{Namespace: "scans", Name: "shop-shop-service-nmap-port-80"}
-	old := func(change func(*Existing)) func(*View) {
-		return func(v *View) {
+	old := func(change func(*Existing)) func(*Observation) {
+		return func(v *Observation) {
 			o := fresh.Changes[0].Want.DeepCopy()
 			o.Name = former.Name
 			v.Existing[former] = &Existing{ScheduledScan: o, Ours: true}
@@ -389,7 +389,7 @@ func TestUnwanted(t *testing.T) {
 	suspended := func(e *Existing) { e.DeletionTimestamp = &metav1.Time{Time: epoch} }
 	cases := map[string]struct {
 		text string
-		view *View
+		view *Observation
 		want []string
 	}{
 		"Gone":                 {all, viewOf(withExisting(first)), []string{"delete " + service, "delete " + image}},
@@ -400,14 +400,14 @@ func TestUnwanted(t *testing.T) {
 		"SwitchedOff":          {servicesWith(""), viewOf(withExisting(first)), []string{"delete " + service}},
 		"NotReady":             {all, viewOf(withExisting(first), withService(starting, port)), []string{}},
 		"AnotherPodIsStarting": {all, viewOf(withExisting(first), withPods(starting)), []string{"delete " + service}},
-		"Ignored": {all, viewOf(withExisting(first), func(v *View) {
+		"Ignored": {all, viewOf(withExisting(first), func(v *Observation) {
 			p := pod.DeepCopy()
 			p.Annotations = map[string]string{AnnotationIgnore: "true"}
 			v.Pods = []*corev1.Pod{p}
 		}), []string{"delete " + service, "delete " + image}},
-		"NamespaceGoes": {all, viewOf(withExisting(first), func(v *View) { v.Namespace.DeletionTimestamp = &metav1.Time{Time: epoch} }), []string{}},
+		"NamespaceGoes": {all, viewOf(withExisting(first), func(v *Observation) { v.Namespace.DeletionTimestamp = &metav1.Time{Time: epoch} }), []string{}},
 		"DelayBegins":   {all + "removal: {delay: 10m}\n", viewOf(withExisting(first)), []string{}},
-		"DelayIsOver": {all + "removal: {delay: 10m}\n", viewOf(withExisting(first), func(v *View) {
+		"DelayIsOver": {all + "removal: {delay: 10m}\n", viewOf(withExisting(first), func(v *Observation) {
 			v.UnwantedSince = map[types.NamespacedName]time.Time{key: epoch.Add(-10 * time.Minute)}
 		}), []string{"delete " + image}},
 		"TemplateFails":         {strings.ReplaceAll(all, "'{{ .ImageID }}'", "'{{ fail .ImageID }}'"), viewOf(withExisting(first), withService(pod, port)), []string{}},
@@ -417,8 +417,8 @@ func TestUnwanted(t *testing.T) {
 		t.Run(name, func(t *testing.T) { want(t, "written", tc.want, written(Decide(tc.view, load(t, tc.text)))) })
 	}
 	p := Decide(cases["DelayBegins"].view, load(t, cases["DelayBegins"].text))
-	if p.RecheckAfter != 10*time.Minute || !p.Unwanted[key].Equal(epoch) {
-		t.Errorf("looks again after %s, unwanted %v", p.RecheckAfter, p.Unwanted)
+	if p.RequeueAfter != 10*time.Minute || !p.Unwanted[key].Equal(epoch) {
+		t.Errorf("looks again after %s, unwanted %v", p.RequeueAfter, p.Unwanted)
 	}
 }
 
@@ -453,8 +453,8 @@ func TestLimits(t *testing.T) {
 
 // TestUpdates: what of an existing ScheduledScan is a difference.
 func TestUpdates(t *testing.T) {
-	view := func(change ...func(*View)) *View {
-		return viewOf(append([]func(*View){withService(podOf("p", "shop", "a", "a@sha256:"+digestA), corev1.ServicePort{Port: 80})}, change...)...)
+	view := func(change ...func(*Observation)) *Observation {
+		return viewOf(append([]func(*Observation){withService(podOf("p", "shop", "a", "a@sha256:"+digestA), corev1.ServicePort{Port: 80})}, change...)...)
 	}
 	c := load(t, servicesWith(""))
 	first := Decide(view(), c)
@@ -507,7 +507,7 @@ func TestPullSecrets(t *testing.T) {
 	own.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "one"}, {Name: "one"}, {Name: "dots.in.name"}}
 	account := podOf("p", "a", "a/shop", "r.example/a/shop@sha256:"+digestA)
 	account.Spec.ServiceAccountName = "runner"
-	accounts := func(v *View) {
+	accounts := func(v *Observation) {
 		v.ServiceAccounts = map[string]*corev1.ServiceAccount{"runner": {ImagePullSecrets: []corev1.LocalObjectReference{{Name: "theirs"}}}}
 	}
 	cases := map[string]struct {
@@ -552,7 +552,7 @@ func TestMissingScanTypes(t *testing.T) {
 	want(t, "upstream", []string{}, written(none))
 	one := Decide(viewOf(withPods(pod)), load(t, fmt.Sprintf(two, ", allowMissingScanTypes: true")))
 	want(t, "allowed", []string{"create shop-trivy-at-" + digestA[:48]}, written(one))
-	for _, p := range []Plan{none, one} {
+	for _, p := range []Decision{none, one} {
 		if len(p.Missing) != 1 || p.Missing[0].Name != "grype" {
 			t.Errorf("missing: %v", p.Missing)
 		}
@@ -567,7 +567,7 @@ func TestIngress(t *testing.T) {
 		TLS:   []networkingv1.IngressTLS{{Hosts: []string{"*.tls.example.com"}}},
 	}}
 	c := load(t, "ingressAutoDiscovery: {enabled: true, scanConfigs: [{name: nmap, scanType: nmap, repeatInterval: 24h, parameters: ['{{ .URL }}', '{{ .Host.Name }}', '{{ .Ingress.Name }}']}]}\n")
-	p := Decide(viewOf(func(v *View) { v.Ingresses = []*networkingv1.Ingress{o} }), c)
+	p := Decide(viewOf(func(v *Observation) { v.Ingresses = []*networkingv1.Ingress{o} }), c)
 	var parameters []string
 	for _, change := range p.Changes {
 		parameters = append(parameters, strings.Join(change.Want.Spec.ScanSpec.Parameters, " "))
@@ -620,7 +620,7 @@ func TestHTTPRoute(t *testing.T) {
 			o := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: gatewayv1.HTTPRouteSpec{
 				CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: tc.refs}, Hostnames: tc.hosts,
 			}}
-			p := Decide(viewOf(func(v *View) {
+			p := Decide(viewOf(func(v *Observation) {
 				v.HTTPRoutes = []*gatewayv1.HTTPRoute{o}
 				v.Gateways = map[types.NamespacedName]*gatewayv1.Gateway{{Namespace: "infra", Name: "edge"}: gateway}
 			}), c)

@@ -2,8 +2,8 @@
 
 // Package targets says which ScheduledScans a namespace should have. It has no client, no clock and no environment.
 //
-//	View: the namespace, its Services, Pods, Ingresses, HTTPRoutes, and the ScheduledScans there are
-//	  └── Decide ──► Plan: what to create, update, renew and delete, and a result for each target
+//	Observation: the namespace, its Services, Pods, Ingresses, HTTPRoutes, and the ScheduledScans there are
+//	  └── Decide ──► Decision: what to create, update, renew and delete, and a result for each target
 //
 // What it decides:
 //

@@ -294,8 +294,8 @@ func (w *fixtureWorld) apply(o fixtureObjects) {
 
 // view is what a pass sees: of Services the one that upstream is asked about, since it
 // goes object by object.
-func (w *fixtureWorld) view(name string) *View {
-	v := &View{
+func (w *fixtureWorld) view(name string) *Observation {
+	v := &Observation{
 		Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}},
 		ScanTypes: map[string]sets.Set[string]{w.namespace: sets.New[string]()}, Existing: map[types.NamespacedName]*Existing{},
 	}
@@ -372,7 +372,7 @@ func (w *fixtureWorld) reconcile(name string) fixtureResult {
 
 // requeue is when upstream looks again, from why we do not scan now: here watches bring
 // the next pass, and the interval is that of the namespace.
-func (w *fixtureWorld) requeue(p Plan) int {
+func (w *fixtureWorld) requeue(p Decision) int {
 	reasons := sets.New[Reason]()
 	for _, v := range p.Results {
 		reasons.Insert(v.Reason)

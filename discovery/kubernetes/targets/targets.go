@@ -55,7 +55,7 @@ const digestDigits = 63
 
 // search is one pass: what it has found so far.
 type search struct {
-	*View
+	*Observation
 	*config.Compiled
 
 	wanted  map[types.NamespacedName]*executionv1.ScheduledScan
@@ -77,9 +77,9 @@ func targetKey(kind Kind, name string) string { return string(kind) + "/" + name
 func configKey(kind Kind, name, config string) string { return targetKey(kind, name) + "/" + config }
 
 // discover says what should be scanned in a namespace.
-func discover(v *View, c *config.Compiled) *search {
+func discover(v *Observation, c *config.Compiled) *search {
 	s := &search{
-		View: v, Compiled: c, wanted: map[types.NamespacedName]*executionv1.ScheduledScan{},
+		Observation: v, Compiled: c, wanted: map[types.NamespacedName]*executionv1.ScheduledScan{},
 		held: holds{sets.New[string](), sets.New[types.NamespacedName](), sets.New[string]()},
 	}
 	if c.ServiceAutoDiscovery.Enabled {

@@ -82,7 +82,7 @@ func (r *releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		d := release.Next(o)
 		switch d.Step {
 		case release.None:
-			return ctrl.Result{RequeueAfter: d.After}, nil
+			return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil
 		case release.Keep:
 			return r.keep(ctx, o, d)
 		case release.Done:
@@ -220,7 +220,7 @@ func (r *releaser) keep(ctx context.Context, o *release.Observation, d release.D
 	condition := metav1.Condition{Type: executionv1.ConditionResultsStored, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message}
 	present := plan.Find(o.Scan.Status.Conditions, condition.Type)
 	if present != nil && present.Status == condition.Status && present.Reason == condition.Reason && present.Message == condition.Message {
-		return ctrl.Result{RequeueAfter: d.After}, nil
+		return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil
 	}
 	raw, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": o.Scan.ResourceVersion},
@@ -238,7 +238,7 @@ func (r *releaser) keep(ctx context.Context, o *release.Observation, d release.D
 	if o.Evidence.ReportsDeleted {
 		r.f.tell(o.Scan, []plan.Event{{Warning: true, Reason: eventKept, Message: d.Message}})
 	}
-	return ctrl.Result{RequeueAfter: d.After}, nil
+	return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil
 }
 
 // done counts and tells.

@@ -39,7 +39,7 @@ func (f *Follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	d := f.decide(ctx, scan, sinks)
 	f.wake()
 	if d.Status == nil {
-		return ctrl.Result{RequeueAfter: d.After}, nil
+		return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil
 	}
 	if err := f.write(ctx, scan, d.Status); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -53,7 +53,7 @@ func (f *Follower) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	}
 	f.mutex.Unlock()
 	f.tell(scan, d.Events)
-	return ctrl.Result{RequeueAfter: d.After}, nil
+	return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil
 }
 
 // decide puts what is known together, decides, and gives what is due a place in the turns.

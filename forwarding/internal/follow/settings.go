@@ -43,7 +43,7 @@ func (r *settingsReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	s.Now, s.Created, s.Generation, s.Written = r.f.o.Clock.Now(), object.GetCreationTimestamp().Time, object.GetGeneration(), r.written[request.NamespacedName]
 	d := plan.DecideSetting(s)
 	if !d.Write {
-		return ctrl.Result{RequeueAfter: d.After}, nil
+		return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil
 	}
 	raw, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": object.GetResourceVersion()}, "status": map[string]any{"sinks": d.Sinks, "conditions": d.Conditions},
@@ -59,7 +59,7 @@ func (r *settingsReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	}
 	r.written[request.NamespacedName] = s.Now
 	r.f.tell(object, d.Events)
-	return ctrl.Result{RequeueAfter: d.After}, nil
+	return ctrl.Result{RequeueAfter: d.RequeueAfter}, nil
 }
 
 // read gives the setting and its sinks; nil: the setting is gone.

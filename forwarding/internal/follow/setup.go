@@ -27,8 +27,8 @@ import (
 
 const lookers = 4
 
-// Setup has a manager run the Follower.
-func (f *Follower) Setup(mgr ctrl.Manager) error {
+// SetupWithManager registers the Follower, its controllers and their watches.
+func (f *Follower) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(f); err != nil {
 		return err
 	}

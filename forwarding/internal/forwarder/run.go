@@ -207,7 +207,7 @@ func (f *runFlags) add(ctx context.Context, mgr ctrl.Manager, access *rest.Confi
 		Reports: reports, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: recorder, Results: where, Namespace: f.namespace, ClusterID: id.Value,
 		Version: f.options.Version, FileRoot: f.fileRoot, Servers: f.servers(access), Workers: f.workers,
 		Clock: clock.RealClock{}, Random: rand.Float64, Metrics: figures,
-	}, keys).Setup(mgr)
+	}, keys).SetupWithManager(mgr)
 }
 
 // roots reads the authority of the operator.

@@ -70,8 +70,8 @@ type Decision struct {
 	Events []Event
 	// Forged counts entries that somebody else has written.
 	Forged int
-	// After is when to look again.
-	After time.Duration
+	// RequeueAfter is when to look again.
+	RequeueAfter time.Duration
 }
 
 // Due is a Scan that a sink does not have.
@@ -165,7 +165,7 @@ func Decide(o Observation) Decision {
 	if !over || len(o.Sinks) == 0 || o.Scan.Released() {
 		return Decision{Ended: ended}
 	}
-	d := Decision{Ended: ended, After: lookEvery}
+	d := Decision{Ended: ended, RequeueAfter: lookEvery}
 	valid := map[string]*executionv1.SinkProgress{}
 	for i := range o.Scan.Status.Forwarding {
 		if e := &o.Scan.Status.Forwarding[i]; o.Keys.Valid(o.Scan.UID, *e) {
@@ -184,7 +184,7 @@ func Decide(o Observation) Decision {
 		if !l.blocked(o.Now) {
 			d.Due = append(d.Due, Due{*l.sink, l.entry})
 		} else if next := l.progress.NextTry; !next.IsZero() {
-			d.After = min(d.After, max(next.Sub(o.Now), time.Millisecond))
+			d.RequeueAfter = min(d.RequeueAfter, max(next.Sub(o.Now), time.Millisecond))
 		}
 	}
 	if len(lanes) > 0 {
@@ -233,7 +233,7 @@ func (o *Observation) write(d *Decision, lanes []lane) {
 		return
 	}
 	if wait := o.patience(lanes, present, &condition); wait > 0 {
-		d.After = min(d.After, wait)
+		d.RequeueAfter = min(d.RequeueAfter, wait)
 		return
 	}
 	d.Status = &Status{Forwarding: entries, Conditions: conditions}

@@ -261,8 +261,8 @@ func TestWrites(t *testing.T) {
 				o.Written = now.Add(-tt.written)
 			}
 			d := Decide(o)
-			if got := d.Status != nil; got != tt.want || tt.after > 0 && d.After != tt.after {
-				t.Errorf("writes: %t, want %t; after %s, want %s", got, tt.want, d.After, tt.after)
+			if got := d.Status != nil; got != tt.want || tt.after > 0 && d.RequeueAfter != tt.after {
+				t.Errorf("writes: %t, want %t; after %s, want %s", got, tt.want, d.RequeueAfter, tt.after)
 			}
 			if d.Status == nil {
 				return

@@ -61,16 +61,16 @@ type Setting struct {
 // SettingDecision is what to do about a setting.
 type SettingDecision struct {
 	// Write says that the status is written.
-	Write      bool
-	Sinks      []settingsv1alpha2.SinkStatus
-	Conditions []metav1.Condition
-	Events     []Event
-	After      time.Duration
+	Write        bool
+	Sinks        []settingsv1alpha2.SinkStatus
+	Conditions   []metav1.Condition
+	Events       []Event
+	RequeueAfter time.Duration
 }
 
 // DecideSetting looks at the sinks of one setting.
 func DecideSetting(s Setting) SettingDecision {
-	d := SettingDecision{After: statusEvery}
+	d := SettingDecision{RequeueAfter: statusEvery}
 	if len(s.Sinks) == 0 && len(s.Status) == 0 {
 		return d
 	}
@@ -106,10 +106,10 @@ func DecideSetting(s Setting) SettingDecision {
 	}
 	d.Conditions = s.conditions(d.Sinks)
 	if equality.Semantic.DeepEqual(d.Sinks, s.Status) && equality.Semantic.DeepEqual(d.Conditions, s.Conditions) {
-		return SettingDecision{After: statusEvery}
+		return SettingDecision{RequeueAfter: statusEvery}
 	}
 	if left := s.Written.Add(statusEvery).Sub(s.Now); !urgent && !s.Written.IsZero() && left > 0 {
-		return SettingDecision{After: left}
+		return SettingDecision{RequeueAfter: left}
 	}
 	d.Write = true
 	return d

@@ -94,8 +94,8 @@ type Decision struct {
 	Sink string
 	// Reason and Message are of the condition ResultsStored of a Scan whose results are kept.
 	Reason, Message string
-	// After is when to look again; 0: when the Scan changes.
-	After time.Duration
+	// RequeueAfter is when to look again; 0: when the Scan changes.
+	RequeueAfter time.Duration
 }
 
 // Next decides. It is a pure function.
@@ -130,7 +130,7 @@ func Next(o *Observation) Decision {
 }
 
 func keep(reason string, after time.Duration, format string, args ...any) Decision {
-	return Decision{Step: Keep, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
+	return Decision{Step: Keep, Reason: reason, Message: fmt.Sprintf(format, args...), RequeueAfter: after}
 }
 
 // isOver holds where the settings let the results go, and nothing is to come of the Scan any more.
@@ -270,7 +270,7 @@ func refusedByOperator(o *Observation, _ []executionv1.SinkProgress) *Decision {
 	case apiresults.ReasonNotForwarded, apiresults.ReasonNotProved, apiresults.ReasonResultsChanged:
 		return new(keep(executionv1.ReasonKeptUnproved, lookAgain, "%s", r.Message))
 	}
-	return &Decision{Step: None, After: lookSooner} // it runs again, is deleted, or the settings have changed
+	return &Decision{Step: None, RequeueAfter: lookSooner} // it runs again, is deleted, or the settings have changed
 }
 
 // Told is what people are told of results that were given up.

@@ -199,7 +199,7 @@ func TestNext(t *testing.T) {
 			if d.Step != tc.step || d.Reason != tc.reason || (d.Message == "") != (tc.reason == "") {
 				t.Errorf("%s: %+v, want %s %s", tc.why, d, tc.step, tc.reason)
 			}
-			if d.Step == Keep && d.After == 0 {
+			if d.Step == Keep && d.RequeueAfter == 0 {
 				t.Errorf("%s: nobody looks again", tc.why)
 			}
 			if says := strings.Contains(d.Message, "hook/persistence-reports"); says != (name == "LostAtLast") {

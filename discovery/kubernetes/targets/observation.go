@@ -16,8 +16,8 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// View is everything that a pass over a namespace may look at. It is read only.
-type View struct {
+// Observation is everything that a pass over a namespace may look at. It is read only.
+type Observation struct {
 	Now time.Time
 
 	Namespace       *corev1.Namespace
