@@ -38,7 +38,7 @@ type Client struct {
 func New(config Config) (*Client, error) {
 	bounds := decision.Config{Producer: config.Producer, MaxRecords: config.MaxRecords, MaxBytes: config.MaxBytes}
 	if config.URL == "" {
-		return nil, nil //nolint:nilnil // no exporter: all methods of a nil Client do nothing
+		return nil, nil // no exporter: all methods of a nil Client do nothing
 	}
 	u, err := url.Parse(config.URL)
 	if err != nil {

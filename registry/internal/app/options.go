@@ -44,7 +44,7 @@ func (o *Options) Bind(fs *flag.FlagSet, environment func(string) string) {
 	fs.StringVar(&o.NATSURLs, "nats-url", "", "comma-separated `URLs` of an external NATS with JetStream; none: the embedded one")
 	fs.StringVar(&o.NATSCredentials, "nats-credentials-file", "", "credentials `file` of the external NATS")
 	fs.StringVar(&o.NATSAuthority, "nats-ca-file", "", "`file` with the authority of the external NATS, PEM")
-	fs.IntVar(&o.NATSReplicas, "nats-replicas", 3, "`nodes` on which the external NATS keeps streams") //nolint:mnd // the default of the chart
+	fs.IntVar(&o.NATSReplicas, "nats-replicas", 3, "`nodes` on which the external NATS keeps streams") // the default of the chart
 	fs.StringVar(&o.WebhookAddress, "webhook-bind-address", ":9443", "`address` where the API server asks whether a Registry or a job is valid")
 	fs.StringVar(&o.WebhookService, "webhook-service", "", "`name` of the Service in front of it; none switches admission off")
 	fs.StringVar(&o.WebhookConfiguration, "webhook-configuration", "", "`name` of the ValidatingWebhookConfiguration that gets the certificate's authority")

@@ -53,7 +53,7 @@ func (q *Queue) takeOne(ctx context.Context, step Step, adapter string) (*Delive
 	if !found {
 		err := batch.Error()
 		if err == nil || errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			return nil, nil //nolint:nilnil // there was nothing to do
+			return nil, nil // there was nothing to do
 		}
 		return nil, fmt.Errorf("take work: %w", err)
 	}

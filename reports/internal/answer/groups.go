@@ -164,7 +164,7 @@ func (r *run) groupTargets() (parts []any, aggregate any) {
 func (r *run) keyText(group query.Group, part any) string {
 	number, ok := part.(*int64)
 	if !ok {
-		return *part.(*string) //nolint:forcetypeassert // groupTargets makes no other
+		return *part.(*string) // groupTargets makes no other
 	}
 	switch c, _ := r.plan.columnOf(group); c.storage {
 	case rank:

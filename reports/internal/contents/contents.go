@@ -322,7 +322,7 @@ func Of(ctx context.Context, store *mvcc.Store, key, format string) (*Info, erro
 			WHERE o."key" = ? AND d.format = ?`, key, format).Scan(&info.Content, &info.Sum, &info.Bytes)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil // there is none
 	}
 	return info, err
 }

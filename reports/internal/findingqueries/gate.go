@@ -48,7 +48,7 @@ func (g *gate) join(user string) (*waiter, error) {
 	defer g.mu.Unlock()
 	if g.free > 0 {
 		g.free--
-		return nil, nil //nolint:nilnil // nobody waits
+		return nil, nil // nobody waits
 	}
 	if slices.ContainsFunc(g.waiting, func(w *waiter) bool { return w.user == user }) {
 		return nil, errCrowded

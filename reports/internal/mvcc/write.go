@@ -416,7 +416,7 @@ func (s *Store) apply(ctx context.Context, tx *sqldb.Tx, w *write, revision int6
 	if exists != (w.change.From != 0) || present != w.change.From {
 		w.outcome.Exists = exists
 		s.observer.Conflict()
-		return nil, nil //nolint:nilnil // no event: the outcome says why
+		return nil, nil // no event: the outcome says why
 	}
 	if w.outcome.Exceeded, err = s.exceeded(ctx, tx, w.change.To, id); err != nil || w.outcome.Exceeded != nil {
 		return nil, err
@@ -459,7 +459,7 @@ func (s *Store) apply(ctx context.Context, tx *sqldb.Tx, w *write, revision int6
 func (s *Store) exceeded(ctx context.Context, tx *sqldb.Tx, to *State, id int64) (*Exceeded, error) {
 	limit := s.options.NamespaceBytes
 	if limit == 0 || to == nil || to.Namespace == "" {
-		return nil, nil //nolint:nilnil // no bound
+		return nil, nil // no bound
 	}
 	var used, present int64
 	err := tx.QueryRow(ctx, `SELECT COALESCE(SUM(size), 0), COALESCE(SUM(CASE WHEN id = ? THEN size ELSE 0 END), 0) FROM objects WHERE ns = ?`, id, to.Namespace).
@@ -468,7 +468,7 @@ func (s *Store) exceeded(ctx context.Context, tx *sqldb.Tx, to *State, id int64)
 		return nil, fmt.Errorf("add up the namespace: %w", err)
 	}
 	if to.Size <= present || used-present+to.Size <= limit {
-		return nil, nil //nolint:nilnil // within the bound
+		return nil, nil // within the bound
 	}
 	return &Exceeded{Used: used, Limit: limit}, nil
 }

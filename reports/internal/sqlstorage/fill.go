@@ -100,7 +100,7 @@ func (s *Storage) unfilled(ctx context.Context, key string) (*unfilled, error) {
 	obj := s.newObject()
 	err := s.Get(ctx, key, storage.GetOptions{}, obj)
 	if storage.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // it is gone
+		return nil, nil // it is gone
 	}
 	if err != nil {
 		return nil, err

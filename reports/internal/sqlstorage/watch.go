@@ -247,13 +247,13 @@ func (w *watcher) translate(ctx context.Context, event *mvcc.Event) (*watch.Even
 	case before != nil:
 		return &watch.Event{Type: watch.Deleted, Object: before}, nil
 	}
-	return nil, nil //nolint:nilnil // there is nothing to tell
+	return nil, nil // there is nothing to tell
 }
 
 // matching decodes a state, if there is one and the predicate selects it. The object carries the number of the change.
 func (w *watcher) matching(ctx context.Context, value *mvcc.Value, revision int64) (runtime.Object, error) {
 	if value == nil {
-		return nil, nil //nolint:nilnil // nothing matches
+		return nil, nil // nothing matches
 	}
 	copied := *value // the hub's value is read by others
 	copied.Revision = revision

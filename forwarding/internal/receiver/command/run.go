@@ -178,7 +178,7 @@ type hub struct {
 // readHub reads what reports need; nil where none are written.
 func (f *runFlags) readHub() (*hub, error) {
 	if f.reports == "" {
-		return nil, nil //nolint:nilnil // no reports are asked for
+		return nil, nil // no reports are asked for
 	}
 	text, err := os.ReadFile(f.reports)
 	if err != nil {
@@ -216,7 +216,7 @@ func (h *hub) start(ctx context.Context, source *store.Store, every time.Duratio
 
 func openTokens(ctx context.Context, flag, path string, log *slog.Logger) (*receiver.Tokens, error) {
 	if path == "" {
-		return nil, nil //nolint:nilnil // no tokens are asked for
+		return nil, nil // no tokens are asked for
 	}
 	tokens, err := receiver.NewTokens(path, log)
 	if err != nil {
