@@ -13,17 +13,17 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// Reopened says whether something is left to do for a Scan that has ended.
+// Reopened reports whether a Scan that has ended still has work to do.
 func Reopened(s *executionv1.Scan) bool {
 	return s.Settled() && (hasOpenFailureHook(s.Status.OrderedHookStatuses) || asksRerun(s) || asksCancel(s))
 }
 
-// IsReopened holds where something is left to do for a Scan that has ended.
+// IsReopened holds if a Scan that has ended still has work to do.
 func IsReopened(o *Observation) bool { return Reopened(o.Scan) }
 
 // --- hooks of Scans that are Errored ---
 
-// HasFailureHooks holds for an Errored Scan whose hooks for failures have not all ended.
+// HasFailureHooks holds for an Errored Scan whose failure hooks have not all ended.
 func HasFailureHooks(o *Observation) bool {
 	return o.Scan.Settled() && hasOpenFailureHook(o.Scan.Status.OrderedHookStatuses)
 }
@@ -38,9 +38,9 @@ func isOpenFailureGroup(g []executionv1.HookStatus) bool {
 	})
 }
 
-// addFailureHooks notes the hooks that run because the Scan is Errored. They are noted
-// in the same write, so that a hook that is installed later does not run for it. A hook
-// that runs Always and had its turn has told already.
+// addFailureHooks adds the hooks that run because the Scan is Errored to the status, in
+// the write that makes the Scan Errored. So a hook that is installed later does not run for
+// the Scan. A hook that runs Always and has run before is not added.
 func (s *Status) addFailureHooks(o *Observation) {
 	told := map[string]bool{}
 	for _, g := range s.OrderedHookStatuses {
@@ -61,9 +61,9 @@ func (s *Status) addFailureHooks(o *Observation) {
 	}
 }
 
-// runFailureHooks leads an Errored Scan through the hooks that run for it. The Scan stays
-// as it ended; a failure of one of these hooks only shows in the condition HooksCompleted,
-// and the others run nevertheless.
+// runFailureHooks runs the failure hooks of an Errored Scan. The Scan keeps its state; a
+// failure of one of these hooks only shows in the condition HooksCompleted, and the others
+// still run.
 func runFailureHooks(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	r := &hookRun{o: o, d: d, s: s, requeueAfter: -1}
@@ -95,8 +95,8 @@ func runFailureHooks(o *Observation, d *Decision) {
 	d.Status = s.result()
 }
 
-// hooksFailed says of an Errored Scan which of its hooks have failed, after what had ended it, where
-// that were hooks. Further are messages of what is not noted with a hook.
+// hooksFailed sets the condition HooksCompleted of an Errored Scan to the hooks that failed, after the
+// cause that ended the Scan if that was a hook. Further are messages that no hook status has.
 func (s *Status) hooksFailed(o *Observation, reason string, further ...string) {
 	var messages []string
 	if meta.IsStatusConditionTrue(s.Conditions, executionv1.ConditionParsed) {

@@ -27,7 +27,7 @@ type transition struct {
 	then  func(*Observation, *Decision)
 }
 
-// needs of several rows. A Scan that fails tells the hooks for failures.
+// needs that several rows have. A failing Scan needs the hooks that run on failures.
 var (
 	none    []Need
 	toRun   = []Need{NeedResult}
@@ -84,7 +84,7 @@ var transitions = []transition{
 	{"Start", toStart, always, startScanner},
 }
 
-// Decide says what to do about what was observed. It is a pure function.
+// Decide returns what to do after an observation. It is a pure function.
 func Decide(o *Observation) Decision {
 	for _, s := range transitions {
 		if !s.when(o) {
@@ -104,26 +104,26 @@ func not(f func(*Observation) bool) func(*Observation) bool {
 	return func(o *Observation) bool { return !f(o) }
 }
 
-// IsDeleted holds for a Scan that somebody has deleted and that still has finalizers.
+// IsDeleted holds for a Scan that has a deletion timestamp, and finalizers.
 func IsDeleted(o *Observation) bool { return !o.Scan.DeletionTimestamp.IsZero() }
 
 // IsSettled holds for a Scan that is Done or Errored.
 func IsSettled(o *Observation) bool { return o.Scan.Settled() }
 
-// LacksFinalizer holds where deleting the Scan would leave its results in storage.
+// LacksFinalizer holds if the Scan lacks the finalizer that removes its results from storage.
 func LacksFinalizer(o *Observation) bool {
 	return !slices.Contains(o.Scan.Finalizers, executionv1.FinalizerStorage)
 }
 
-// HasAnyFinalizer holds where the Scan has our finalizer or that of secureCodeBox.
+// HasAnyFinalizer holds if the Scan has our finalizer or that of secureCodeBox.
 func HasAnyFinalizer(o *Observation) bool {
 	return !LacksFinalizer(o) || slices.Contains(o.Scan.Finalizers, executionv1.FinalizerStorageLegacy)
 }
 
-// hasFinalizer holds where the Scan has one that the operator removes.
+// hasFinalizer holds if the Scan has a finalizer that the operator removes.
 func hasFinalizer(o *Observation) bool { return HasAnyFinalizer(o) || hasDelivery(o) }
 
-// IsSuspended holds where nothing further is to be started.
+// IsSuspended holds if spec.suspend is true: nothing further is started.
 func IsSuspended(o *Observation) bool { return o.Scan.Spec.Suspend != nil && *o.Scan.Spec.Suspend }
 
 func isMissing(o *Observation) bool { return o.Missing != "" }
@@ -150,15 +150,15 @@ func jobOverdue(r Role) func(*Observation) bool {
 	}
 }
 
-// parserDone holds when the findings are stored: the Job says so, or it is gone and
-// its result is there.
+// parserDone holds if the findings are stored: the parser's Job is complete, or the Job
+// is gone and the findings are in storage.
 func parserDone(o *Observation) bool {
 	j, ok := o.JobOf(ParserRole)
 	return ok && j.Outcome == Complete || !ok && PhaseOf(o.Scan, o.Jobs) == PhaseParsing && o.HasFindings
 }
 
-// scannerDoneAnd holds when the raw result is stored, no parser has been started and
-// the condition holds.
+// scannerDoneAnd holds if the raw result is stored, no parser has been started and a
+// further condition holds.
 func scannerDoneAnd(also func(*Observation) bool) func(*Observation) bool {
 	return func(o *Observation) bool {
 		j, ok := o.JobOf(ScannerRole)
@@ -167,10 +167,10 @@ func scannerDoneAnd(also func(*Observation) bool) func(*Observation) bool {
 	}
 }
 
-// isInvalid holds for a Scan that can never run.
+// isInvalid holds for a Scan whose spec can never run.
 func isInvalid(o *Observation) bool { return invalidSpec(o) != "" }
 
-// invalidSpec says what is wrong with a Scan that can never run.
+// invalidSpec returns what is wrong with the spec of a Scan; "" if it is valid.
 func invalidSpec(o *Observation) string {
 	if o.Scan.Spec.ScanType == "" {
 		return "spec.scanType is empty: name the ScanType to run"
@@ -185,8 +185,8 @@ func invalidSpec(o *Observation) string {
 
 func hasInvalidScanType(o *Observation) bool { return invalidScanType(o) != "" }
 
-// invalidScanType says what is wrong with a ScanType that can never work. The CRD
-// refuses these; ScanTypes that were stored before it did may still have them.
+// invalidScanType returns what is wrong with the ScanType; "" if it is valid. The CRD
+// refuses invalid ScanTypes, but older ones may be stored.
 func invalidScanType(o *Observation) string {
 	if o.ScanType == nil {
 		return ""
@@ -218,8 +218,8 @@ func invalidScanType(o *Observation) string {
 
 func addFinalizer(_ *Observation, d *Decision) { d.AddFinalizer = true }
 
-// suspend holds the Scan where it is. Only the Ready condition changes, so that the
-// conditions of the phases still tell since when something has been waited for.
+// suspend keeps the Scan in its state. Only the Ready condition changes, so that the
+// conditions of the phases keep the time at which a wait began.
 func suspend(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	s.leaveQueue()
@@ -243,13 +243,13 @@ func awaitScanType(o *Observation, d *Decision) {
 	d.await(o, NewStatus(o), executionv1.ConditionScanned, Cause{executionv1.ReasonScanTypeNotFound, o.Missing}, o.Settings.MissingKindGrace)
 }
 
-// await waits for something that a watch will show, and for no longer than grace.
+// await waits for an object whose watch brings the Scan back, for no longer than grace.
 func (d *Decision) await(o *Observation, s *Status, phase string, t Cause, grace time.Duration) {
 	left := grace
 	if c := FindCondition(o.Scan.Status.Conditions, phase); c != nil && c.Reason == t.Reason {
 		left = c.LastTransitionTime.Add(grace).Sub(o.Now)
 	} else {
-		s.forget(phase) // so that its transition time says since when this is waited for
+		s.forget(phase) // so that its transition time is the begin of this wait
 	}
 	if left <= 0 {
 		d.fail(o, s, phase, t)

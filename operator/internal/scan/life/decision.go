@@ -11,55 +11,55 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// Decision is what is to be done. The zero decision does nothing.
+// Decision is what act has to do. The zero Decision does nothing.
 type Decision struct {
 	// Step is the name of the row that was taken, for logs and tests.
 	Step string
 
-	// AddFinalizer puts our finalizer in the place of none or of a legacy one, and that of the delivery beside it where
-	// there are sinks.
+	// AddFinalizer adds our finalizer, in place of a legacy one if there is one, and the finalizer of delivery if there
+	// are sinks.
 	AddFinalizer bool
-	// Create are Jobs to create, after what they need.
+	// Create are the Jobs to create, after the objects that they need.
 	Create []JobRequest
-	// Stop are Jobs to suspend, so that their pods end.
+	// Stop are the Jobs to suspend, which ends their pods.
 	Stop []Job
 	// Revoke are the Jobs of hooks whose access from another namespace ends.
 	Revoke []Job
 	// ReleaseAccess ends the access of the Scan's parser and hooks.
 	ReleaseAccess bool
-	// Status is what the status should be; nil leaves it.
+	// Status is the status to write; nil: the status stays as it is.
 	Status *executionv1.ScanStatus
-	// Links asks to fill in the links that the status lacks.
+	// Links adds the links that the status lacks.
 	Links bool
-	// FreshLinks asks to write all links anew.
+	// FreshLinks replaces all links.
 	FreshLinks bool
-	// Event tells the user by an Event; nil where there is nothing new.
+	// Event is sent to the user; nil: there is nothing new.
 	Event *Event
-	// LostEvent tells by an Event, once the Scan is let go, that it was deleted before every sink had its results.
+	// LostEvent is sent when the finalizer is removed before every sink had the results of the Scan.
 	LostEvent *Event
-	// AnswerEvent tells by an Event what became of an annotation.
+	// AnswerEvent is sent in answer to an annotation.
 	AnswerEvent *Event
 
-	// ReportedPlace is where the status says that the Scan stands in the queue; nil where it does not.
+	// ReportedPlace is the place in the queue that Status has; nil: Status has none.
 	ReportedPlace *fair.Standing
-	// QueuedEvent tells by an Event that the Scan waits for its turn; nil where that was told.
+	// QueuedEvent is sent when the Scan begins to wait for its turn; nil: it was sent before.
 	QueuedEvent *Event
 
 	// DeleteJobs are Jobs to delete.
 	DeleteJobs []Job
 	// DeleteScan deletes the Scan.
 	DeleteScan bool
-	// RemoveResults removes what the Scan has stored, the findings last. The Scan stays.
+	// RemoveResults removes the stored files of the Scan, the findings last. The Scan stays.
 	RemoveResults bool
-	// ForgetReleased takes the annotation away that says that the results were given up: there will be others.
+	// ForgetReleased removes the annotation that the results were released: a re-run makes new ones.
 	ForgetReleased bool
-	// RemoveStored removes what the Scan has stored, of which RawResultFile is the raw result, then its finalizer.
+	// RemoveStored removes the stored files of the Scan, then its finalizer. RawResultFile is the raw result.
 	RemoveStored  bool
 	RawResultFile string
-	// Release removes the finalizer though something may be left behind.
+	// Release removes the finalizer although stored files may be left.
 	Release bool
 
-	// RequeueAfter is when a clock runs out; zero waits for watches only.
+	// RequeueAfter is the time until a clock runs out; zero: only a watch brings the next pass.
 	RequeueAfter time.Duration
 }
 
@@ -72,20 +72,20 @@ type JobRequest struct {
 	HookType executionv1.HookType
 	// Attempt is the number of the run, from 1.
 	Attempt int
-	// Rerun is the annotation that asks for the run; "" in the first.
+	// Rerun is the annotation that asked for the run; "" for the first run.
 	Rerun string
-	// Result is what the Scan has stored, or is to store.
+	// Result is the raw result that the Scan has stored or will store.
 	Result jobs.Result
-	// Tenant is what the settings of the namespace say in which the Job runs; nil where there are none.
+	// Tenant are the settings in force for the namespace in which the Job runs; nil: there are none.
 	Tenant *settings.Effective
-	// Hooks are, for a parser, the names of those that are to run after it.
+	// Hooks are, for a parser, the names of the hooks that run after it.
 	Hooks []string
 }
 
-// StartsScanner says whether the first Job of the Scan is to be created.
+// StartsScanner reports whether the Decision creates the scanner's Job.
 func (d *Decision) StartsScanner() bool { return len(d.Create) > 0 && d.Create[0].Role == ScannerRole }
 
-// requestOf is a Job for a run of a role, of a Scan with such a status.
+// requestOf returns the request for the Job of a role, in a run with this number.
 func (s *Status) requestOf(o *Observation, r Role, attempt int) JobRequest {
 	return JobRequest{Role: r, Attempt: attempt, Rerun: rerunOf(s.ScanStatus, attempt), Result: s.rawResult(), Tenant: o.Tenant}
 }
@@ -93,14 +93,14 @@ func (s *Status) requestOf(o *Observation, r Role, attempt int) JobRequest {
 // Event is a warning to the user, as an Event on the Scan.
 type Event struct{ Reason, Message string }
 
-// PutBack has the status written that the operator believes, where it is another one and the
-// decision needs none.
+// PutBack writes the status that the operator believes, if the stored status differs from it
+// and the Decision has no status of its own.
 func (d *Decision) PutBack(o *Observation) {
 	if d.Status == nil && o.Forged && !IsDeleted(o) && !d.AddFinalizer && !d.DeleteScan {
 		d.Status = NewStatus(o).result()
 	}
 }
 
-// ConflictRetry is when a Scan that somebody else wrote at the same moment is looked
-// at again, should no watch bring it earlier.
+// ConflictRetry is the time after which a Scan is reconciled again after a conflict, if no
+// watch brings it earlier.
 const ConflictRetry = 100 * time.Millisecond

@@ -5,32 +5,30 @@
 //	(new) ─► Scanning ─► [ScanCompleted] ─► Parsing ─► [ParseCompleted] ─► HookProcessing ─► Done
 //	   └──────────┴──────────────┴─────────────┴───────────────┴─────────────────┴────────► Errored
 //
-// The states in brackets are passed over unless something has to be waited for there.
+// A Scan stays in a state in brackets only if it waits for something there.
 //
-// [Decide] is a pure function of an [Observation]: a table of rows, most final first, of
-// which the first that applies is taken. The time is part of the observation, so that a
-// test can walk through every state and everything that can be seen. The package has no
-// client, no clock and no environment; lint holds that for the whole folder.
+// [Decide] is a pure function of an [Observation]. It takes the first row that applies of a
+// table of rows, most final first. The time is part of the observation, so that a test can
+// walk every state and every observation. The package has no client, no clock and no
+// environment; lint checks that for the whole folder.
 //
-// Each row says what has to be read before it is taken. [NextNeed] goes through the rows
-// and tells what that is, so that whoever observes has no order of his own, and reads
-// nothing in vain.
+// Each row names what has to be read before it is taken. [NextNeed] returns the next thing
+// to read. So the observer needs no order of its own, and reads nothing that no row needs.
 //
-// Progress is what the Jobs and the stored results show together with what the status
-// says, and it only moves forward. Any of the three may be missing: Jobs go by their
-// TTL, the status may be overwritten by a hook, and results appear last. [Believe] says
-// what a restarted operator takes from a status that anybody may have written.
+// Progress follows from the Jobs, the stored results and the status together, and it only
+// moves forward. Each of the three may be missing: a TTL deletes Jobs, a hook may overwrite
+// the status, and results appear last. [Believe] decides what a restarted operator takes
+// from a status that any client may have written.
 //
-// A Scan that has ended may be asked to do a part of its work again. Every re-run has a
-// number, which the Jobs that are made for it carry, with the annotation that asked for it:
-// the Jobs of a later phase count only if their number is not lower than that of the
-// earlier ones, so that what an old run has left is never taken for the present one.
-// A Scan that is cancelled ends from any state; whatever still runs for it is deleted,
-// whenever it shows up.
+// A re-run repeats a part of the work of a Scan that has ended. Every re-run has a number;
+// its Jobs carry the number and the annotation that asked for the re-run. Jobs of a later
+// phase count only if their number is not lower than that of the earlier phases, so that
+// Jobs of an old run never count for the present one. A cancelled Scan ends from any state;
+// its Jobs are deleted, also those that appear later.
 //
-// Where to look: observation.go (what can be seen), decide.go (the table),
-// needs.go (what rows have to know), running.go and
-// hooks.go (rows of a Scan on its way), ending.go, cancel.go, rerun.go and afterwards.go
-// (rows of its end), turn.go (the queue), rejected.go (a Job that was refused), status.go
-// (the status in the making), job.go, pods.go and reported.go (what Jobs and pods tell).
+// Files: observation.go (what can be observed), decide.go (the table), needs.go (what rows
+// need to know), running.go and hooks.go (rows of a running Scan), ending.go, cancel.go,
+// rerun.go and afterwards.go (rows of its end), turn.go (the queue), rejected.go (a Job that
+// was refused), status.go (builds the status), job.go, pods.go and reported.go (what Jobs
+// and pods report).
 package life

@@ -16,7 +16,7 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// NameHookJob notes in a status which Job runs a hook that has just been started.
+// NameHookJob writes the name of a started Job into the status of its hook.
 func NameHookJob(s *executionv1.ScanStatus, hook, job string) {
 	for _, g := range s.OrderedHookStatuses {
 		for i := range g {
@@ -27,9 +27,8 @@ func NameHookJob(s *executionv1.ScanStatus, hook, job string) {
 	}
 }
 
-// runHooks leads the Scan through its hooks, group by group: the hooks of a group run
-// at the same time and all run to their end; the next group starts when all have
-// ended well.
+// runHooks runs the hooks of the Scan group by group: the hooks of a group run at the
+// same time, and all run to their end; the next group starts when all have succeeded.
 func runHooks(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	s.parsed(o)
@@ -65,7 +64,7 @@ func runHooks(o *Observation, d *Decision) {
 	d.done(o, s)
 }
 
-// warnIgnored tells by an Event of failures that do not count, once.
+// warnIgnored sends one Event about failures that are ignored.
 func (r *hookRun) warnIgnored() {
 	if len(r.ignored) == 0 || r.d.Event != nil {
 		return
@@ -75,7 +74,7 @@ func (r *hookRun) warnIgnored() {
 	}
 }
 
-// hooksFor returns those of the hooks that run when a Scan has gone one way.
+// hooksFor returns the hooks that run after an outcome of the Scan.
 func hooksFor(hooks []Hook, outcome executionv1.HookRunOn) []Hook {
 	var own []Hook
 	for _, h := range hooks {
@@ -90,9 +89,9 @@ func hooksFor(hooks []Hook, outcome executionv1.HookRunOn) []Hook {
 	return own
 }
 
-// invalidHook says which hook can never run. The CRD refuses unknown types; hooks
-// that were stored before it did may still have one. The name of the raw result is the
-// ScanType's, so that only here it can be seen that an output would replace it.
+// invalidHook returns which hook can never run; "": all can. The CRD refuses unknown types,
+// but older hooks may be stored. The ScanType names the raw result, so that only here an
+// output can be compared with it.
 func invalidHook(hooks []Hook, rawResult string) string {
 	for _, h := range hooks {
 		if slices.Contains(h.Spec.Outputs, rawResult) {
@@ -137,8 +136,8 @@ func group(hooks []Hook) [][]executionv1.HookStatus {
 	return groups
 }
 
-// migrateHooks takes over what old versions of secureCodeBox have recorded: hooks that
-// had ended before the upgrade do not run again.
+// migrateHooks converts the hook status of old versions of secureCodeBox: hooks that
+// ended before the upgrade do not run again.
 func (s *Status) migrateHooks() {
 	for _, old := range s.ReadAndWriteHookStatus {
 		for _, g := range s.OrderedHookStatuses {
@@ -151,7 +150,7 @@ func (s *Status) migrateHooks() {
 	}
 }
 
-// numberHooks gives hooks that have just been chosen the number of their run.
+// numberHooks sets the number of the run on newly selected hooks.
 func (s *Status) numberHooks(run int) {
 	for _, g := range s.OrderedHookStatuses {
 		for i := range g {
@@ -160,7 +159,7 @@ func (s *Status) numberHooks(run int) {
 	}
 }
 
-// cancelFrom marks the hooks that will not run any more.
+// cancelFrom marks the hooks that no longer run as cancelled.
 func cancelFrom(groups [][]executionv1.HookStatus) {
 	for _, g := range groups {
 		for i := range g {
@@ -171,7 +170,7 @@ func cancelFrom(groups [][]executionv1.HookStatus) {
 	}
 }
 
-// hookRun is one look at the hooks of a Scan.
+// hookRun is one pass over the hooks of a Scan.
 type hookRun struct {
 	o *Observation
 	d *Decision
@@ -188,8 +187,8 @@ type hookRun struct {
 	requeueAfter time.Duration
 }
 
-// runGroup brings the states of a group up to date and starts what is pending. It
-// says whether the whole group has ended well.
+// runGroup updates the states of a group and starts its pending hooks. It reports
+// whether the whole group has succeeded.
 func (r *hookRun) runGroup(hooks []executionv1.HookStatus) bool {
 	done := true
 	for i := range hooks {
@@ -218,7 +217,7 @@ func (r *hookRun) runHook(h *executionv1.HookStatus) {
 	}
 }
 
-// before says why a hook without a Job failed: an earlier pass has noted it.
+// before returns why a hook without a Job failed, from the status of an earlier pass.
 func (r *hookRun) before(h *executionv1.HookStatus) string {
 	return cmp.Or(h.Message, fmt.Sprintf("Hook %q was %s", h.HookName, strings.ToLower(string(h.State))))
 }
@@ -300,10 +299,10 @@ func (r *hookRun) start(h *executionv1.HookStatus) {
 	r.wakeIn(LookForPods)
 }
 
-// maxLaunches bounds the Jobs that one pass creates: others wait for its worker.
+// maxLaunches bounds the Jobs that one pass creates: other Scans wait for the worker.
 const maxLaunches = 32
 
-// hasEndedWell says whether the Scan goes on after the hook.
+// hasEndedWell reports whether the Scan continues after the hook.
 func hasEndedWell(h *executionv1.HookStatus) bool {
 	switch h.State {
 	case executionv1.HookStateCompleted:
@@ -315,7 +314,7 @@ func hasEndedWell(h *executionv1.HookStatus) bool {
 	}
 }
 
-// ignores says whether a failure of the hook is passed over.
+// ignores reports whether a failure of the hook is ignored.
 func ignores(h *executionv1.HookStatus) bool { return h.FailurePolicy == executionv1.HookIgnore }
 
 func (r *hookRun) fail(h *executionv1.HookStatus, reason, message string) {
@@ -333,10 +332,10 @@ func (r *hookRun) fail(h *executionv1.HookStatus, reason, message string) {
 	r.failures = append(r.failures, message)
 }
 
-// maxHookMessage is the most that the CRD takes for the message of a hook, in characters.
+// maxHookMessage is the maximum length of a hook's message in the CRD, in characters.
 const maxHookMessage = 4096
 
-// stateOfHook is the state that the status that was read has for a hook; Pending where it has none.
+// stateOfHook returns the state of a hook in the status that was read; Pending if the status has none.
 func stateOfHook(scan *executionv1.Scan, hook *executionv1.HookStatus) executionv1.HookState {
 	for _, g := range scan.Status.OrderedHookStatuses {
 		for _, h := range g {
@@ -354,7 +353,7 @@ func (r *hookRun) wakeIn(d time.Duration) {
 	}
 }
 
-// waitForGroup shows how the current group stands and waits for it.
+// waitForGroup writes the state of the current group and waits for the group.
 func (r *hookRun) waitForGroup() {
 	t := Cause{executionv1.ReasonRunning, strings.Join(append([]string{"Hooks are running."}, r.tries...), " ")}
 	switch {

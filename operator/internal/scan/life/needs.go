@@ -8,47 +8,47 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 )
 
-// Need is something that a row has to know before it is taken and that costs a read.
+// Need is something that has to be read before a row can be taken.
 type Need uint
 
 // What rows need beside the Scan, its Jobs and the settings in force.
 const (
-	// NeedCanceller is who has set spec.cancel.
+	// NeedCanceller is the user who set spec.cancel.
 	NeedCanceller Need = iota + 1
 	// NeedHooks are the hooks that the Scan selects.
 	NeedHooks
-	// NeedScanType is the ScanType, which alone says of a Scan that has no Job what its result is.
+	// NeedScanType is the ScanType: only it tells the result of a Scan that has no Job.
 	NeedScanType
-	// NeedResult is the type and the file of the raw result: the ScanType, where no Job says so.
+	// NeedResult is the type and file of the raw result: the ScanType is read if no Job tells them.
 	NeedResult
 	// NeedDefinition is the ParseDefinition of the raw result.
 	NeedDefinition
-	// NeedScanner is the scanner's Job, where there should be one that was not seen, or what it has left.
+	// NeedScanner is the scanner's Job if it should exist and was not seen, or its stored result.
 	NeedScanner
-	// NeedParser is the parser's Job, where there should be one that was not seen, or what it has left.
+	// NeedParser is the parser's Job if it should exist and was not seen, or its stored result.
 	NeedParser
-	// NeedHookJobs are the Jobs of hooks that are said to run and were not seen.
+	// NeedHookJobs are the Jobs of hooks that the status names as running and that were not seen.
 	NeedHookJobs
-	// NeedStored is which results of any run are stored.
+	// NeedStored is whether results of any run are stored.
 	NeedStored
-	// NeedWhole is the Scan as the API server has it: of one that has ended the cache lacks what the forwarder says.
+	// NeedWhole is the Scan from the API server: the cache drops the forwarder's fields of Scans that have ended.
 	NeedWhole
 )
 
-// Needs is a set of them.
+// Needs is a set of Needs.
 type Needs uint
 
-// Has says whether a Need is in the set.
+// Has reports whether the set has a Need.
 func (n Needs) Has(need Need) bool { return n&(1<<need) != 0 }
 
-// With is the set with one Need more.
+// With returns the set with a further Need.
 func (n Needs) With(need Need) Needs { return n | 1<<need }
 
-// NextNeed is what has to be read before Decide may be asked; false where all is known.
+// NextNeed returns what has to be read next before Decide may be called; false: everything is known.
 //
-// A row is not taken before what it needs is known. What was read may show that an earlier
-// row applies, so that after each read the rows are gone through anew, and nothing is read
-// that no row asks for.
+// A row is taken only when its needs are known. A read may show that an earlier row applies.
+// So after each read NextNeed goes through the rows again, and nothing is read that no row
+// needs.
 func NextNeed(o *Observation) (Need, bool) {
 	for _, t := range transitions {
 		if !t.when(o) {
@@ -64,7 +64,7 @@ func NextNeed(o *Observation) (Need, bool) {
 	return 0, false
 }
 
-// isWanted says whether something has to be read to be known. Everything else is there already.
+// isWanted reports whether a Need has to be read. Other needs are known already.
 func isWanted(o *Observation, n Need) bool {
 	switch n {
 	case NeedScanType:
@@ -87,12 +87,12 @@ func isWanted(o *Observation, n Need) bool {
 	}
 }
 
-// resumable is the age from which a Scan that has no state and no Job is looked up in
-// storage before it is started: an operator that was killed right after it had created
-// the Job may come back when the Job has ended and gone.
+// resumable is the age from which storage is checked for a Scan that has no state and no
+// Job before the Scan is started: an operator that was killed right after it created the
+// Job may be back only after the Job has ended and was deleted.
 const resumable = time.Minute
 
-// isScannerUnseen says whether there should be a scanner Job, or may have been one, that was not seen.
+// isScannerUnseen reports whether a scanner Job should exist, or may have existed, and was not seen.
 func isScannerUnseen(o *Observation) bool {
 	if _, seen := o.JobOf(ScannerRole); seen {
 		return false

@@ -18,59 +18,59 @@ type Settings struct {
 	ScannerDeadline time.Duration
 	ParserDeadline  time.Duration
 	HookDeadline    time.Duration
-	// MissingKindGrace is how long a missing ScanType or ParseDefinition is waited for.
+	// MissingKindGrace is how long a Scan waits for a missing ScanType or ParseDefinition.
 	MissingKindGrace time.Duration
-	// CleanupDeadline is how long the deletion of a Scan waits for its pods and for
-	// the storage before it lets the Scan go.
+	// CleanupDeadline bounds how long the deletion of a Scan waits for its pods and for
+	// storage.
 	CleanupDeadline time.Duration
-	// StatusLinks says whether presigned links are written into the status.
+	// StatusLinks is true if presigned links are written into the status.
 	StatusLinks bool
-	// Namespaces are the only ones that the operator works in; none means all.
+	// Namespaces are those that the operator works in; an empty list means all.
 	Namespaces []string
 }
 
-// Observation is all that Decide may look at.
+// Observation is everything that Decide reads.
 type Observation struct {
 	Now      time.Time
 	Settings Settings
-	// Tenant is what the settings of the Scan's namespace say; nil where there are none.
+	// Tenant are the settings in force for the Scan's namespace; nil: there are none.
 	Tenant *settings.Effective
 	// Scan has the status that the operator believes, see [Believe].
 	Scan *executionv1.Scan
-	// Found is the status that the API server has, Forged says that it is another one. Lowered
-	// says that it claims results that no Job shows.
+	// Found is the status that the API server has. Forged is true if it differs from the believed
+	// one, Lowered if it claims results that no Job shows.
 	Found           *executionv1.ScanStatus
 	Forged, Lowered bool
-	// Outage says why object storage could not be used a moment ago; "" where it could.
+	// Outage is why the last check of object storage failed; "": it did not.
 	Outage string
-	// StorageError says how it has failed this very pass; "" where it has not.
+	// StorageError is the error of object storage in this pass; "": there was none.
 	StorageError string
-	// OwnsFolder says whether all that lies below one folder in storage is the Scan's, so that further files there go
-	// with it.
+	// OwnsFolder is true if every file below one folder in storage belongs to the Scan, so that further files there are
+	// removed with it.
 	OwnsFolder bool
-	// Jobs are those of this Scan's UID, in any namespace.
+	// Jobs are the Jobs of this Scan's UID, in any namespace.
 	Jobs []Job
 
-	// Turn is where the Scan stands in the queue.
+	// Turn is the Scan's place in the queue.
 	Turn Turn
 
-	// Known are the needs that were read. What follows is read only where a row needs it.
+	// Known are the needs that were read. The fields below are read only if a row needs them.
 	Known Needs
 
 	ScanType   *executionv1.ScanTypeSpec
 	Definition *executionv1.ParseDefinitionSpec
 	Hooks      []Hook
-	// Missing says which of the above does not exist, and what to do, in the user's words; "" where all that is needed
-	// is there.
+	// Missing tells the user which of the above does not exist, and what to do; "": nothing that is needed is
+	// missing.
 	Missing string
 
-	// HasRawResult and HasFindings are looked up only where the Job that makes them
+	// HasRawResult and HasFindings are looked up only if the Job that makes the file
 	// is gone.
 	HasRawResult, HasFindings bool
-	// StoredRaw and StoredFindings are results of any run. They are looked up only where
-	// the annotation of a Scan that has ended asks for what needs them.
+	// StoredRaw and StoredFindings are results of any run. They are looked up only if an
+	// annotation of an ended Scan asks for a re-run that needs them.
 	StoredRaw, StoredFindings bool
-	// Canceller is who has set spec.cancel. It is looked up only to say so.
+	// Canceller is the user who set spec.cancel. It is looked up only for messages.
 	Canceller string
 }
 
@@ -78,29 +78,29 @@ type Observation struct {
 type Hook struct {
 	Name string
 	Spec *executionv1.ScanCompletionHookSpec
-	// ExecutionNamespace is where it runs; empty means the namespace of the Scan.
+	// ExecutionNamespace is the namespace of the hook's Job; empty: that of the Scan.
 	ExecutionNamespace string
-	// Tenant is what the settings of the namespace say in which it runs; nil where there are none.
+	// Tenant are the settings in force for the namespace of the hook's Job; nil: there are none.
 	Tenant *settings.Effective
 }
 
-// Turn is what the queue says of a Scan.
+// Turn is the queue's answer about a Scan.
 type Turn struct {
-	// Wait says that the Scan may not begin yet.
+	// Wait is true if the Scan may not begin yet.
 	Wait bool
-	// OutOfTurn says that it goes ahead of others.
+	// OutOfTurn is true if the Scan goes ahead of others.
 	OutOfTurn bool
-	// Limited says that there are limits, so that Scans may have to wait.
+	// Limited is true if there are limits, so that Scans may have to wait.
 	Limited bool
-	// Waits says that the Scan is known to wait for its turn.
+	// Waits is true if the Scan waits for its turn.
 	Waits bool
-	// Delegated says that Kueue holds the Jobs of the Scan back, and not this queue.
+	// Delegated is true if Kueue, and not this queue, holds back the Jobs of the Scan.
 	Delegated bool
-	// Report is where the Scan stands, if that is to be written; nil leaves what is.
+	// Report is the place to write into the status; nil: the status stays as it is.
 	Report *fair.Standing
 }
 
-// Cause is what keeps a phase from going on, as a condition's reason and message.
+// Cause is why a phase waits or failed: the reason and message of a condition.
 type Cause struct{ Reason, Message string }
 
 // Phase is how far a Scan has come.
@@ -129,7 +129,7 @@ var phases = map[executionv1.ScanState]Phase{
 	executionv1.ScanStateLegacyReadOnlyHookProcessing:     PhaseHooks,
 }
 
-// Trust puts what the operator knows of a Scan in the place of what its status says.
+// Trust replaces the status of the observed Scan by the status that the operator believes.
 func (o *Observation) Trust(s *executionv1.ScanStatus) {
 	o.Forged = IsForged(o.Found, s)
 	o.Scan.Status = *s

@@ -8,12 +8,12 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// isKeptFromStorage holds where this pass could not use object storage. It is tried again with a growing pause.
+// isKeptFromStorage holds if object storage failed in this pass. The pass is retried with a growing pause.
 func isKeptFromStorage(o *Observation) bool { return o.StorageError != "" }
 
-// awaitStorage says on the Scan that object storage cannot be used. Nothing else of
-// the status changes. A Scan that has ended says so by an Event where it was asked for
-// something; one that is being deleted needs no telling.
+// awaitStorage sets the Ready condition to the outage. Nothing else of the status
+// changes. A Scan that has ended gets an Event instead, if it was asked for a re-run; a
+// Scan that is being deleted gets neither.
 func awaitStorage(o *Observation, d *Decision) {
 	switch {
 	case IsDeleted(o):
@@ -32,13 +32,13 @@ func awaitStorage(o *Observation, d *Decision) {
 	d.Status = s.result()
 }
 
-// GoesOn says whether a Scan has begun and has not ended: its pods may wait for storage.
+// GoesOn reports whether a Scan has begun and has not ended: its pods may wait for storage.
 func GoesOn(s *executionv1.ScanStatus) bool {
 	return s.State != executionv1.ScanStateNew && !SettledState(s)
 }
 
-// ReportOutage says on a Scan that goes on that storage is away. The conditions of its phases stay.
-// When storage is back, the next pass says again how the phase stands.
+// ReportOutage sets the Ready condition of a running Scan to an outage of storage. The conditions of
+// its phases stay. When storage is back, the next pass sets the Ready condition to the state of the phase.
 func (d *Decision) ReportOutage(o *Observation) {
 	if o.Outage == "" || d.Status == nil || !GoesOn(d.Status) || IsSuspended(o) || IsDeleted(o) {
 		return
@@ -48,8 +48,8 @@ func (d *Decision) ReportOutage(o *Observation) {
 	d.Status = s.result()
 }
 
-// reportOutage sets what is said of storage that cannot be used: the same until it can, though the
-// errors differ from try to try, and by one Event.
+// reportOutage sets the Ready condition and sends one Event. The message stays the same until storage
+// is back, although the errors differ from try to try.
 func (d *Decision) reportOutage(o *Observation, s *Status, why string) {
 	t := Cause{executionv1.ReasonStorageUnavailable, "Object storage cannot be used; the Scan goes on when it can: " + Clean(why)}
 	d.Event = &Event{t.Reason, t.Message}

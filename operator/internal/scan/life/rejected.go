@@ -14,11 +14,11 @@ import (
 	"github.com/scanyard/scanyard/apis/text"
 )
 
-// quotaRetry is how often a Job that a quota keeps out is tried again: nothing tells
-// when a quota has room.
+// quotaRetry is how often a Job that a quota refused is tried again: no watch shows when
+// a quota has room.
 const quotaRetry = 15 * time.Second
 
-// Rejection is why the API server did not take a Job.
+// Rejection is why the API server refused a Job.
 type Rejection struct {
 	Cause
 
@@ -26,8 +26,8 @@ type Rejection struct {
 	Final bool
 }
 
-// Classify tells refusals of a Job, which the user has to hear of, from failures of
-// the API, which are tried again.
+// Classify returns the Rejection of a Job, which is reported to the user; false: the error
+// is a failure of the API, which is retried.
 func Classify(err error) (Rejection, bool) {
 	message := Clean(err.Error())
 	switch {
@@ -43,8 +43,8 @@ func Classify(err error) (Rejection, bool) {
 	}
 }
 
-// DecideRejected says what to do when a Job was refused. It replaces the decision that
-// asked for it; Jobs created before it stay.
+// DecideRejected decides after a Job was refused. The result replaces the Decision that
+// requested the Job; Jobs that were created before it stay.
 func DecideRejected(o *Observation, before *Decision, l JobRequest, why Rejection) Decision {
 	d := Decision{Step: before.Step + "Rejected"}
 	if l.Hook != nil {
@@ -69,7 +69,7 @@ func DecideRejected(o *Observation, before *Decision, l JobRequest, why Rejectio
 	return d
 }
 
-// rejectHook marks the one hook; the others of its group go on.
+// rejectHook marks the refused hook; the other hooks of its group continue.
 func rejectHook(o *Observation, before, d *Decision, l JobRequest, why Rejection) {
 	s := &Status{before.Status.DeepCopy()}
 	final := why.Final || hasWaited(o, why)
@@ -77,7 +77,7 @@ func rejectHook(o *Observation, before, d *Decision, l JobRequest, why Rejection
 	for _, g := range s.OrderedHookStatuses {
 		for i := range g {
 			if g[i].State == executionv1.HookStateInProgress && g[i].JobName == "" {
-				g[i].State = executionv1.HookStatePending // its turn did not come
+				g[i].State = executionv1.HookStatePending // it was not started
 			}
 			if g[i].HookName == l.Hook.Name && g[i].State == executionv1.HookStatePending && final {
 				g[i].State, g[i].Message = executionv1.HookStateFailed, text.Cut(t.Message, maxHookMessage)
@@ -89,7 +89,7 @@ func rejectHook(o *Observation, before, d *Decision, l JobRequest, why Rejection
 	if final {
 		d.RequeueAfter = time.Second
 	}
-	if SettledState(s.ScanStatus) { // it stays as it ended
+	if SettledState(s.ScanStatus) { // the Scan keeps its final state
 		if final {
 			s.hooksFailed(o, t.Reason)
 		} else {
@@ -99,14 +99,14 @@ func rejectHook(o *Observation, before, d *Decision, l JobRequest, why Rejection
 		return
 	}
 	if c := FindCondition(o.Scan.Status.Conditions, executionv1.ConditionHooksCompleted); c == nil || c.Reason != t.Reason {
-		s.forget(executionv1.ConditionHooksCompleted) // its transition time says since when this is waited for
+		s.forget(executionv1.ConditionHooksCompleted) // so that its transition time is the begin of this wait
 	}
 	s.wait(o, executionv1.ConditionHooksCompleted, t)
 	d.warn(o, metav1.ConditionUnknown, t)
 	s.result()
 }
 
-// hasWaited says whether a hook has been kept out for as long as pods may wait.
+// hasWaited reports whether a hook was refused for as long as pods may wait.
 func hasWaited(o *Observation, why Rejection) bool {
 	c := FindCondition(o.Scan.Status.Conditions, executionv1.ConditionHooksCompleted)
 	return c != nil && c.Reason == why.Reason &&

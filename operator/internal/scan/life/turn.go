@@ -11,17 +11,17 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/queue/fair"
 )
 
-// LimitReasons tells how each limit is called in the condition Admitted.
+// LimitReasons has the reason of the condition Admitted for each limit.
 var LimitReasons = map[fair.Kind]string{
 	fair.ClusterLimit: executionv1.ReasonClusterLimit, fair.NamespaceLimit: executionv1.ReasonNamespaceLimit,
 	fair.ScanTypeLimit: executionv1.ReasonScanTypeLimit, fair.TargetLimit: executionv1.ReasonTargetLimit,
 }
 
-// mustWait says that a Scan that could begin is not to yet.
+// mustWait holds if a Scan could begin and may not yet.
 func mustWait(o *Observation) bool { return o.Turn.Wait }
 
-// WaitForTurn says where a Scan stands that waits for its turn, where that is news. The queue
-// brings it back.
+// WaitForTurn writes the place of a waiting Scan into its status, if the place is new. The queue
+// enqueues the Scan again.
 func WaitForTurn(o *Observation, d *Decision) {
 	at := o.Turn.Report
 	if at == nil {
@@ -38,8 +38,8 @@ func WaitForTurn(o *Observation, d *Decision) {
 	d.ReportedPlace, d.Status = at, s.result()
 }
 
-// Admitted says that a Scan that had to wait, or went ahead of others, begins. It costs no
-// write of its own.
+// Admitted sets the condition of a Scan that begins after it had to wait, or ahead of others.
+// It is part of the write that starts the Scan.
 func (s *Status) Admitted(o *Observation) {
 	s.Queue = nil
 	switch {
@@ -52,7 +52,7 @@ func (s *Status) Admitted(o *Observation) {
 	}
 }
 
-// leaveQueue drops the place of a Scan that waits no longer.
+// leaveQueue removes the place of a Scan that no longer waits.
 func (s *Status) leaveQueue() {
 	s.Queue = nil
 	if c := s.condition(executionv1.ConditionAdmitted); c != nil && c.Status == metav1.ConditionFalse {
@@ -60,7 +60,7 @@ func (s *Status) leaveQueue() {
 	}
 }
 
-// PlaceText says in the user's words where a Scan stands and what holds it.
+// PlaceText tells the user the place of a Scan and the limit that holds it.
 func PlaceText(at *fair.Standing) string {
 	return fmt.Sprintf(
 		"Position %d of %d, %d of %d in its namespace: %s.", at.Position, at.Of,
@@ -83,7 +83,7 @@ func limitText(l fair.Limit, bound int) string {
 	}
 }
 
-// ReportedBefore reads from a Scan where it was told that it stands.
+// ReportedBefore returns the place that the status of a Scan has, and its limit.
 func ReportedBefore(scan *executionv1.Scan) (position int, kind fair.Kind) {
 	c := FindCondition(scan.Status.Conditions, executionv1.ConditionAdmitted)
 	if c == nil || c.Status != metav1.ConditionFalse {
@@ -94,7 +94,7 @@ func ReportedBefore(scan *executionv1.Scan) (position int, kind fair.Kind) {
 			kind = k
 		}
 	}
-	if scan.Status.Queue != nil { // earlier versions have told it in words only: it is told anew some time
+	if scan.Status.Queue != nil { // earlier versions wrote it into the message only; the queue writes it again later
 		position = scan.Status.Queue.Position
 	}
 	return position, kind
