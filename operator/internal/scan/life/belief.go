@@ -13,18 +13,18 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// IsBrief says whether a status is one of a Scan that has nothing left to do.
+// IsBrief reports whether a status belongs to a Scan that has nothing left to do.
 func IsBrief(s *executionv1.ScanStatus) bool {
 	return SettledState(s) && !hasOpenFailureHook(s.OrderedHookStatuses)
 }
 
-// Brief is what is remembered of a Scan that has ended: what would make it run again, or go.
+// Brief is what the operator remembers of an ended Scan: the fields that would start or delete it.
 func Brief(s *executionv1.ScanStatus) *executionv1.ScanStatus {
 	return &executionv1.ScanStatus{State: s.State, FinishedAt: s.FinishedAt, LastRerun: s.LastRerun, Attempts: s.Attempts}
 }
 
-// Recalled returns the status of a Scan as the operator remembers it, with the findings, the progress of
-// sinks, and conditions of types that are not ours, as they are now.
+// Recalled returns the remembered status of a Scan, with the present findings, progress of sinks, and conditions
+// of types that the operator does not write.
 func Recalled(scan *executionv1.Scan, known *executionv1.ScanStatus) *executionv1.ScanStatus {
 	if IsBrief(known) {
 		return recalledEnd(scan, known)
@@ -39,8 +39,8 @@ func Recalled(scan *executionv1.Scan, known *executionv1.ScanStatus) *executionv
 	return s
 }
 
-// recalledEnd is the status of a Scan that has ended. What the cache has left out of it is not
-// filled in.
+// recalledEnd returns the status of an ended Scan. Fields that the cache drops stay
+// empty.
 func recalledEnd(scan *executionv1.Scan, known *executionv1.ScanStatus) *executionv1.ScanStatus {
 	s := scan.Status.DeepCopy()
 	s.State, s.FinishedAt, s.Attempts = known.State, known.FinishedAt, known.Attempts
@@ -51,8 +51,8 @@ func recalledEnd(scan *executionv1.Scan, known *executionv1.ScanStatus) *executi
 	return s
 }
 
-// IsForged says whether a status is not what it should be. The numbers of runs, which the cache
-// leaves out where a Scan has ended, are put back with the next write.
+// IsForged reports whether a status differs from the believed one. The cache drops the numbers of runs of
+// ended Scans; the next write restores them.
 func IsForged(is, should *executionv1.ScanStatus) bool {
 	if IsBrief(should) {
 		return is.State != should.State || !is.FinishedAt.Equal(should.FinishedAt) || is.LastRerun != should.LastRerun ||
@@ -61,22 +61,22 @@ func IsForged(is, should *executionv1.ScanStatus) bool {
 	return !equality.Semantic.DeepEqual(is, should)
 }
 
-// Belief is what Believe looks at.
+// Belief is the input of Believe.
 type Belief struct {
 	Scan *executionv1.Scan
-	// Jobs are those of the Scan.
+	// Jobs are the Jobs of the Scan.
 	Jobs []Job
-	// Selected are the hooks that the Scan selects now. They are asked for where the status
+	// Selected are the hooks that the Scan selects now. They are read if the status
 	// names hooks.
 	Selected []Hook
-	// Stored says that storage has results of a Scan that is said to have ended and has no Jobs.
+	// Stored is true if storage has results of a Scan that has no Jobs and whose status is final.
 	Stored bool
 	Now    time.Time
 }
 
-// Believe returns what is believed of a status that anybody may have written: as much as the Jobs
-// do not contradict, and of what starts something only what they show. lowered says that it
-// claims results that no Job shows: storage has to have them.
+// Believe returns the part of a status, which any client may have written, that the operator believes: everything that
+// the Jobs do not contradict, and of what starts something only what the Jobs show. lowered is true if the status claims
+// results that no Job shows: storage must have them.
 func Believe(b Belief) (s *executionv1.ScanStatus, lowered bool) {
 	s = b.Scan.Status.DeepCopy()
 	last := b.lastRun(s)
@@ -107,7 +107,7 @@ func Believe(b Belief) (s *executionv1.ScanStatus, lowered bool) {
 	return s, lowered
 }
 
-// runs are the numbers of the runs as far as they are believed, which it notes in a status.
+// runs returns the believed numbers of the runs, and sets them in a status.
 func (b *Belief) runs(s *executionv1.ScanStatus) Attempts {
 	s.Attempts = boundAttempts(s.Attempts, b.lastRun(s))
 	trusted := b.Scan.DeepCopy()
@@ -115,8 +115,8 @@ func (b *Belief) runs(s *executionv1.ScanStatus) Attempts {
 	return attemptsOf(trusted, b.own())
 }
 
-// BelievesEnd says whether a Scan has ended as its status says: nothing of it runs, and its record
-// or its Jobs show it, or it is older than records are.
+// BelievesEnd reports whether the operator believes a final status: no Job runs, and the record or the Jobs
+// of the Scan show the end, or the Scan is older than records.
 func (b *Belief) BelievesEnd() bool {
 	s := b.Scan.Status.DeepCopy()
 	rec, kept := RecordOf(b.Scan)
@@ -129,7 +129,7 @@ func (b *Belief) BelievesEnd() bool {
 	return !kept || b.Stored || showEnd(b.Scan, b.Jobs, s.State)
 }
 
-// own are the Jobs in the Scan's namespace.
+// own returns the Jobs in the Scan's namespace.
 func (b *Belief) own() []Job {
 	return slices.DeleteFunc(slices.Clone(b.Jobs), func(j Job) bool { return j.Namespace != b.Scan.Namespace })
 }
@@ -137,8 +137,8 @@ func (b *Belief) own() []Job {
 // MaxRun bounds the number of a run that no Job shows.
 const MaxRun = 1 << 20
 
-// lastRun is the highest number that a run may have: that of the last Job, or the next where
-// the Scan was asked to run again and nothing of it runs any more.
+// lastRun returns the highest number that a run may have: the number of the last Job, or the next one if
+// a re-run was asked for and no Job runs.
 func (b *Belief) lastRun(s *executionv1.ScanStatus) int {
 	last, runs := 0, false
 	for _, j := range b.own() {
@@ -170,11 +170,11 @@ func boundAttempts(a *executionv1.PhaseAttempts, last int) *executionv1.PhaseAtt
 	return &bounded
 }
 
-// isActive says whether pods of a Job may run.
+// isActive reports whether pods of a Job may run.
 func isActive(j Job) bool { return j.Outcome == Running && !j.Suspended && j.Deleted.IsZero() }
 
-// contradictsEnd says whether something runs of a Scan that is said to have ended. Hooks may,
-// for its failure; and what was left when it was cancelled is deleted.
+// contradictsEnd reports whether a Job runs although the status is final. Failure hooks may run, and
+// Jobs that a cancelled Scan left are deleted.
 func (b *Belief) contradictsEnd(s *executionv1.ScanStatus, r Attempts) bool {
 	if b.Scan.Cancelled() {
 		return false
@@ -192,10 +192,10 @@ func runsForFailure(s *executionv1.ScanStatus, j Job) bool {
 	})
 }
 
-// lower takes the state of a Scan that goes on back to what its Jobs show. Where they are gone,
-// it is taken back to where storage is looked at for what they have left.
+// lower sets the state of a running Scan to the state that its Jobs show. If the Jobs are gone, it sets
+// the state in which storage is checked for their results.
 //
-// A Scan with a record has no Job that is gone without a word there: it stands where its Jobs show.
+// The record of a Scan names every Job that is gone; the other Jobs show the state.
 func (b *Belief) lower(s *executionv1.ScanStatus, r Attempts, rec Record, kept bool) bool {
 	if kept {
 		if shown := b.shown(r); phases[rec.Began] <= phases[shown] {
@@ -234,7 +234,7 @@ func (b *Belief) lower(s *executionv1.ScanStatus, r Attempts, rec Record, kept b
 	return phases[s.State] < said && !scanning && !parsing
 }
 
-// shown is the state of a Scan that goes on as the Jobs that there are show it.
+// shown returns the state of a running Scan that its present Jobs show.
 func (b *Belief) shown(r Attempts) executionv1.ScanState {
 	state := executionv1.ScanStateNew
 	if r.givenRaw() {
@@ -259,8 +259,8 @@ func (b *Belief) shown(r Attempts) executionv1.ScanState {
 	return state
 }
 
-// BelievedHooks are those of the hooks that a status names which the Scan selects or which have
-// a Job, each once, and as their specs say. Which have ended is believed: it starts nothing.
+// BelievedHooks returns the hooks of a status that the Scan selects or that have a Job, each once, with the
+// fields of their specs. The operator believes that a hook has ended, since that starts nothing.
 func BelievedHooks(s *executionv1.ScanStatus, jobs []Job, selected []Hook, last int) [][]executionv1.HookStatus {
 	var groups [][]executionv1.HookStatus
 	seen := map[string]bool{}
@@ -302,7 +302,7 @@ func believeHook(h *executionv1.HookStatus, state executionv1.ScanState, jobs []
 	return true
 }
 
-// boundTimes keeps what runs out from running out never, or before it could have begun.
+// boundTimes keeps the times of a status between the creation of the Scan and the present, so that deadlines end.
 func (b *Belief) boundTimes(s *executionv1.ScanStatus) {
 	for i := range s.Conditions {
 		s.Conditions[i].LastTransitionTime = *notAfter(&s.Conditions[i].LastTransitionTime, b.Now)
@@ -315,7 +315,7 @@ func (b *Belief) boundTimes(s *executionv1.ScanStatus) {
 	}
 }
 
-// notAfter returns a time, or the present where it lies ahead by more than clocks may differ.
+// notAfter returns a time, or the present if the time is later than clocks may differ.
 func notAfter(t *metav1.Time, now time.Time) *metav1.Time {
 	if t != nil && t.After(now.Add(time.Minute)) {
 		return &metav1.Time{Time: now.Truncate(time.Second)}

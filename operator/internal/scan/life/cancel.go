@@ -11,28 +11,28 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// asksCancel says whether spec.cancel has not been answered yet.
+// asksCancel reports whether spec.cancel is set and was not answered yet.
 func asksCancel(s *executionv1.Scan) bool {
 	return s.Cancelled() && (!s.Settled() || FindCondition(s.Status.Conditions, executionv1.ConditionCancelled) == nil)
 }
 
-// WantsCancel holds where spec.cancel has not been answered yet.
+// WantsCancel holds if spec.cancel is set and was not answered yet.
 func WantsCancel(o *Observation) bool { return asksCancel(o.Scan) }
 
 // isLateCancel holds for a Scan that had ended when spec.cancel was set.
 func isLateCancel(o *Observation) bool { return IsSettled(o) && WantsCancel(o) }
 
-// wantsHooksCancelled holds where hooks still run for the failure of a Scan that is cancelled.
+// wantsHooksCancelled holds if failure hooks still run of a Scan that is cancelled.
 func wantsHooksCancelled(o *Observation) bool { return isLateCancel(o) && HasFailureHooks(o) }
 
-// hasLeftOver holds where something runs for a Scan that was cancelled: a Job that was
-// just being made then, or by an operator that was ended in the midst of it.
+// hasLeftOver holds if a Job runs of a Scan that was cancelled: the Job was created at the
+// same time, or the operator was killed during the cancel.
 func hasLeftOver(o *Observation) bool {
 	c := FindCondition(o.Scan.Status.Conditions, executionv1.ConditionCancelled)
 	return IsSettled(o) && c != nil && c.Status == metav1.ConditionTrue && len(unended(o)) > 0
 }
 
-// unended are the Jobs that have not ended and that nobody has asked to go yet.
+// unended returns the Jobs that have not ended and have no deletion timestamp.
 func unended(o *Observation) []Job {
 	var all []Job
 	for _, j := range o.Jobs {
@@ -43,7 +43,7 @@ func unended(o *Observation) []Job {
 	return all
 }
 
-// deleteUnended asks all Jobs that run to go. They go when their pods have.
+// deleteUnended deletes all running Jobs. A Job is gone when its pods are.
 func (d *Decision) deleteUnended(o *Observation) {
 	d.DeleteJobs = unended(o)
 	for _, j := range d.DeleteJobs {
@@ -56,8 +56,8 @@ func deleteLeftOver(o *Observation, d *Decision) {
 	d.RequeueAfter, _ = untilExpiry(o)
 }
 
-// cancelScan ends a Scan wherever it stands. What it has stored so far stays; hooks for
-// failures do not run, since somebody wanted it this way.
+// cancelScan ends a Scan in any state. Stored files stay. Failure hooks do not run, since
+// a user asked for the end.
 func cancelScan(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	phase := executionv1.ConditionScanned
@@ -81,7 +81,7 @@ func cancelScan(o *Observation, d *Decision) {
 	d.settle(o, s)
 }
 
-// endHooks says of each hook how it ended when the Scan was cancelled.
+// endHooks sets the final state of each hook of a cancelled Scan.
 func (s *Status) endHooks(o *Observation) {
 	for _, g := range s.OrderedHookStatuses {
 		for i := range g {
@@ -104,7 +104,7 @@ func (s *Status) endHooks(o *Observation) {
 	}
 }
 
-// cancelFailureHooks ends the hooks that run for a Scan that is Errored. It stays as it ended.
+// cancelFailureHooks ends the failure hooks of an Errored Scan. The Scan keeps its state.
 func cancelFailureHooks(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	s.endHooks(o)
@@ -119,7 +119,7 @@ func cancelFailureHooks(o *Observation, d *Decision) {
 	d.settle(o, s)
 }
 
-// refuseCancel says that there was nothing to cancel, and changes nothing else.
+// refuseCancel answers that there was nothing to cancel, and changes nothing else.
 func refuseCancel(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	t := Cause{

@@ -15,8 +15,8 @@ func isExpired(o *Observation) bool {
 	return ok && left <= 0
 }
 
-// untilExpiry is how long a settled Scan with a TTL is kept. A finish time that some
-// client has removed counts as now.
+// untilExpiry returns how long a settled Scan with a TTL is kept. If another client has
+// removed the finish time, the present counts.
 func untilExpiry(o *Observation) (time.Duration, bool) {
 	ttl, ok := o.ttl()
 	if !o.Scan.Settled() || !ok {
@@ -42,7 +42,7 @@ func cleanUp(o *Observation, d *Decision) {
 			d.DeleteJobs = append(d.DeleteJobs, j)
 		}
 	}
-	// What still runs may upload: storage is cleaned when it has ended.
+	// Running pods may upload: storage is cleaned after they have ended.
 	if len(d.DeleteJobs) > 0 && left > 0 {
 		d.RequeueAfter = left
 		return
@@ -52,7 +52,7 @@ func cleanUp(o *Observation, d *Decision) {
 		d.Release = true
 	}
 	d.RawResultFile = NewStatus(o).RawResultFile
-	// Whoever has removed the finalizer of storage wants what is stored to stay.
+	// A client that removed the finalizer of storage wants the stored files to stay.
 	d.RemoveStored = HasAnyFinalizer(o) && o.Scan.Annotations[executionv1.AnnotationOnDelete] != executionv1.OnDeleteRetain
 	if !d.RemoveStored {
 		d.Release = true
@@ -68,7 +68,7 @@ func (d *Decision) revokeAway(o *Observation, j Job) {
 
 func deleteScan(_ *Observation, d *Decision) { d.DeleteScan = true }
 
-// keepSettled waits for the TTL, and writes again what another client has removed.
+// keepSettled waits for the TTL, and restores fields that another client has removed.
 func keepSettled(o *Observation, d *Decision) {
 	if left, ok := untilExpiry(o); ok {
 		d.RequeueAfter = left
@@ -92,14 +92,14 @@ func keepSettled(o *Observation, d *Decision) {
 	d.Status = s.result()
 }
 
-// NeedsMending says whether the status of a settled Scan lacks what it has to tell, as
-// after a client has replaced it, or holds zero counts.
+// NeedsMending reports whether the status of a settled Scan lacks fields, since a client
+// has replaced it, or holds zero counts.
 func NeedsMending(s *executionv1.Scan) bool {
 	return s.Status.FinishedAt == nil || FindCondition(s.Status.Conditions, executionv1.ConditionReady) == nil ||
 		withoutZeros(s.Status.Findings.FindingSeverities) != s.Status.Findings.FindingSeverities
 }
 
-// lastEnd is when the last Job of the Scan ended, to the second; now where none is seen.
+// lastEnd returns when the last Job of the Scan ended, to the second; the present if there is no Job.
 func lastEnd(o *Observation) time.Time {
 	var last time.Time
 	for _, j := range o.Jobs {
@@ -127,7 +127,7 @@ func (d *Decision) fail(o *Observation, s *Status, phase string, t Cause) {
 	d.settle(o, s)
 }
 
-// done ends the Scan well.
+// done ends the Scan with success.
 func (d *Decision) done(o *Observation, s *Status) {
 	t := Cause{executionv1.ReasonCompleted, "The Scan is done."}
 	s.State = executionv1.ScanStateDone
@@ -138,12 +138,12 @@ func (d *Decision) done(o *Observation, s *Status) {
 	s.set(o, executionv1.ConditionReady, metav1.ConditionTrue, t)
 	// An operator that was killed each time between a Job and the status that tells of it has written none so far.
 	d.Links = o.Settings.StatusLinks
-	// No Event: at scale those of Scans that went well are what takes most of the API
-	// server's time and the operator's memory. The status tells.
+	// No Event: at scale the Events of successful Scans take most of the API server's time
+	// and the operator's memory. The status has the same facts.
 	d.settle(o, s)
 }
 
-// settle writes the final status, ends what still runs and what hooks may still reach.
+// settle writes the final status, ends running Jobs and the access of hooks.
 func (d *Decision) settle(o *Observation, s *Status) {
 	s.leaveQueue()
 	d.Status = s.result()
@@ -156,7 +156,7 @@ func (d *Decision) settle(o *Observation, s *Status) {
 	}
 }
 
-// warn has an Event sent unless the Ready condition has had this status for this reason already.
+// warn sends an Event unless the Ready condition already has this status and reason.
 func (d *Decision) warn(o *Observation, value metav1.ConditionStatus, t Cause) {
 	c := FindCondition(o.Scan.Status.Conditions, executionv1.ConditionReady)
 	if c != nil && c.Status == value && c.Reason == t.Reason {
@@ -165,7 +165,7 @@ func (d *Decision) warn(o *Observation, value metav1.ConditionStatus, t Cause) {
 	d.Event = &Event{t.Reason, t.Message}
 }
 
-// SettledState says whether a status is one of a Scan that has ended.
+// SettledState reports whether a status is final.
 func SettledState(s *executionv1.ScanStatus) bool {
 	return s.State == executionv1.ScanStateDone || s.State == executionv1.ScanStateErrored
 }

@@ -13,7 +13,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// What the annotation scanyard.io/rerun can ask for.
+// The values of the annotation scanyard.io/rerun.
 const (
 	rerunScanner = "scanner"
 	rerunParser  = "parser"
@@ -22,7 +22,7 @@ const (
 	rerunLinks   = "links"
 )
 
-// asksRerun says whether the annotation asks for something that was not answered yet.
+// asksRerun reports whether the annotation is set and was not answered yet.
 func asksRerun(s *executionv1.Scan) bool {
 	asked := s.Annotations[executionv1.AnnotationRerun]
 	return asked != "" && asked != s.Status.LastRerun
@@ -30,20 +30,20 @@ func asksRerun(s *executionv1.Scan) bool {
 
 func wantsRerun(o *Observation) bool { return IsSettled(o) && asksRerun(o.Scan) }
 
-// asked is what a Scan is asked for, without what only makes the annotation a new one.
+// asked returns the value of the annotation without the part that only makes the value new.
 func asked(s *executionv1.Scan) string {
 	what, _, _ := strings.Cut(s.Annotations[executionv1.AnnotationRerun], "@")
 	return what
 }
 
-// needsStored says whether an answer depends on what is stored.
+// needsStored reports whether the answer depends on stored files.
 func needsStored(s *executionv1.Scan) bool {
 	what := asked(s)
 	return asksRerun(s) && (what == rerunParser || what == rerunLinks)
 }
 
-// rerun answers the annotation of a Scan that has ended: it opens the Scan again at the
-// phase that is asked for, or says why not.
+// rerun answers the annotation of an ended Scan: it opens the Scan again at the requested
+// phase, or refuses with a reason.
 func rerun(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	if !asksRerun(&executionv1.Scan{ObjectMeta: o.Scan.ObjectMeta, Status: *s.ScanStatus}) {
@@ -84,7 +84,7 @@ func rerun(o *Observation, d *Decision) {
 	d.Status = s.result()
 }
 
-// refusedRerun says why a Scan that has ended cannot do what it is asked for, or "".
+// refusedRerun returns why an ended Scan cannot do the requested re-run; "": it can.
 func refusedRerun(o *Observation, what string) string {
 	switch {
 	case what == rerunLinks && !o.Settings.StatusLinks:
@@ -104,12 +104,12 @@ func refusedRerun(o *Observation, what string) string {
 	}
 }
 
-// linksAreOff tells who can change it.
+// linksAreOff tells the user who can switch links on.
 const linksAreOff = "download links are switched off; who runs the operator can switch them on with --status-links, " +
 	"and who may write ScanSettings with spec.storage.linksInStatus"
 
-// awaitUnended waits until nothing of the runs before is left: an old pod could overwrite
-// what a new one stores. It says why it does not wait any longer.
+// awaitUnended waits until no Job of an earlier run is left: an old pod could overwrite
+// the files of a new one. It returns why it stops waiting.
 func (d *Decision) awaitUnended(o *Observation, s *Status) (waiting bool, refusal string) {
 	left := time.Duration(-1)
 	var blocking string
@@ -140,21 +140,21 @@ func (d *Decision) awaitUnended(o *Observation, s *Status) (waiting bool, refusa
 	return true, ""
 }
 
-// refuseRerun says that the annotation is not followed. The Scan stays as it is.
+// refuseRerun answers that the re-run is refused. The Scan does not change.
 func (d *Decision) refuseRerun(o *Observation, s *Status, why string) {
 	t := Cause{executionv1.ReasonRerunRefused, fmt.Sprintf("Annotation %s is %q: %s", executionv1.AnnotationRerun, s.LastRerun, why)}
 	s.set(o, executionv1.ConditionRerun, metav1.ConditionFalse, t)
 	d.AnswerEvent = &Event{t.Reason, t.Message}
 }
 
-// writeLinks has fresh links written.
+// writeLinks replaces the links of the status.
 func (d *Decision) writeLinks(o *Observation, s *Status) {
 	d.FreshLinks = true
 	s.set(o, executionv1.ConditionRerun, metav1.ConditionTrue, Cause{executionv1.ReasonLinksWritten, "The status has fresh links, good for seven days."})
 }
 
-// reopen takes a Scan that has ended back to the phase that runs again. What is stored
-// stays until it is overwritten.
+// reopen sets an ended Scan back to the phase that runs again. Stored files stay until
+// they are overwritten.
 func (s *Status) reopen(o *Observation, what string, again []*executionv1.HookStatus, run int) {
 	s.FinishedAt, s.ErrorDescription, s.ContainerFailure = nil, "", nil
 	s.forget(executionv1.ConditionCancelled)
@@ -185,7 +185,7 @@ func (s *Status) reopen(o *Observation, what string, again []*executionv1.HookSt
 		for _, h := range again {
 			h.Attempt, h.State, h.JobName, h.Message = run, executionv1.HookStatePending, "", ""
 		}
-		// If it fails again, those who want to hear of failures hear of it again.
+		// If the Scan fails again, its failure hooks run again.
 		s.OrderedHookStatuses = slices.DeleteFunc(s.OrderedHookStatuses, func(g []executionv1.HookStatus) bool { return g[0].AfterFailure })
 		s.State = executionv1.ScanStateHookProcessing
 		s.wait(o, executionv1.ConditionHooksCompleted, t)
@@ -207,7 +207,7 @@ func whatRuns(what string, hooks int) string {
 	}
 }
 
-// hooksAgain returns the hooks that an annotation asks for, or why there are none.
+// hooksAgain returns the hooks that an annotation names, or why none can run.
 func (s *Status) hooksAgain(what string) (again []*executionv1.HookStatus, refusal string) {
 	name, one := strings.CutPrefix(what, rerunOneHook)
 	switch {
@@ -250,9 +250,9 @@ func orNone(s string) string {
 	return s
 }
 
-// answerEarly answers the annotation of a Scan that has not ended. Links can be had at any
-// time; everything else makes no sense yet. A Scan whose status has just been replaced is
-// not answered: whether it was in the midst of the re-run is seen in the next pass.
+// answerEarly answers the annotation of a Scan that has not ended. Only links can be
+// replaced then. If the status was just replaced by another client, the next pass answers,
+// since only it sees whether the re-run has begun.
 func (d *Decision) answerEarly(o *Observation) {
 	if d.Status == nil || isKeptFromStorage(o) || IsDeleted(o) || o.Scan.Settled() || FindCondition(o.Scan.Status.Conditions, executionv1.ConditionReady) == nil {
 		return

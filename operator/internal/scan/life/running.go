@@ -81,12 +81,12 @@ func parserFailed(o *Observation, d *Decision) {
 
 // --- rows: both ---
 
-// LookForPods is when a Job that has no pod yet is looked at again. Nothing tells
-// when pods are refused, as by a quota; the Job controller only writes an Event.
+// LookForPods is the time after which a Job without a pod is checked again. No watch shows
+// that pods are refused, for instance by a quota; the Job controller only writes an Event.
 const LookForPods = 3 * time.Second
 
-// untilNextLook is when a Job without a pod is looked at again: soon at first, now and
-// then when it has waited for a while.
+// untilNextLook returns the time until a Job without a pod is checked again; it grows with
+// the age of the Job.
 func untilNextLook(o *Observation, j Job) time.Duration {
 	if o.Now.Sub(j.Created) > time.Minute {
 		return 10 * LookForPods
@@ -94,7 +94,7 @@ func untilNextLook(o *Observation, j Job) time.Duration {
 	return LookForPods
 }
 
-// watchJob shows how a running Job stands and waits for it.
+// watchJob writes the state of a running Job into the status and waits for the Job.
 func (d *Decision) watchJob(o *Observation, s *Status, r Role, phase, message string) {
 	j, _ := o.JobOf(r)
 	s.containerFailed(j)
@@ -102,8 +102,8 @@ func (d *Decision) watchJob(o *Observation, s *Status, r Role, phase, message st
 	switch last := FindCondition(o.Scan.Status.Conditions, phase); {
 	case j.FailedPods == 0:
 	case j.PodGone && last != nil && last.Status == metav1.ConditionUnknown && last.Reason == executionv1.ReasonContainerFailing:
-		// The Job controller has removed the pod, and with it what it ended with: that is said until the next one
-		// is there, or the Job has failed.
+		// The Job controller has removed the pod and its failure with it. The condition keeps the failure until the
+		// next pod exists or the Job has failed.
 		t = Cause{last.Reason, last.Message}
 	default:
 		t.Message += " " + j.tries()
@@ -124,7 +124,7 @@ func (d *Decision) watchJob(o *Observation, s *Status, r Role, phase, message st
 	}
 }
 
-// jobSuspended says that a Job is held back by somebody else.
+// jobSuspended writes into the status that another client has suspended the Job.
 func jobSuspended(name string) Cause {
 	return Cause{executionv1.ReasonJobSuspended, fmt.Sprintf("Job %s is suspended; whoever queues Jobs, such as Kueue, lets it go on.", name)}
 }
@@ -144,7 +144,7 @@ func stopOverdue(r Role) func(*Observation, *Decision) {
 	}
 }
 
-// overdue says that a Job has passed its deadline, and what kept it.
+// overdue returns that a Job has passed its deadline, and why its pods did not start.
 func overdue(o *Observation, j Job, name string) Cause {
 	why, _ := o.overdue(j)
 	message := fmt.Sprintf("The %s (Job %s) %s", name, j.Name, why)
@@ -154,7 +154,7 @@ func overdue(o *Observation, j Job, name string) Cause {
 	return Cause{executionv1.ReasonDeadlineExceeded, message}
 }
 
-// jobLost ends a Scan whose Job went before its outcome was seen.
+// jobLost ends a Scan whose Job was deleted before its outcome was observed.
 func jobLost(r Role) func(*Observation, *Decision) {
 	return func(o *Observation, d *Decision) {
 		s := NewStatus(o)
@@ -173,8 +173,8 @@ func jobLost(r Role) func(*Observation, *Decision) {
 	}
 }
 
-// failure says why a Job failed. Where its pods are gone, what its phase's condition
-// last said about them is the best there is.
+// failure returns why a Job failed. If its pods are gone, the last message of the phase's
+// condition is used.
 func failure(o *Observation, j Job, name, phase string) string {
 	message := fmt.Sprintf("The %s failed (Job %s): %s", name, j.Name, j.Failure)
 	c := FindCondition(o.Scan.Status.Conditions, phase)

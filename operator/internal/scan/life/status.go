@@ -22,17 +22,17 @@ var ConditionTypes = []string{
 	executionv1.ConditionTargetReached, executionv1.ConditionHooksCompleted, executionv1.ConditionCancelled, executionv1.ConditionRerun,
 }
 
-// troubleReasons are those that say why the pods of a phase do not get on.
+// troubleReasons are the reasons for which the pods of a phase do not run.
 var troubleReasons = map[string]bool{
 	executionv1.ReasonImagePull: true, executionv1.ReasonContainerConfig: true, executionv1.ReasonUnschedulable: true,
 	executionv1.ReasonPodRejected: true, executionv1.ReasonQuotaExceeded: true, executionv1.ReasonContainerFailing: true,
 }
 
-// Status is a Scan's status in the making.
+// Status builds the status of a Scan.
 type Status struct{ *executionv1.ScanStatus }
 
-// NewStatus starts from what the status is. What another client has removed and what
-// can be told from the Jobs comes back here.
+// NewStatus starts from the present status. It restores fields that another client has
+// removed if the Jobs show them.
 func NewStatus(o *Observation) *Status {
 	s := &Status{o.Scan.Status.DeepCopy()}
 	s.ObservedGeneration = o.Scan.Generation
@@ -66,7 +66,7 @@ func (s *Status) containerFailed(j Job) {
 	}
 }
 
-// overcome drops the failure of a Job that has ended well, or is gone, while the Scan goes on.
+// overcome removes the failure of a Job that has succeeded, or is gone, while the Scan continues.
 func (s *Status) overcome(o *Observation) {
 	if s.ContainerFailure == nil || o.Scan.Settled() {
 		return
@@ -105,7 +105,7 @@ func FindCondition(conditions []metav1.Condition, kind string) *metav1.Condition
 
 func (s *Status) condition(kind string) *metav1.Condition { return FindCondition(s.Conditions, kind) }
 
-// maxMessage is the most that the API server takes for a condition's message.
+// maxMessage is the maximum length of a condition's message.
 const maxMessage = 32768
 
 // set sets a condition. Its transition time moves only when its status does.
@@ -123,18 +123,18 @@ func (s *Status) setAt(o *Observation, kind string, value metav1.ConditionStatus
 // forget drops a condition, so that setting it anew also sets its transition time.
 func (s *Status) forget(kind string) { meta.RemoveStatusCondition(&s.Conditions, kind) }
 
-// wait says that a phase is on its way or waits, and that the Scan does so with it.
+// wait sets the conditions of a phase and of the Scan to running or waiting.
 func (s *Status) wait(o *Observation, phase string, t Cause) {
 	s.set(o, phase, metav1.ConditionUnknown, t)
 	s.set(o, executionv1.ConditionReady, metav1.ConditionUnknown, t)
 }
 
-// scanned says that the raw result is stored.
+// scanned sets the condition that the raw result is stored.
 func (s *Status) scanned(o *Observation) {
 	s.ended(o, ScannerRole, executionv1.ConditionScanned, "The raw result is stored.")
 }
 
-// parsed says that the findings are stored.
+// parsed sets the condition that the findings are stored.
 func (s *Status) parsed(o *Observation) {
 	s.scanned(o)
 	message := "The findings are stored."
@@ -148,7 +148,7 @@ func (s *Status) parsed(o *Observation) {
 	s.ended(o, ParserRole, executionv1.ConditionParsed, message)
 }
 
-// ended says that a phase has ended well, at the time its Job did.
+// ended sets the condition that a phase has succeeded, at the end time of its Job.
 func (s *Status) ended(o *Observation, r Role, phase, message string) {
 	at := o.Now
 	if j, ok := o.JobOf(r); ok && !j.Finished.IsZero() {
@@ -157,7 +157,7 @@ func (s *Status) ended(o *Observation, r Role, phase, message string) {
 	s.setAt(o, phase, metav1.ConditionTrue, Cause{executionv1.ReasonCompleted, message}, metav1.Time{Time: at})
 }
 
-// settled says again how a settled Scan ended, where that has been removed.
+// settled restores the conditions of a settled Scan that were removed.
 func (s *Status) settled(o *Observation, value metav1.ConditionStatus, reason, message string) {
 	if s.condition(executionv1.ConditionReady) == nil {
 		s.setAt(o, executionv1.ConditionReady, value, Cause{reason, message}, *s.FinishedAt)
@@ -173,8 +173,8 @@ func (s *Status) settled(o *Observation, value metav1.ConditionStatus, reason, m
 	}
 }
 
-// result is the finished status: conditions in a fixed order, so that equal statuses
-// are equal on the wire, and the generation they speak of.
+// result returns the built status: conditions in a fixed order, so that equal statuses
+// are equal on the wire, and the observed generation.
 func (s *Status) result() *executionv1.ScanStatus {
 	s.stall()
 	order := executionv1.ConditionOrder()
@@ -184,7 +184,7 @@ func (s *Status) result() *executionv1.ScanStatus {
 	return s.ScanStatus
 }
 
-// stall says once more that the Scan has failed, for tools that take Ready=False for "in progress".
+// stall adds a condition for tools that read Ready=False as "in progress": the Scan has failed.
 func (s *Status) stall() {
 	ready := s.condition(executionv1.ConditionReady)
 	if ready == nil || ready.Status != metav1.ConditionFalse {
@@ -196,7 +196,7 @@ func (s *Status) stall() {
 	meta.SetStatusCondition(&s.Conditions, stalled)
 }
 
-// hooksMessage sums up the hooks that have run, and what went wrong and was ignored.
+// hooksMessage sums up the hooks that have run and the failures that were ignored.
 func hooksMessage(groups [][]executionv1.HookStatus, ignored []string) string {
 	n := 0
 	for _, g := range groups {
