@@ -254,7 +254,9 @@ func TestWhoGetsNoURL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			code, body := w.ask(tc.token(w))
-			if code != tc.want || strings.Contains(body, "X-Amz") {
+			// The API server accepts the token of a deleted pod until its own watch shows the deletion; the operator refuses the pod then.
+			lagging := name == "PodGone" && code == http.StatusForbidden
+			if code != tc.want && !lagging || strings.Contains(body, "X-Amz") {
 				t.Errorf("%s: %d %s, want %d", tc.reason, code, body, tc.want)
 			}
 		})
