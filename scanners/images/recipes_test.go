@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,33 @@ func TestAllRecipes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// ours are the images of this project that a chart takes unless it is told otherwise.
+var ours = regexp.MustCompile(`(?m)^\s*repository: docker\.io/scanyard/(\S+)$`)
+
+// TestImagesOfCharts holds the charts against the recipes: what nobody can build nobody can install.
+func TestImagesOfCharts(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "charts", "*", "values.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no charts: %v", err)
+	}
+	named := map[string]bool{}
+	for _, file := range files {
+		values, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range ours.FindAllStringSubmatch(string(values), -1) {
+			named[found[1]] = true
+			if _, err := recipe.Load(found[1]); err != nil {
+				t.Errorf("%s names an image without a recipe: %v", file, err)
+			}
+		}
+	}
+	if !named["operator"] {
+		t.Error("the charts were not understood: none of them names the operator's image")
 	}
 }
 

@@ -77,7 +77,10 @@ func newWorld(t *testing.T, opts ...registry.Option) *world {
 	w.write("hello/cmd/hello/main.go", "package main\n\nimport \"github.com/scanyard/scanyard/apis/buildinfo\"\n\nfunc main() { println(\"hello\", buildinfo.Version()) }\n")
 	w.write("scanners/images/debian.yaml", "distribution: debian-test\nsuites: [{archive: debian, suite: test}]\ncomponents: [main]\nkeys: [key.asc]\n")
 	w.write("scanners/images/key.asc", string(w.archive.Keys()))
-	w.recipe("hello", "programs: [{package: ./hello/cmd/hello, path: /hello}]\naccounts: true\ncertificates: true\ndirectories: [{path: /tmp, mode: \"1777\"}]\nentrypoint: [/hello]\nuser: \"65532:65532\"\n")
+	// A module that the workspace does not hold, as those of engines are: jsonv2 exists only in builds that ask for it.
+	w.write("engines/one/go.mod", "module example.com/one\n\ngo 1.26.0\n")
+	w.write("engines/one/cmd/engine/main.go", "package main\n\nimport \"encoding/json/v2\"\n\nfunc main() { println(\"engine\", json.RejectUnknownMembers(true) != nil) }\n")
+	w.recipe("hello", "programs:\n- {package: ./hello/cmd/hello, path: /hello}\n- {package: ./engines/one/cmd/engine, path: /engine, module: ./engines/one, experiment: jsonv2}\naccounts: true\ncertificates: true\ndirectories: [{path: /tmp, mode: \"1777\"}]\nentrypoint: [/hello]\nuser: \"65532:65532\"\n")
 	w.recipe("packaged", "debian: {packages: [tool]}\nlinks: [{path: \"/usr/lib/{triplet}/libx.so\", target: liby.so}]\nfiles: [{path: /wrapper.sh, source: wrapper.sh, mode: \"0755\"}, {path: /etc/x, content: x}]\ncmd: [tool]\n")
 	w.write("scanners/images/packaged/wrapper.sh", "#!/bin/sh\n")
 	w.recipe("vendor", "base: "+w.registry+"/vendor/thing:1.2\nfiles: [{path: /bin/wrapper.sh, source: wrapper.sh}]\nentrypoint: [sh, /bin/wrapper.sh]\nenv: [MORE=1]\n")
@@ -332,6 +335,7 @@ func (w *world) checkImage(short string, d v1.Descriptor, im v1.Image) {
 		}
 		if runtime.GOOS == "linux" && d.Platform.Architecture == runtime.GOARCH {
 			w.runs(has["hello"], "hello v1\n")
+			w.runs(has["engine"], "engine true\n")
 		}
 	case "packaged":
 		want = map[string]string{"usr/bin/tool": d.Platform.Architecture, "usr/bin/old": "old", "usr/share/data": "data", "bin": "usr/bin", "etc/x": "x", "usr/lib/" + triplet + "/libx.so": "liby.so"}
@@ -448,8 +452,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"PlatformUnknown": {"a platform that cannot be built", func(*world) {}, []string{"build", "hello", "--platform", "linux/sparc"}, []string{"linux/sparc", "linux/arm64"}},
 		"PlatformOther":   {"a platform that a recipe has not", func(w *world) { w.edit("scanners/images/hello/image.yaml", "title", "platforms: [linux/amd64]\ntitle") }, []string{"build", "hello", "--platform", "linux/arm64"}, []string{"is for [linux/amd64] only"}},
 		"DoesNotCompile":  {"a program that does not compile", func(w *world) { w.write("hello/cmd/hello/main.go", "package main\n\nfunc main() { x }\n") }, []string{"build", "hello"}, []string{"build ./hello/cmd/hello for linux/amd64", "undefined: x"}},
-		"BadTag":          {"a tag that is none", func(*world) {}, []string{"build", "hello", "--tag", "a b"}, []string{"--registry and --tag"}},
-		"LibraryMissing":  {"a program without its libraries", func(w *world) { w.addDynamic(); w.ok("lock", "packaged") }, []string{"build", "packaged"}, []string{"shared libraries are missing: libgone.so.1 (for /usr/bin/dynamic)"}},
+		"OtherModule": {"a program that is not in the module it names", func(w *world) {
+			w.edit("scanners/images/hello/image.yaml", "module: ./engines/one", "module: ./engines/two")
+		}, []string{"build", "hello"}, []string{"./engines/one/cmd/engine", "must be below its module", "./engines/two"}},
+		"BadTag":         {"a tag that is none", func(*world) {}, []string{"build", "hello", "--tag", "a b"}, []string{"--registry and --tag"}},
+		"LibraryMissing": {"a program without its libraries", func(w *world) { w.addDynamic(); w.ok("lock", "packaged") }, []string{"build", "packaged"}, []string{"shared libraries are missing: libgone.so.1 (for /usr/bin/dynamic)"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/scanyard/scanyard/scanners/internal/recipe"
 )
@@ -33,12 +34,12 @@ var flags = []string{"-trimpath", "-buildvcs=false"}
 
 // environ sets what the result depends on, over whatever the caller's environment says.
 func (b *Builder) environ(p recipe.Platform, extra ...string) []string {
-	fixed := []string{"CGO_ENABLED=0", "GOOS=" + p.OS(), "GOARCH=" + p.Arch(), "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOFLAGS="}
+	fixed := []string{"CGO_ENABLED=0", "GOEXPERIMENT=", "GOOS=" + p.OS(), "GOARCH=" + p.Arch(), "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off", "GOFLAGS="}
 	return slices.Concat(b.Env, fixed, extra)
 }
 
 // Program builds a main package of this repository into file out.
-func (b *Builder) Program(ctx context.Context, pkg string, p recipe.Platform, out string) error {
+func (b *Builder) Program(ctx context.Context, program recipe.Program, p recipe.Platform, out string) error {
 	ld := "-s -w"
 	const info = " -X github.com/scanyard/scanyard/apis/buildinfo."
 	if b.Version != "" {
@@ -47,10 +48,15 @@ func (b *Builder) Program(ctx context.Context, pkg string, p recipe.Platform, ou
 	if b.Revision != "" {
 		ld += info + "commit=" + b.Revision
 	}
+	// In a module outside of the workspace the package is named from that module's folder.
+	dir, pkg, workspace := b.Root, program.Package, filepath.Join(b.Root, "go.work")
+	if program.Module != "" {
+		dir, pkg, workspace = filepath.Join(b.Root, filepath.FromSlash(program.Module)), "."+strings.TrimPrefix(pkg, program.Module), "off"
+	}
 	args := append([]string{"build"}, flags...)
-	_, err := b.run(ctx, b.Root, b.environ(p, "GOWORK="+filepath.Join(b.Root, "go.work")), append(args, "-ldflags="+ld, "-o", out, pkg)...)
+	_, err := b.run(ctx, dir, b.environ(p, "GOWORK="+workspace, "GOEXPERIMENT="+program.Experiment), append(args, "-ldflags="+ld, "-o", out, pkg)...)
 	if err != nil {
-		return fmt.Errorf("build %s for %s: %w", pkg, p, err)
+		return fmt.Errorf("build %s for %s: %w", program.Package, p, err)
 	}
 	return nil
 }

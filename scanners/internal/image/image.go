@@ -30,7 +30,7 @@ import (
 // Programs builds Go programs.
 type Programs interface {
 	// Program builds a main package of the repository into a file.
-	Program(ctx context.Context, pkg string, p recipe.Platform, out string) error
+	Program(ctx context.Context, program recipe.Program, p recipe.Platform, out string) error
 	// Tool builds a program of the module proxy below a folder, holds it against a checksum, and returns its file.
 	Tool(ctx context.Context, t recipe.Tool, sum string, p recipe.Platform, dir string) (string, error)
 }
@@ -237,7 +237,7 @@ func (w *build) programs(ctx context.Context, t *layer.Tree) error {
 	for i, p := range w.recipe.Programs {
 		out := filepath.Join(w.dir, "program-"+strconv.Itoa(i))
 		w.Progress("%s: compiling %s for %s", w.recipe.Name, p.Package, w.platform)
-		if err := w.Programs.Program(ctx, p.Package, w.platform, out); err != nil {
+		if err := w.Programs.Program(ctx, p, w.platform, out); err != nil {
 			return err
 		}
 		if err := w.program(t, p.Path, out); err != nil {

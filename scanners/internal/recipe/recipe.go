@@ -107,8 +107,14 @@ type Debian struct {
 
 // Program is a main package of this repository.
 type Program struct {
+	// Package is the folder of the main package, as ./parsers/cmd/parser.
 	Package string `json:"package"`
 	Path    string `json:"path"`
+	// Module is the folder of a module outside of the workspace that the package is in, as ./registry/adapters/trivy: the program
+	// is built with that module's own versions. Empty for modules of go.work.
+	Module string `json:"module,omitempty"`
+	// Experiment is the GOEXPERIMENT that the program wants, as jsonv2.
+	Experiment string `json:"experiment,omitempty"`
 }
 
 // Tool is a program of the Go module proxy.
@@ -257,6 +263,9 @@ func (r *Recipe) validateParts() []error {
 	for _, p := range r.Programs {
 		if !strings.HasPrefix(p.Package, "./") || strings.Contains(p.Package, "..") {
 			bad("program %q must be a package below the repository's root, as ./parsers/cmd/parser", p.Package)
+		}
+		if p.Module != "" && !strings.HasPrefix(p.Package, p.Module+"/") {
+			bad("program %q must be below its module %q", p.Package, p.Module)
 		}
 	}
 	for _, t := range r.Tools {
