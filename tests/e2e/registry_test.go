@@ -65,8 +65,9 @@ func (r *reportsWorld) installRegistry(ctx context.Context, registry *ociregistr
 		"controller": map[string]any{"ports": map[string]any{"metrics": free[0], "health": free[1], "nats": free[2], "webhook": free[3]}},
 		"worker":     map[string]any{"ports": map[string]any{"metrics": free[4], "health": free[5]}},
 		"nats":       map[string]any{"url": fmt.Sprintf("tls://127.0.0.1:%d", free[2])},
-		"database":   map[string]any{"mini": map[string]any{"repository": host + "/db/mini:1", "insecure": true}, "maxAge": "5000d"},
-		"egress":     map[string]any{"allowCIDRs": []any{"127.0.0.1/32"}},
+		"adapters":   []any{"mini"}, "defaultAdapter": "mini",
+		"database": map[string]any{"mini": map[string]any{"repository": host + "/db/mini:1", "insecure": true}, "maxAge": "5000d"},
+		"egress":   map[string]any{"allowCIDRs": []any{"127.0.0.1/32"}},
 	}})).To(Succeed())
 }
 

@@ -253,7 +253,7 @@ refuse "additional properties 'scanConfig' not allowed" auto-discovery-kubernete
 refuse '/config/containerAutoDiscovery/passiveReconcileInterval' auto-discovery-kubernetes --set config.containerAutoDiscovery.passiveReconcileInterval=1day
 
 refuse 'names no server' registry --set nats.external.enabled=true
-refuse 'not one of adapters' registry --set defaultAdapter=trivy
+refuse 'not one of adapters' registry --set defaultAdapter=mini
 refuse 'no database of its own accord' registry --set 'adapters={grype},defaultAdapter=grype'
 refuse 'which answers to no other name' console
 refuse '/url' console --set url=http://console.example.com

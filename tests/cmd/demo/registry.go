@@ -137,6 +137,7 @@ func (d *registryDemo) install(ctx context.Context) error {
 		"controller": map[string]any{"ports": map[string]any{"metrics": free[0], "health": free[1], "nats": free[2], "webhook": free[3]}},
 		"worker":     map[string]any{"ports": map[string]any{"metrics": free[4], "health": free[5]}},
 		"nats":       map[string]any{"url": fmt.Sprintf("tls://127.0.0.1:%d", free[2])},
+		"adapters":   []any{"mini"}, "defaultAdapter": "mini",
 		"database": map[string]any{
 			"mini": map[string]any{"repository": d.host.Host + "/db/mini:1", "insecure": true}, "maxAge": "5000d", "checkPeriod": "5s",
 		},
