@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export LOCALCLUSTER_BIN=$PWD/bin/localcluster SCANYARD_BIN=$PWD/bin HELM=$PWD/bin/tools/helm
 failed=0
-ATTEMPTS=1 hack/gotest.sh -count=1 -p=1 -timeout=60m -vet=off -run='^(TestWritersOfOneObject|TestReplicasAreKilled|TestUnindexedQuestions|TestKubectl|TestKubectlInACluster|TestAPIOnCRDs|TestMemoryOfWriters|TestHistoryOfFourHundredDays)$' -- \
+ATTEMPTS=1 hack/gotest.sh -count=1 -p=1 -timeout=60m -vet=off -run='^(TestConcurrentWritesOfOneObject|TestReplicasAreKilled|TestUnindexedQuestions|TestKubectl|TestKubectlInACluster|TestAPIOnCRDs|TestMemoryOfWriters|TestHistoryOfFourHundredDays)$' -- \
   ./reports/internal/server ./reports/internal/command ./reports/internal/bench ./reports/internal/upkeep -full || failed=1
 LABELS=long PROCS=2 hack/suite.sh e2e || failed=1
 echo "long: took ${SECONDS}s"

@@ -23,7 +23,7 @@ race . ./forwarding/internal/follow ./forwarding/internal/download ./forwarding/
 race . ./reports/internal/mvcc ./operator/internal/queue ./operator/internal/queue/fair ./operator/internal/store ./operator/internal/rbac ./operator/internal/lurker \
   ./cli/podlogs ./cli/progress ./cli/session \
   ./hooks/sdk ./hooks/sdk/delivery ./hooks/persistencedefectdojo ./parsers/sdk ./parsers/sdk/cli ./parsers/sdk/container
-race '^(TestQueue|TestLineage|TestScansWaitForTheirTurn|TestScanFromStartToDone|TestLargeScan|TestForg|TestCancelInEveryPhase)' ./operator/internal/scan
-race '^(TestDecide|TestManySchedules|TestDefect36|TestTheScanOfARun)' ./operator/internal/schedule ./operator/internal/schedule/plan
+race '^(TestQueue|TestPreviousRuns|TestScansWaitForTheirTurn|TestScanFromStartToDone|TestLargeScan|TestForg|TestCancelInEveryPhase)' ./operator/internal/scan
+race '^(TestDecide|TestManySchedules|TestDefect36|TestScanOfRun)' ./operator/internal/schedule ./operator/internal/schedule/plan
 echo "race: took ${SECONDS}s"
 exit "$failed"

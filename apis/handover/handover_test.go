@@ -52,7 +52,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-func TestNothingIsHandedOver(t *testing.T) {
+func TestJoinWithoutVariables(t *testing.T) {
 	if scan := Join(func(string) string { return "" }); scan != nil {
 		t.Errorf("got %q", scan)
 	}

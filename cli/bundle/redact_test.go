@@ -136,8 +136,8 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 }
 
-// TestWhatHelpsStays: a bundle without targets, ports and settings would help nobody.
-func TestWhatHelpsStays(t *testing.T) {
+// TestUsefulValuesAreKept: a bundle without targets, ports and settings would help nobody.
+func TestUsefulValuesAreKept(t *testing.T) {
 	in := map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{"cascading.securecodebox.io/chain": "a,b", "scanyard.io/rerun": "parser@1", "meta.helm.sh/release-name": "nmap"}},
 		"spec": map[string]any{

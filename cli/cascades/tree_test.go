@@ -70,8 +70,8 @@ func TestForest(t *testing.T) {
 	}
 }
 
-// TestForestIsWhole has every Scan once, whatever they name, in chains and circles of any length.
-func TestForestIsWhole(t *testing.T) {
+// TestForestHasEveryScanOnce has every Scan once, whatever they name, in chains and circles of any length.
+func TestForestHasEveryScanOnce(t *testing.T) {
 	const count = 20_000
 	cases := map[string]func(i int) int{
 		"Chain":    func(i int) int { return i - 1 },

@@ -301,9 +301,9 @@ func leaves(c *cobra.Command, path []string) []string {
 	return all
 }
 
-// TestHostileTextMeansNothingToATerminal runs every command on objects full of escape sequences, on a terminal and into
+// TestHostileTextIsEscapedForTerminals runs every command on objects full of escape sequences, on a terminal and into
 // a pipe. What may reach a pipe byte for byte is data: results, objects as JSON and YAML, logs.
-func TestHostileTextMeansNothingToATerminal(t *testing.T) {
+func TestHostileTextIsEscapedForTerminals(t *testing.T) {
 	w := hostileWorld(t)
 	calls := hostileCalls(t)
 	s, err := session.New(session.Options{Streams: genericiooptions.IOStreams{}, Getenv: func(string) string { return "" }, Now: time.Now})

@@ -48,8 +48,8 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// TestManyRefuses what is of one Scan only.
-func TestManyRefuses(t *testing.T) {
+// TestManyRefusesSingleScanFlags: flags that need one Scan are refused.
+func TestManyRefusesSingleScanFlags(t *testing.T) {
 	w := clitest.New(t, cluster)
 	for call, want := range map[string]string{
 		"findings":                     "name a Scan, or choose several with --selector or --all-namespaces",

@@ -29,9 +29,9 @@ const (
 	secondLog = "2026-11-22T10:00:00.7Z second 1\n2026-11-22T10:00:01.1Z second 2\n"
 )
 
-// TestARunThatEndedBeforeItsLogWasOpened is printed once, and so is the next one, whatever the log of which run was when it
+// TestLogOfEndedRun is printed once, and so is the next one, whatever the log of which run was when it
 // was asked for.
-func TestARunThatEndedBeforeItsLogWasOpened(t *testing.T) {
+func TestLogOfEndedRun(t *testing.T) {
 	one := run{namespace: "ns", pod: "p", uid: "u", container: "nmap", id: "n1", label: "scanner"}
 	before, next := one, one
 	before.previous, next.id = true, "n2"

@@ -155,8 +155,8 @@ func letView(t *testing.T, w *clitest.World, user string) {
 	}
 }
 
-// TestOtherWishesStay asks for links only when what somebody else has asked for is answered.
-func TestOtherWishesStay(t *testing.T) {
+// TestPendingRequestsAreKept asks for links only when what somebody else has asked for is answered.
+func TestPendingRequestsAreKept(t *testing.T) {
 	w := clitest.New(t, cluster)
 	s := w.Scan("s", []byte(one), nil, func(s *executionv1.Scan) { s.Annotations = map[string]string{executionv1.AnnotationRerun: "hooks@1"} })
 	var wishes []string

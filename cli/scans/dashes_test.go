@@ -41,8 +41,8 @@ func TestWithDashes(t *testing.T) {
 	}
 }
 
-// TestNoShortServer: -s is an option of scanners, not the address of an API server.
-func TestNoShortServer(t *testing.T) {
+// TestServerFlagHasNoShorthand: -s is an option of scanners, not the address of an API server.
+func TestServerFlagHasNoShorthand(t *testing.T) {
 	s := &session.Session{}
 	other, _ := newSession("")
 	s.ConfigFlags = other.ConfigFlags

@@ -112,7 +112,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("full") }
 
-func TestWriterTellsErrors(t *testing.T) {
+func TestWriterReportsErrors(t *testing.T) {
 	w := NewWriter(full{}, Replace)
 	if _, err := w.Write([]byte("a")); err == nil || !strings.Contains(err.Error(), "full") {
 		t.Errorf("error %v", err)

@@ -22,7 +22,7 @@ import (
 
 const juiceImage = "bkimminich/juice-shop:v15.0.0"
 
-func TestOtherEventsLeaveTheQueue(t *testing.T) {
+func TestOtherEventsAreDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "events.fifo")
 	w.start(w.settings(oneConfig))
@@ -51,9 +51,9 @@ func TestDiscoveredIsAnEvent(t *testing.T) {
 	}).Should(ConsistOf(juice + " Discovered: The image docker.io/bkimminich/juice-shop@" + digest1 + " runs in the container arn:1"))
 }
 
-// TestRestartForgetsNothing: secureCodeBox's state is in memory, so that stops after a
+// TestStateSurvivesRestart: secureCodeBox's state is in memory, so that stops after a
 // restart change nothing and scans stay for ever.
-func TestRestartForgetsNothing(t *testing.T) {
+func TestStateSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "events")
 	stop := w.start(w.settings(oneConfig))
@@ -153,9 +153,9 @@ func TestOneBadContainer(t *testing.T) {
 	w.Expect(w.names()).To(ConsistOf(juice))
 }
 
-// TestAPIServerAway: a message is worked on until it succeeds, is kept from others
+// TestAPIServerUnavailable: a message is worked on until it succeeds, is kept from others
 // meanwhile, and does not count as one that makes no sense.
-func TestAPIServerAway(t *testing.T) {
+func TestAPIServerUnavailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "events.fifo")
 	var calls atomic.Int32
@@ -262,8 +262,8 @@ kubernetes:
 	w.Expect(w.names()).To(BeEmpty())
 }
 
-// TestWhatIsDeletedComesBack at the next look, as long as the image runs.
-func TestWhatIsDeletedComesBack(t *testing.T) {
+// TestDeletedScheduledScanIsRecreated at the next look, as long as the image runs.
+func TestDeletedScheduledScanIsRecreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "events")
 	settings := w.settings(oneConfig)
@@ -277,8 +277,8 @@ func TestWhatIsDeletedComesBack(t *testing.T) {
 	w.Eventually(w.names).Should(ConsistOf(juice))
 }
 
-// TestOthersWriteToo: an object that another client has changed, deleted or made again.
-func TestOthersWriteToo(t *testing.T) {
+// TestChangesByOtherClients: an object that another client has changed, deleted or made again.
+func TestChangesByOtherClients(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "events")
 	w.start(w.settings(oneConfig))

@@ -84,8 +84,8 @@ func TestServiceLifecycle(t *testing.T) {
 	w.Eventually(w.names(w.namespace)).Should(BeEmpty())
 }
 
-// TestNothingIsWrittenTwice: a discovery that starts over what it has made writes nothing.
-func TestNothingIsWrittenTwice(t *testing.T) {
+// TestRestartWritesNothing: a discovery that starts over what it has made writes nothing.
+func TestRestartWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.scanType("nmap"), w.scanType("trivy-image-autodiscovery"))
 	w.service("shop", digestA)
@@ -232,8 +232,8 @@ func TestClusterMode(t *testing.T) {
 	w.Eventually(w.names(target.Name)).Should(BeEmpty())
 }
 
-// TestNeighboursDoNotShare: Services of two namespaces whose names look alike once joined have a ScheduledScan each.
-func TestNeighboursDoNotShare(t *testing.T) {
+// TestSimilarNamesDoNotCollide: Services of two namespaces whose names look alike once joined have a ScheduledScan each.
+func TestSimilarNamesDoNotCollide(t *testing.T) {
 	w := newWorld(t)
 	target := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scans-"}}
 	neighbour := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace + "-a", Annotations: map[string]string{targets.AnnotationEnabled: "true"}}}

@@ -47,7 +47,7 @@ func open(t *testing.T, config client.Config) *client.Client {
 	return c
 }
 
-func TestNoURLIsNoClient(t *testing.T) {
+func TestEmptyURLDisablesClient(t *testing.T) {
 	c, err := client.New(client.Config{Producer: "test"})
 	if c != nil || err != nil {
 		t.Fatalf("%v, %v", c, err)
@@ -150,7 +150,7 @@ func (f *forgetful) Start(ctx context.Context, batch store.Batch) (store.Pending
 	return pending, status.Error(codes.PermissionDenied, "what was stored is not told")
 }
 
-func TestGRPCGoesOnWithItsSession(t *testing.T) {
+func TestGRPCResumesSession(t *testing.T) {
 	opened, err := store.Open(store.Options{Directory: t.TempDir(), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestGRPCGoesOnWithItsSession(t *testing.T) {
 	}
 }
 
-func TestGRPCTellsWhatIsRefused(t *testing.T) {
+func TestGRPCReportsRefusals(t *testing.T) {
 	far := receivertest.Start(t, receivertest.Options{})
 	c := open(t, client.Config{URL: "grpc://" + far.Address, Producer: "test", ClusterID: "c", Tenant: "default"})
 	large := record(strings.Repeat("x", 3<<20))

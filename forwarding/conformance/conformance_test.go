@@ -160,8 +160,8 @@ func countsClosing(state *forwardingv1.StreamState) {
 	}
 }
 
-// TestWrongReceiver has receivers that are each wrong in one point: the suite finds that point, and nothing else.
-func TestWrongReceiver(t *testing.T) {
+// TestNonconformingReceivers has receivers that are each wrong in one point: the suite finds that point, and nothing else.
+func TestNonconformingReceivers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		wrong *wrong
 		want  []string

@@ -227,9 +227,9 @@ func TestHookToleratesARuleThatIsGone(t *testing.T) {
 	}
 }
 
-// TestNamesLeadNowhereElse: the chain of a Scan is an annotation that whoever writes the Scan chooses, and the hook for
+// TestForeignNamesAreIgnored: the chain of a Scan is an annotation that whoever writes the Scan chooses, and the hook for
 // the cluster may read more than they. So it asks for nothing whose name is none.
-func TestNamesLeadNowhereElse(t *testing.T) {
+func TestForeignNamesAreIgnored(t *testing.T) {
 	for _, name := range []string{
 		"../../../../api/v1/namespaces/scanyard-system/secrets/my-secret", "..", ".", "a/../b", "%2e%2e", "%2f", "never?watch=true", "never#x", "a\\b", "a b", "-a", "UPPER", strings.Repeat("a", 254), "",
 	} {

@@ -202,8 +202,8 @@ func TestErrored(t *testing.T) {
 	}
 }
 
-// TestNoFindingsIsAnError holds that findings which must be there are not taken for none.
-func TestNoFindingsIsAnError(t *testing.T) {
+// TestMissingFindingsAreAnError holds that findings which must be there are not taken for none.
+func TestMissingFindingsAreAnError(t *testing.T) {
 	w := newWorld(t)
 	delete(w.Objects, "/findings.json")
 	requests, got := run(t, w, "- {type: slack, template: slack-messageCard, endPoint: FAR}", nil, accept)

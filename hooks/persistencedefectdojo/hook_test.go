@@ -93,8 +93,8 @@ func TestWhereResultsGo(t *testing.T) {
 	}
 }
 
-// TestWhatIsMade looks at every field of what is made for a Scan with all annotations.
-func TestWhatIsMade(t *testing.T) {
+// TestCreatedObjects looks at every field of what is made for a Scan with all annotations.
+func TestCreatedObjects(t *testing.T) {
 	const p = "defectdojo.securecodebox.io/"
 	annotations, err := json.Marshal(map[string]string{
 		p + "product-type-name": "PT", p + "product-name": "P", p + "product-description": "D", p + "product-tags": "a, b,,",

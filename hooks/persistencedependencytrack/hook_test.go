@@ -180,8 +180,8 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// TestWhatIsSent holds that the SBOM arrives as it is but for white space, whatever its size, and what is ignored.
-func TestWhatIsSent(t *testing.T) {
+// TestSentDocument holds that the SBOM arrives as it is but for white space, whatever its size, and what is ignored.
+func TestSentDocument(t *testing.T) {
 	large := strings.TrimSuffix(sbom, "]}") + strings.Repeat(`{"name":"lib","n":1},`, 400_000) + "{}]}"
 	cases := map[string]struct{ raw, want string }{
 		"AsItIs":      {sbom, sbom},

@@ -102,8 +102,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestNeverTaken ends with what is said about the items.
-func TestNeverTaken(t *testing.T) {
+// TestRefusedItemsAreReported ends with what is said about the items.
+func TestRefusedItemsAreReported(t *testing.T) {
 	w := sdktest.New(t)
 	w.Scan, w.Objects["/findings.json"] = stored, sdktest.Findings(120)
 	c := newCluster()

@@ -11,7 +11,7 @@ import (
 
 func TestFixtures(t *testing.T) { sdktest.Golden(t, Parser(), "testdata") }
 
-func TestTheInvalidFindingIsInvalid(t *testing.T) {
+func TestInvalidFinding(t *testing.T) {
 	raw, err := sdktest.Parse(t, Parser(), sdktest.Case{Env: map[string]string{invalidFindings: "true"}})
 	if err != nil {
 		t.Fatal(err)

@@ -34,8 +34,8 @@ func TestHostileReports(t *testing.T) {
 	})
 }
 
-// TestTheSecretStaysOut looks for the secret in all that a finding says.
-func TestTheSecretStaysOut(t *testing.T) {
+// TestSecretIsNotInFinding looks for the secret in all that a finding says.
+func TestSecretIsNotInFinding(t *testing.T) {
 	const secret = "ghp_1a2B3c4D5e6F7g8H9i0J1k2L3m4N5o6P7q8R"
 	for name, members := range map[string]string{
 		"Raw":      `"Raw":"` + secret + `"`,

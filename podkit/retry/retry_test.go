@@ -110,7 +110,7 @@ func TestProgressBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheContextEndsTheLoop(t *testing.T) {
+func TestContextEndsLoop(t *testing.T) {
 	over := errors.New("over")
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -40,8 +40,8 @@ func newClient(t *testing.T, handler http.HandlerFunc) *scanclient.Client {
 	return scanclient.New(api, process.Scan{Namespace: "team-a", Name: "nightly"})
 }
 
-// TestWhatAClusterHealsIsWaitedOut: both calls wait for the same.
-func TestWhatAClusterHealsIsWaitedOut(t *testing.T) {
+// TestTransientErrorsAreWaitedOut: both calls wait for the same.
+func TestTransientErrorsAreWaitedOut(t *testing.T) {
 	for name, tc := range map[string]struct {
 		code, times, asked int
 		fails              string

@@ -45,7 +45,7 @@ func TestTrend(t *testing.T) {
 	}
 }
 
-func TestScalesHoldTheirFigures(t *testing.T) {
+func TestScaleLabelsFit(t *testing.T) {
 	for _, n := range []int64{1, 2, 3, 9, 10, 11, 55, 99, 101, 8001, 999_999} {
 		if got := nice(n); got < n || got > max(2, 3*n) || got%2 != 0 {
 			t.Errorf("the scale of %d ends at %d", n, got)

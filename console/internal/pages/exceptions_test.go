@@ -108,7 +108,7 @@ func TestExceptionsEnd(t *testing.T) {
 	}
 }
 
-func TestAFindingIsExcepted(t *testing.T) {
+func TestExceptFinding(t *testing.T) {
 	w := consoletest.Full(t).Enter()
 	const finding = "/findings/fp-Outdated-OpenSSL?ns=team-blue&scan=nmap-shop"
 	_, rest, found := strings.Cut(w.Get(finding).Body, `href="/exceptions/new?`)
@@ -143,7 +143,7 @@ func TestAFindingIsExcepted(t *testing.T) {
 	}
 }
 
-func TestTheFormSaysWhatIsWrong(t *testing.T) {
+func TestFormShowsErrors(t *testing.T) {
 	w := consoletest.Full(t).Enter()
 	good := map[string]string{
 		"namespace": "team-blue", "status": "Accepted", "references": "CVE-2024-3094", "expires": "2027-02-21", "reason": "Fixed by the release of February.",
@@ -215,7 +215,7 @@ func TestExceptionsOfTheCluster(t *testing.T) {
 	has(t, w.Get(made.Path), "Ended")
 }
 
-func TestFormsOfOthersMakeNothing(t *testing.T) {
+func TestCrossSiteFormsAreRefused(t *testing.T) {
 	w := consoletest.Full(t).Enter()
 	response, err := w.Browser.PostForm(w.URL+"/exceptions", url.Values{"namespace": {"team-blue"}, "do": {"make"}})
 	if err != nil {

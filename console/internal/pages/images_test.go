@@ -62,7 +62,7 @@ func TestTwoImagesAreCompared(t *testing.T) {
 	}
 }
 
-func TestWhoHasAVulnerability(t *testing.T) {
+func TestImagesByVulnerability(t *testing.T) {
 	w := consoletest.WithRegistries(t).Enter()
 	r := &w.Rows[0]
 	r.Kind, r.Policy, r.Rule, r.Image, r.Namespace, r.Index = "VulnerabilityReport", "CVE-2024-9999", "openssl", "api-12", "team-blue", nil

@@ -30,7 +30,7 @@ func has(t *testing.T, a consoletest.Answer, texts ...string) {
 	}
 }
 
-func TestNobodySeesPagesWithoutSession(t *testing.T) {
+func TestPagesNeedSession(t *testing.T) {
 	w := consoletest.Full(t)
 	for _, path := range []string{"/", "/findings", "/scans", "/scans/team-blue/nmap-shop", "/findings/export?format=csv", "/nowhere"} {
 		if a := w.Get(path); !strings.HasPrefix(a.Path, "/login") || strings.Contains(a.Body, "team-blue") {

@@ -272,7 +272,7 @@ func TestKeysHaveTheirSize(t *testing.T) {
 	}
 }
 
-func TestACodeOpensOnce(t *testing.T) {
+func TestCodeIsSingleUse(t *testing.T) {
 	now := noon
 	c := NewCode(func() time.Time { return now })
 	text := c.Text()

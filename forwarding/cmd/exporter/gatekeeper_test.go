@@ -29,8 +29,8 @@ func buildExample(t *testing.T) string {
 	return program
 }
 
-// TestForeignModuleIsLight asks what the client brings along.
-func TestForeignModuleIsLight(t *testing.T) {
+// TestClientModuleDependencies asks what the client brings along.
+func TestClientModuleDependencies(t *testing.T) {
 	output, err := exec.Command("go", "version", "-m", buildExample(t)).Output()
 	if err != nil {
 		t.Fatal(err)

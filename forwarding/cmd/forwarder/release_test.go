@@ -156,8 +156,8 @@ func healthOf(t *testing.T) corev1.ConditionStatus {
 	return s.Status.Sinks[0].Healthy
 }
 
-// TestNothingIsReleasedWithoutTheSwitch, and the Scan says what to do.
-func TestNothingIsReleasedWithoutTheSwitch(t *testing.T) {
+// TestNoReleaseWithoutSwitch, and the Scan says what to do.
+func TestNoReleaseWithoutSwitch(t *testing.T) {
 	release, space := namespace(t), namespace(t)
 	o := newOperator(t, release)
 	a := &asked{}

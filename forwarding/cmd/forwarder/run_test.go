@@ -322,8 +322,8 @@ func TestScansAreForwarded(t *testing.T) {
 	})
 }
 
-// TestAnEndpointIsMended: a sink that cannot be reached is told with its reason, and loses nothing.
-func TestAnEndpointIsMended(t *testing.T) {
+// TestRepairedEndpointGetsAllRecords: a sink that cannot be reached is told with its reason, and loses nothing.
+func TestRepairedEndpointGetsAllRecords(t *testing.T) {
 	release, space := namespace(t), namespace(t)
 	o := newOperator(t, release)
 	setting(t, "127.0.0.1:1")

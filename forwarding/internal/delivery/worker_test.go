@@ -288,8 +288,8 @@ func TestDeadLettersHaveATenthOfTheQuota(t *testing.T) {
 	})
 }
 
-// TestTwentyBadRecordsBlockNobody has 25 records in a row that are at fault themselves.
-func TestTwentyBadRecordsBlockNobody(t *testing.T) {
+// TestBadRecordsDoNotBlockOthers has 25 records in a row that are at fault themselves.
+func TestBadRecordsDoNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, 0, func(ids []string) (outcome sink.Outcome, err error) {
 			for _, id := range ids {

@@ -86,8 +86,8 @@ func TestSinksShareADownload(t *testing.T) {
 	}
 }
 
-// TestWhoFallsBehindGoesOnAlone: a slow sink holds up no other, and keeps no more than the window in memory.
-func TestWhoFallsBehindGoesOnAlone(t *testing.T) {
+// TestSlowReaderDownloadsAlone: a slow sink holds up no other, and keeps no more than the window in memory.
+func TestSlowReaderDownloadsAlone(t *testing.T) {
 	o, d := newObject(5*window), &Downloads{}
 	slow, err := d.Read(t.Context(), "a", 0, o.open)
 	must(t, err)
@@ -116,8 +116,8 @@ func TestWhoFallsBehindGoesOnAlone(t *testing.T) {
 	}
 }
 
-// TestOtherPlacesAreOtherDownloads: a byte that is far away, another object, and a download that has failed.
-func TestOtherPlacesAreOtherDownloads(t *testing.T) {
+// TestSeparateDownloads: a byte that is far away, another object, and a download that has failed.
+func TestSeparateDownloads(t *testing.T) {
 	o, d := newObject(window), &Downloads{}
 	for _, at := range []struct {
 		object string
@@ -136,8 +136,8 @@ func TestOtherPlacesAreOtherDownloads(t *testing.T) {
 	}
 }
 
-// TestAnEndedSinkEndsOnlyItself: the context of the sink that has begun the download is not that of the download.
-func TestAnEndedSinkEndsOnlyItself(t *testing.T) {
+// TestCanceledReaderDoesNotEndDownload: the context of the sink that has begun the download is not that of the download.
+func TestCanceledReaderDoesNotEndDownload(t *testing.T) {
 	o, d := newObject(3*chunk), &Downloads{}
 	ctx, cancel := context.WithCancel(t.Context())
 	first, err := d.Read(ctx, "a", 0, o.open)
@@ -157,8 +157,8 @@ func TestAnEndedSinkEndsOnlyItself(t *testing.T) {
 	must(t, second.Close())
 }
 
-// TestManyReadAtOnce is for the race detector.
-func TestManyReadAtOnce(t *testing.T) {
+// TestConcurrentReads is for the race detector.
+func TestConcurrentReads(t *testing.T) {
 	o, d := newObject(4*window), &Downloads{}
 	var all sync.WaitGroup
 	for i := range 8 {

@@ -134,7 +134,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsWrongChangesNothing(t *testing.T) {
+func TestInvalidFileIsIgnored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	write := func(content string) {
 		t.Helper()

@@ -191,8 +191,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestSendersAreApart has senders that say they are each other, and share a namespace.
-func TestSendersAreApart(t *testing.T) {
+// TestSendersAreIsolated has senders that say they are each other, and share a namespace.
+func TestSendersAreIsolated(t *testing.T) {
 	h := newHub(t)
 	one, two := h.namespace(t), h.namespace(t)
 	prefix := strings.TrimSuffix(two, two[len(two)-1:]) // tenants end with the last letter of a namespace
@@ -228,8 +228,8 @@ func TestSendersAreApart(t *testing.T) {
 	}
 }
 
-// TestOneThatFailsHoldsUpNobody has a namespace that is not there until later.
-func TestOneThatFailsHoldsUpNobody(t *testing.T) {
+// TestFailureDoesNotBlockOthers has a namespace that is not there until later.
+func TestFailureDoesNotBlockOthers(t *testing.T) {
 	h := newHub(t)
 	space := h.namespace(t)
 	late := space + "-late"

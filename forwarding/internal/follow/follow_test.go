@@ -38,9 +38,9 @@ func newFollower(ctx context.Context) (*Follower, *far, turns.Task) {
 	return f, s, turns.Task{Sink: hub, Namespace: "team-a", UID: "1"}
 }
 
-// TestATrialEnds: a sink that has answered a probe is tried with one Scan. Where none is left to be tried, the sink is healthy: whatever
+// TestProbationEnds: a sink that has answered a probe is tried with one Scan. Where none is left to be tried, the sink is healthy: whatever
 // asks for healthy sinks would wait for ever otherwise.
-func TestATrialEnds(t *testing.T) {
+func TestProbationEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason string
 		do     func(context.Context, *Follower, *far, turns.Task)

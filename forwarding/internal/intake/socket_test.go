@@ -153,7 +153,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-func TestTooLargeNamesBothNumbers(t *testing.T) {
+func TestTooLargeErrorNamesSizes(t *testing.T) {
 	b := start(t, nil)
 	for size, want := range map[int]string{
 		1024:     `{"ack":{"through":1}}`,
@@ -192,8 +192,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestASessionIsHeldOnce connects anew while the connection before is still open.
-func TestASessionIsHeldOnce(t *testing.T) {
+// TestSessionIsExclusive connects anew while the connection before is still open.
+func TestSessionIsExclusive(t *testing.T) {
 	b := start(t, nil)
 	first := b.dial(t)
 	if _, err := io.WriteString(first, `{"$hello":{"protocol":1,"session":"s"}}`+"\n"+line("1")+line("2")); err != nil {

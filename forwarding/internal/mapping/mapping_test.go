@@ -424,8 +424,8 @@ func BenchmarkMapping(b *testing.B) {
 	}
 }
 
-// TestMappingGoesOn reads on behind each record: what follows is the same as without the stop, the closing record too.
-func TestMappingGoesOn(t *testing.T) {
+// TestMappingContinues reads on behind each record: what follows is the same as without the stop, the closing record too.
+func TestMappingContinues(t *testing.T) {
 	findings := ` [{"name":"a","severity":"HIGH"}, 7 ,{"name":"b","severity":"LOW"},{"name":"c","severity":"INFORMATIONAL"},{"name":"d","severity":"HIGH"},"x"] `
 	for _, lowest := range []string{"", "LOW", "HIGH"} {
 		source := Source{ClusterID: cluster, Scan: nightly(), MinSeverity: lowest}

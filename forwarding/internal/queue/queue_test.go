@@ -143,7 +143,7 @@ func TestRecordsSurviveARestart(t *testing.T) {
 	closeQueue(t, q)
 }
 
-func TestARecordKeepsItsParts(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	q := open(t, options("q", vfs.NewMem()))
 	defer closeQueue(t, q)
 	want := queue.Record{ID: "i", Time: time.Unix(3, 4), Stream: []byte{1, 2}, Message: []byte{3}, Metadata: map[string]string{"a": "b", "c": ""}}
@@ -288,8 +288,8 @@ func TestDeadLetters(t *testing.T) {
 	closeQueue(t, q)
 }
 
-// TestATenantsEntryHasAllOfACommit: a dead letter and a new record are committed together, and the power goes.
-func TestATenantsEntryHasAllOfACommit(t *testing.T) {
+// TestTenantEntryIsAtomic: a dead letter and a new record are committed together, and the power goes.
+func TestTenantEntryIsAtomic(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	q := open(t, options("q", fs))
 	put(t, q, "a", "1")
@@ -378,7 +378,7 @@ func TestDropTenant(t *testing.T) {
 	}
 }
 
-func TestASinkThatIsNewOrGone(t *testing.T) {
+func TestAddedAndRemovedSinks(t *testing.T) {
 	o := options("q", vfs.NewMem())
 	now := time.Unix(1000, 0)
 	o.Now = func() time.Time { return now }

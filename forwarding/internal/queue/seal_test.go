@@ -82,7 +82,7 @@ func putLetter(t *testing.T, q *queue.Queue, id string) {
 	settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Dead: []*queue.DeadLetter{{Record: records[0], Class: "record", Reason: "Malformed", Message: "no " + id}}})
 }
 
-func TestSealedRecordsAreNowhereInClear(t *testing.T) {
+func TestSealedRecordsHaveNoPlaintext(t *testing.T) {
 	for name, keys := range map[string][]string{"Sealed": {"new"}, "Open": nil} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "q")
@@ -110,7 +110,7 @@ func TestSealedRecordsAreNowhereInClear(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsMissing(t *testing.T) {
+func TestMissingKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "q")
 	q := open(t, sealed(dir, "first"))
 	put(t, q, "a", "1")
@@ -173,7 +173,7 @@ func TestRotation(t *testing.T) {
 	closeQueue(t, q)
 }
 
-func TestAKeyOfAnotherSize(t *testing.T) {
+func TestKeyOfOtherSize(t *testing.T) {
 	o := options(filepath.Join(t.TempDir(), "q"), nil)
 	o.Keys = [][]byte{[]byte("short")}
 	if _, err := queue.Open(o); err == nil || !strings.Contains(err.Error(), "5 bytes, and must have 32") {

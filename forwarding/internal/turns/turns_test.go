@@ -72,9 +72,9 @@ func TestBytesAreShared(t *testing.T) {
 	}
 }
 
-// TestANamespaceThatComesInTheMiddleOfARound does not wait until the bytes of the others are used up, and gets no second quantum by
+// TestNamespaceJoinsRound does not wait until the bytes of the others are used up, and gets no second quantum by
 // leaving and coming back.
-func TestANamespaceThatComesInTheMiddleOfARound(t *testing.T) {
+func TestNamespaceJoinsRound(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason string
 		do     func(*Turns)

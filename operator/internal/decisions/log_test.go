@@ -216,9 +216,9 @@ func TestAdmissionRefused(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits: without an exporter the buffer fills, and the rest is dropped and counted. The end of the operator is delayed by no more
+// TestFullBufferDoesNotBlock: without an exporter the buffer fills, and the rest is dropped and counted. The end of the operator is delayed by no more
 // than its caller allows.
-func TestNobodyWaits(t *testing.T) {
+func TestFullBufferDoesNotBlock(t *testing.T) {
 	l, registry := open(t, "unix://"+filepath.Join(t.TempDir(), "nobody"))
 	for range 1024 + 5 {
 		l.ScanDeletedUnforwarded(scanWith(), "gone")
@@ -240,8 +240,8 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// TestOffCostsNothing: without an exporter there is no Log, no metric, no goroutine and no allocation.
-func TestOffCostsNothing(t *testing.T) {
+// TestDisabledLogAllocatesNothing: without an exporter there is no Log, no metric, no goroutine and no allocation.
+func TestDisabledLogAllocatesNothing(t *testing.T) {
 	l, registry := open(t, "")
 	if l != nil {
 		t.Fatal("there is a Log without an exporter")
@@ -265,7 +265,7 @@ func TestOffCostsNothing(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatIsNoSocket(t *testing.T) {
+func TestOpenRefusesNonSocket(t *testing.T) {
 	for _, url := range []string{"grpc://127.0.0.1:1", "unix:", "unix://relative", "/run/socket"} {
 		if _, err := decisions.Open(url, testclock.NewFakePassiveClock(now), prometheus.NewRegistry()); err == nil {
 			t.Errorf("%q is taken", url)

@@ -49,8 +49,8 @@ func runOf(id string, state corev1.ContainerState) corev1.ContainerState {
 	return state
 }
 
-// TestTheEndOfTheLogIsKept after the result, and where there is none.
-func TestTheEndOfTheLogIsKept(t *testing.T) {
+// TestLogEndIsUploaded after the result, and where there is none.
+func TestLogEndIsUploaded(t *testing.T) {
 	const words = "fake logs" // of the client
 	for name, tc := range map[string]struct {
 		pod    *corev1.Pod
@@ -83,8 +83,8 @@ func TestTheEndOfTheLogIsKept(t *testing.T) {
 	}
 }
 
-// TestTheLogOfARunThatIsRestartedIsKept: the pod may be removed before another run ends.
-func TestTheLogOfARunThatIsRestartedIsKept(t *testing.T) {
+// TestLogOfRestartedRunIsUploaded: the pod may be removed before another run ends.
+func TestLogOfRestartedRunIsUploaded(t *testing.T) {
 	w, s := newWorld(t, pod(corev1.RestartPolicyOnFailure, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, 0)), newShelf(t, "")
 	w.write(t, "<x/>")
 	w.lurker.URL, w.lurker.LogURL = transfer.URL(s.URL+"/raw"), transfer.URL(s.URL+"/log")
@@ -113,8 +113,8 @@ func TestTheLogOfARunThatIsRestartedIsKept(t *testing.T) {
 	}
 }
 
-// TestTheLogOfTheRunIsKeptAndNotOfTheNext: the next run begins while the log is read.
-func TestTheLogOfTheRunIsKeptAndNotOfTheNext(t *testing.T) {
+// TestLogOfNextRunIsNotUploaded: the next run begins while the log is read.
+func TestLogOfNextRunIsNotUploaded(t *testing.T) {
 	w, s := newWorld(t, pod(corev1.RestartPolicyOnFailure, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, 0)), newShelf(t, "")
 	w.write(t, "<x/>")
 	w.lurker.URL, w.lurker.LogURL = transfer.URL(s.URL+"/raw"), transfer.URL(s.URL+"/log")

@@ -240,7 +240,7 @@ func TestQueuePassesOn(t *testing.T) {
 }
 
 // A Scan that holds a slot is not left behind others when it needs another pass to begin.
-func TestQueueGoesOn(t *testing.T) {
+func TestQueueContinues(t *testing.T) {
 	g := newQueueTest(t, clusterLimit(1))
 	first, second := g.create("a-1"), g.create("a-2")
 	g.expect(1, "a-1")

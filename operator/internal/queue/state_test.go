@@ -46,9 +46,9 @@ func TestEveryStateAndEvent(t *testing.T) {
 	}
 }
 
-// TestSlotsAreTakenAndGivenBack: a slot is taken only by a turn or by what runs, and kept until it is
+// TestSlotsAreReserved: a slot is taken only by a turn or by what runs, and kept until it is
 // certain that nothing runs.
-func TestSlotsAreTakenAndGivenBack(t *testing.T) {
+func TestSlotsAreReserved(t *testing.T) {
 	for s := held; s <= delegated; s++ {
 		for _, e := range events {
 			next := s.on(e)
@@ -62,9 +62,9 @@ func TestSlotsAreTakenAndGivenBack(t *testing.T) {
 	}
 }
 
-// TestQueueIsListedAsItStands plays anything that can happen, in any order: what is listed is what the
+// TestQueueListing plays anything that can happen, in any order: what is listed is what the
 // states say, to look changes nothing, and no slot is free while one waits.
-func TestQueueIsListedAsItStands(t *testing.T) {
+func TestQueueListing(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		g := newQueueTest(t, clusterLimit(2))

@@ -144,7 +144,7 @@ func TestForeignBindingIsAConflict(t *testing.T) {
 	}
 }
 
-func TestEnsureLooksAgainAfterAWhile(t *testing.T) {
+func TestEnsureRepeatsReadAfterAWhile(t *testing.T) {
 	reads := 0
 	a, c, clock := newAccess(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		reads++

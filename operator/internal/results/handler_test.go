@@ -224,7 +224,7 @@ func TestResultsAreReadByTheirURL(t *testing.T) {
 	}
 }
 
-func TestWhoIsToldNothing(t *testing.T) {
+func TestURLRefused(t *testing.T) {
 	w := newWorld(t)
 	w.upload("findings.json", "[]")
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
@@ -263,16 +263,16 @@ func TestWhoIsToldNothing(t *testing.T) {
 	}
 }
 
-// TestOtherNamespacesAreNotLookedInto: an operator of some namespaces has no right in others.
-func TestOtherNamespacesAreNotLookedInto(t *testing.T) {
+// TestOtherNamespacesAreNotRead: an operator of some namespaces has no right in others.
+func TestOtherNamespacesAreNotRead(t *testing.T) {
 	w := newWorld(t, func(o *results.Options) { o.Namespaces = []string{"team-a"} })
 	if code, r := w.post(api.URLPath, w.token("forwarder", api.Audience), w.body(api.FileFindings), nil); code != 404 || r.Reason != api.ReasonScanNotFound {
 		t.Errorf("%d %+v", code, r)
 	}
 }
 
-// TestForgedPlaceHoldsNothing: whoever may edit a Scan can write where its results lie.
-func TestForgedPlaceHoldsNothing(t *testing.T) {
+// TestForgedPlaceHasNoEffect: whoever may edit a Scan can write where its results lie.
+func TestForgedPlaceHasNoEffect(t *testing.T) {
 	w := newWorld(t)
 	w.upload("findings.json", "[]")
 	for place, want := range map[string]string{`{"bucket":"of-others"}`: api.ReasonStorageUnavailable, "nonsense": api.ReasonResultsMissing} {
@@ -298,8 +298,8 @@ func (b *blocking) Stat(context.Context, store.Owner, string) (store.Object, boo
 	return store.Object{}, false, nil
 }
 
-// TestSixtyFourCallsAtATime: what is more is told to come again, and finds room when others are through.
-func TestSixtyFourCallsAtATime(t *testing.T) {
+// TestConcurrentCallsAreBounded: what is more is told to come again, and finds room when others are through.
+func TestConcurrentCallsAreBounded(t *testing.T) {
 	const most = 64
 	b := &blocking{entered: make(chan struct{}, most+1), open: make(chan struct{})}
 	w := newWorld(t, func(o *results.Options) { o.Storage = b })

@@ -108,7 +108,7 @@ func TestReleaseIsWrittenOnTheScan(t *testing.T) {
 	t.Errorf("nothing says that results are removed: %+v", s.Status.Conditions)
 }
 
-func TestWhoMayNotRelease(t *testing.T) {
+func TestReleaseForbidden(t *testing.T) {
 	w := newWorld(t, releasing(cluster.Client))
 	asked := w.forwarded(false)
 	if code, r, _ := w.release(asked); code != http.StatusForbidden || r.Reason != api.ReasonForbidden {
@@ -152,8 +152,8 @@ func TestReleaseIsJudgedAnewAfterAConflict(t *testing.T) {
 	}
 }
 
-// TestReleaseGoesOnByTheAnnotation: an operator that is killed between its two writes has given the results up.
-func TestReleaseGoesOnByTheAnnotation(t *testing.T) {
+// TestReleaseContinuesByAnnotation: an operator that is killed between its two writes has given the results up.
+func TestReleaseContinuesByAnnotation(t *testing.T) {
 	live, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme})
 	must(t, err)
 	killed := interceptor.NewClient(live, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {

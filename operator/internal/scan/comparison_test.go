@@ -86,8 +86,8 @@ func TestHooksCompareWithTheSameTarget(t *testing.T) {
 	w.Expect(w.previousOf("third")).To(ContainSubstring("scan-" + first + "/"))
 }
 
-// TestLaterOperatorCompares: Scans that had ended before the operator came count as well.
-func TestLaterOperatorCompares(t *testing.T) {
+// TestComparisonAfterOperatorRestart: Scans that had ended before the operator came count as well.
+func TestComparisonAfterOperatorRestart(t *testing.T) {
 	w := newQuietWorld(t)
 	w.Create(w.scanType(), w.parseDefinition(), w.hook("reader", executionv1.ReadOnly, 0), w.scan("old"))
 	old := w.get("old")

@@ -120,9 +120,9 @@ func TestUndeliveredScansGoWhenTheHoldHasPassed(t *testing.T) {
 	w.Expect(total(t, registry, "scanyard_forwarding_scans_lost_total")).To(Equal(1.0))
 }
 
-// TestNoCallWithoutSinks: where no sink takes the results of a namespace, its Scans make the kinds of calls to API server and storage that they
+// TestNoExtraCallsWithoutSinks: where no sink takes the results of a namespace, its Scans make the kinds of calls to API server and storage that they
 // make where nobody has thought of forwarding, and no further one.
-func TestNoCallWithoutSinks(t *testing.T) {
+func TestNoExtraCallsWithoutSinks(t *testing.T) {
 	kinds := func(t *testing.T, settings clusterSpec) []string {
 		t.Helper()
 		w := newWorld(t)

@@ -99,7 +99,7 @@ scanyard_findings_by_category{category="Open Port",namespace="b"} 3
 	}
 }
 
-func TestATargetWithoutFindingsIsZero(t *testing.T) {
+func TestMetricsOfTargetWithoutFindings(t *testing.T) {
 	want := findingsHelp + `scanyard_findings{namespace="a",scan_type="nmap",severity="high"} 0
 scanyard_findings{namespace="a",scan_type="nmap",severity="informational"} 0
 scanyard_findings{namespace="a",scan_type="nmap",severity="low"} 0

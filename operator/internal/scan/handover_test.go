@@ -135,8 +135,8 @@ func TestHandover(t *testing.T) {
 	w.Expect(w.accounts()).To(BeEmpty())
 }
 
-// TestHandoverOfPodsThatAreGone asks the API once, and then reports the state as unknown.
-func TestHandoverOfPodsThatAreGone(t *testing.T) {
+// TestHandoverOfDeletedPods asks the API once, and then reports the state as unknown.
+func TestHandoverOfDeletedPods(t *testing.T) {
 	w := newWorld(t)
 	definition := w.parseDefinition()
 	definition.Spec.ScanAccess = executionv1.ScanAccessHandover
@@ -149,8 +149,8 @@ func TestHandoverOfPodsThatAreGone(t *testing.T) {
 	w.Expect(status.Conditions).To(ContainElement(And(HaveField("Type", executionv1.ConditionParsed), HaveField("Message", ContainSubstring("not known")))))
 }
 
-// TestHandoverToAnImageThatTellsNothing is one of others, in a chart that says it were ours.
-func TestHandoverToAnImageThatTellsNothing(t *testing.T) {
+// TestHandoverToImageWithoutOutcome is one of others, in a chart that says it were ours.
+func TestHandoverToImageWithoutOutcome(t *testing.T) {
 	w := newWorld(t)
 	definition := w.parseDefinition()
 	definition.Spec.ScanAccess = executionv1.ScanAccessHandover

@@ -13,9 +13,9 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// TestLargeScanGoesOnWhole: of a large Scan the cache keeps a part while it is suspended. All that
+// TestLargeScanIsReadWhole: of a large Scan the cache keeps a part while it is suspended. All that
 // it says is in its Job when it goes on, and its labels and finalizers stay.
-func TestLargeScanGoesOnWhole(t *testing.T) {
+func TestLargeScanIsReadWhole(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("x", 60<<10)
 	large := w.scan("large", func(s *executionv1.Scan) {

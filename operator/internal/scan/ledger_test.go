@@ -13,8 +13,8 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
-// TestLedgerKeepsLittleOfWhatHasEnded: a cluster has many Scans that have ended.
-func TestLedgerKeepsLittleOfWhatHasEnded(t *testing.T) {
+// TestLedgerMemoryOfEndedScans: a cluster has many Scans that have ended.
+func TestLedgerMemoryOfEndedScans(t *testing.T) {
 	l := newLedger()
 	s := testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateDone))
 	s.Status.FindingDownloadLink, s.Status.LastRerun = "https://long", "hooks@1"
@@ -35,8 +35,8 @@ func TestLedgerKeepsLittleOfWhatHasEnded(t *testing.T) {
 	}
 }
 
-// TestLedgerIsBelieved: what the operator knows of a Scan counts, whatever a watch shows.
-func TestLedgerIsBelieved(t *testing.T) {
+// TestLedgerOverridesWatch: what the operator knows of a Scan counts, whatever a watch shows.
+func TestLedgerOverridesWatch(t *testing.T) {
 	l := newLedger()
 	s := testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateParsing))
 	l.note(s.UID, s.Status.DeepCopy())

@@ -47,9 +47,9 @@ func (h *health) set(err error) {
 	}
 }
 
-// TestStorageAwayIsSaidOnRunningScans, whose pods wait for it without a word. How soon the operator
+// TestStorageOutageIsShownOnRunningScans, whose pods wait for it without a word. How soon the operator
 // sees it is what TestMonitorTellsOutages of package store shows.
-func TestStorageAwayIsSaidOnRunningScans(t *testing.T) {
+func TestStorageOutageIsShownOnRunningScans(t *testing.T) {
 	h := &health{}
 	w := newWorld(t, queued(atMost(1)), func(o *scan.Options) { o.Health = h })
 	w.Create(w.scanType(), w.parseDefinition(), w.scan("s"))

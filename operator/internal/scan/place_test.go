@@ -20,9 +20,9 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
-// TestForgedPlaceHoldsNoDeletion: an annotation that means nothing keeps neither the Scan nor its
+// TestForgedPlaceDoesNotBlockDeletion: an annotation that means nothing keeps neither the Scan nor its
 // namespace, though the clean-up has time left.
-func TestForgedPlaceHoldsNoDeletion(t *testing.T) {
+func TestForgedPlaceDoesNotBlockDeletion(t *testing.T) {
 	for name, place := range map[string]string{"NoJSON": "not json", "Up": `{"prefix":"a/../b"}`, "Unknown": `{"endpoint":"http://elsewhere"}`} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

@@ -185,8 +185,8 @@ func TestPatchThatDoesNotFitAJobEndsTheScan(t *testing.T) {
 	w.Expect(w.jobs("")).To(BeEmpty())
 }
 
-// TestWhatIsNotAllowedEndsTheScan: the message has the field, the allowed values and whom to ask.
-func TestWhatIsNotAllowedEndsTheScan(t *testing.T) {
+// TestForbiddenScanFails: the message has the field, the allowed values and whom to ask.
+func TestForbiddenScanFails(t *testing.T) {
 	host := []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 	cases := map[string]struct {
 		reason  string
@@ -327,10 +327,10 @@ func TestPlacesThatAreNotAllowedAreNotUsed(t *testing.T) {
 	w.Expect(w.jobs("")).To(BeEmpty())
 }
 
-// TestForgedPlaceReachesNothingOfOthers: a Scan whose annotation is changed to the prefix of
+// TestForgedPlaceDoesNotReachOthers: a Scan whose annotation is changed to the prefix of
 // another tenant's Scan stores nothing there, gets no link to there and removes nothing there;
 // where the cluster lets no namespace choose, it says so, and its deletion is bounded.
-func TestForgedPlaceReachesNothingOfOthers(t *testing.T) {
+func TestForgedPlaceDoesNotReachOthers(t *testing.T) {
 	w := newWorld(t, func(o *scan.Options) { o.Settings.CleanupDeadline = time.Second })
 	w.Create(w.scanType(), w.parseDefinition(), w.hook("h", executionv1.ReadOnly, 0))
 	victim := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Name: "victim", Namespace: "other-team", UID: "0d6f7f0c-0000-4000-8000-000000000001"}}

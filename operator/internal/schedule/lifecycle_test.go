@@ -21,9 +21,9 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// TestTheScanOfARun has what the contract says, and lists that mean something by being
+// TestScanOfRun has what the contract says, and lists that mean something by being
 // empty stay.
-func TestTheScanOfARun(t *testing.T) {
+func TestScanOfRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(w.scanType(), &unstructured.Unstructured{Object: map[string]any{
@@ -54,8 +54,8 @@ func TestTheScanOfARun(t *testing.T) {
 	w.Expect(spec).To(HaveKeyWithValue("tolerations", []any{}))
 }
 
-// TestTheStatusOnTheWire: findings are there from the first write on.
-func TestTheStatusOnTheWire(t *testing.T) {
+// TestStatusFields: findings are there from the first write on.
+func TestStatusFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(w.scanType(), w.scheduled("s", cronOf("0 3 * * *")))
@@ -171,8 +171,8 @@ func TestSpecChangesLeaveOtherClientsTime(t *testing.T) {
 	w.Eventually(func() int64 { return w.get("s").Status.ObservedGeneration }).Should(Equal(s.Generation))
 }
 
-// TestARefusedScanIsTold, and tried again.
-func TestARefusedScanIsTold(t *testing.T) {
+// TestRefusedScanIsReported, and tried again.
+func TestRefusedScanIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.faults.set(func(call string, _ int) error {
@@ -192,8 +192,8 @@ func TestARefusedScanIsTold(t *testing.T) {
 	w.Eventually(w.ready("s")).Should(Equal(executionv1.ReasonScheduled))
 }
 
-// TestANameThatIsTaken: a Scan of another client has the name of the run, so the run gets another one.
-func TestANameThatIsTaken(t *testing.T) {
+// TestTakenName: a Scan of another client has the name of the run, so the run gets another one.
+func TestTakenName(t *testing.T) {
 	t.Parallel()
 	w := newQuietWorld(t)
 	s := w.scheduled("s")
@@ -207,8 +207,8 @@ func TestANameThatIsTaken(t *testing.T) {
 	w.Expect(w.names()).To(ConsistOf(taken.Name, HavePrefix(taken.Name+"-")))
 }
 
-// TestAnOldNameIsAnotherScheduledScan: children are known by the UID of their owner.
-func TestAnOldNameIsAnotherScheduledScan(t *testing.T) {
+// TestReusedNameIsAnotherScheduledScan: children are known by the UID of their owner.
+func TestReusedNameIsAnotherScheduledScan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(w.scanType(), w.scheduled("s", history(0, 0)))

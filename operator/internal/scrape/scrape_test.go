@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
 }
 
-// TestWhoReadsMetrics: no client without a token, and none that RBAC does not allow to get the path.
-func TestWhoReadsMetrics(t *testing.T) {
+// TestMetricsNeedAuthorization: no client without a token, and none that RBAC does not allow to get the path.
+func TestMetricsNeedAuthorization(t *testing.T) {
 	url := serve(t)
 	kube, err := kubernetes.NewForConfig(cluster.Config)
 	if err != nil {

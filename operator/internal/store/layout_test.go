@@ -60,7 +60,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-func TestKeyRefusesWhatIsNoFileName(t *testing.T) {
+func TestKeyRefusesInvalidFileName(t *testing.T) {
 	o := Owner{UID: "u-1", Name: "n", Namespace: "ns"}
 	cases := map[string]struct {
 		reason, name string

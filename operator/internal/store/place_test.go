@@ -125,10 +125,10 @@ func TestClientsAreKept(t *testing.T) {
 	}
 }
 
-// TestNoPlaceLeadsToAnotherScan: whatever somebody writes into the annotation of a Scan, and
+// TestKeysNeverReachAnotherScan: whatever somebody writes into the annotation of a Scan, and
 // whatever the Scan's files are called, its keys are not those of another Scan, and removing its
 // results removes no others.
-func TestNoPlaceLeadsToAnotherScan(t *testing.T) {
+func TestKeysNeverReachAnotherScan(t *testing.T) {
 	const mine, theirs = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 	prefixes := []string{"", "scan-" + theirs, "scan-" + mine, "team-b", "team-b/scan-" + theirs, theirs, "a/b", "findings.json"}
 	files := []string{"raw.json", "findings.json", theirs, "scan-" + theirs}

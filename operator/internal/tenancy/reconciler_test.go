@@ -254,8 +254,8 @@ func TestBadClusterSettingsKeepTheLastGood(t *testing.T) {
 	w.Expect(w.running()).To(Equal(int32(6)))
 }
 
-// TestStorageThatCanNotBeUsedIsTold: with what is missing, until it is there.
-func TestStorageThatCanNotBeUsedIsTold(t *testing.T) {
+// TestUnusableStorageIsReported: with what is missing, until it is there.
+func TestUnusableStorageIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.create(clusterSetting(settingsv1alpha2.ClusterScanSettingSpec{Storage: &settingsv1alpha2.ClusterStorage{AllowNamespaces: new(true)}}))
 	w.create(w.setting(settingsv1alpha2.ScanSettingSpec{Storage: &settingsv1alpha2.Storage{Bucket: cluster.Storage.Bucket, Prefix: "team", CredentialsSecret: "s3"}}))

@@ -150,7 +150,7 @@ func (w *world) ask(token string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-func TestAFreshURLIsForTheRawResultOfTheOwnScan(t *testing.T) {
+func TestFreshURLIsForOwnRawResult(t *testing.T) {
 	w := newWorld(t)
 	code, body := w.ask(w.token(w.pod, jobs.UploadAudience))
 	if code != http.StatusOK {
@@ -173,8 +173,8 @@ func TestAFreshURLIsForTheRawResultOfTheOwnScan(t *testing.T) {
 	}
 }
 
-// TestTheStatusDecidesNoURL: pods of the Scan may write it.
-func TestTheStatusDecidesNoURL(t *testing.T) {
+// TestStatusDoesNotChangeURL: pods of the Scan may write it.
+func TestStatusDoesNotChangeURL(t *testing.T) {
 	w := newWorld(t)
 	before := w.scan.DeepCopy()
 	w.scan.Status.RawResultFile = "findings.json"
@@ -192,7 +192,7 @@ func TestTheStatusDecidesNoURL(t *testing.T) {
 	}
 }
 
-func TestWhoGetsNoURL(t *testing.T) {
+func TestUploadURLRefused(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		token  func(*world) string

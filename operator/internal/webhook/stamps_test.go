@@ -57,8 +57,8 @@ func admitWriters(t *testing.T) {
 	})
 }
 
-// TestWhoMadeAnExceptionCannotBeForged: what clients write into the stamp or the status is worth nothing.
-func TestWhoMadeAnExceptionCannotBeForged(t *testing.T) {
+// TestForgedExceptionAuthor: what clients write into the stamp or the status is worth nothing.
+func TestForgedExceptionAuthor(t *testing.T) {
 	_, stop := serve(t)
 	admitWriters(t)
 	alice, bob, mallory := as(t, "alice"), as(t, "bob"), as(t, "mallory")
@@ -134,8 +134,8 @@ func TestWhoMadeAnExceptionCannotBeForged(t *testing.T) {
 	want("changed while the operator was away", "alice", "")
 }
 
-// TestWhoMadeAnExceptionOfTheCluster is the other kind.
-func TestWhoMadeAnExceptionOfTheCluster(t *testing.T) {
+// TestClusterExceptionAuthor is the other kind.
+func TestClusterExceptionAuthor(t *testing.T) {
 	serve(t)
 	admitWriters(t)
 	e := &settingsv1alpha2.ClusterFindingException{}

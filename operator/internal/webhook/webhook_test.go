@@ -226,7 +226,7 @@ func TestMistakesAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsStoredCanBeChanged is about mistakes from before there was admission.
+// TestUpdateOfStoredRule is about mistakes from before there was admission.
 // excepted is an exception with one entry.
 func excepted(kind, entry, end string) string {
 	return `{"apiVersion": "settings.scanyard.io/v1alpha2", "kind": "` + kind + `", "metadata": {"name": "x"}, "spec": {"status": "Accepted",
@@ -243,7 +243,7 @@ func TestExceptionCanBeEnded(t *testing.T) {
 	must(t, cluster.Client.Update(t.Context(), e))
 }
 
-func TestWhatIsStoredCanBeChanged(t *testing.T) {
+func TestUpdateOfStoredRule(t *testing.T) {
 	stored := object(t, "default", rule(`{"expression": "1 + 1"}`))
 	must(t, cluster.Client.Create(t.Context(), stored))
 	serve(t)
@@ -258,8 +258,8 @@ func TestWhatIsStoredCanBeChanged(t *testing.T) {
 	must(t, cluster.Client.Delete(t.Context(), stored))
 }
 
-// TestNothingIsRefusedWhileTheOperatorIsAway: a dead operator stops no user's work.
-func TestNothingIsRefusedWhileTheOperatorIsAway(t *testing.T) {
+// TestRequestsPassWithoutOperator: a dead operator stops no user's work.
+func TestRequestsPassWithoutOperator(t *testing.T) {
 	_, stop := serve(t)
 	stop()
 	must(t, cluster.Client.Create(t.Context(), object(t, "default", rule(`{"expression": "1 + 1"}`)), client.DryRunAll))

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestANewScanner begins one in a copy of the repository: it compiles, is registered, and its test fails until the
+// TestNewScanner begins one in a copy of the repository: it compiles, is registered, and its test fails until the
 // parser is written.
-func TestANewScanner(t *testing.T) {
+func TestNewScanner(t *testing.T) {
 	root := t.TempDir()
 	for _, part := range []string{"apis", "parsers", "podkit", "charts/test-scan"} {
 		if err := os.CopyFS(filepath.Join(root, part), sources(filepath.Join("../../..", part))); err != nil {
@@ -63,8 +63,8 @@ func TestANewScanner(t *testing.T) {
 	}
 }
 
-// TestAScannerOfAKnownFormat begins a chart only.
-func TestAScannerOfAKnownFormat(t *testing.T) {
+// TestNewScannerOfKnownFormat begins a chart only.
+func TestNewScannerOfKnownFormat(t *testing.T) {
 	root := t.TempDir()
 	if err := os.CopyFS(filepath.Join(root, "charts/test-scan"), sources("../../../charts/test-scan")); err != nil {
 		t.Fatal(err)

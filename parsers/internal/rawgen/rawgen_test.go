@@ -13,8 +13,8 @@ import (
 	"github.com/scanyard/scanyard/parsers/internal/rawgen"
 )
 
-// TestTheSameEveryTime asks for the same bytes twice, and for a size per finding as real scanners have it.
-func TestTheSameEveryTime(t *testing.T) {
+// TestOutputIsReproducible asks for the same bytes twice, and for a size per finding as real scanners have it.
+func TestOutputIsReproducible(t *testing.T) {
 	const n = 1000
 	tests := map[string]struct {
 		open     func() io.Reader

@@ -201,7 +201,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestACrashIsAFailure(t *testing.T) {
+func TestCrashIsAFailure(t *testing.T) {
 	var errOut bytes.Buffer
 	p := cli.Program{
 		Lookup: func(string) (sdk.Parser, error) {

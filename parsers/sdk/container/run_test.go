@@ -252,7 +252,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 }
 
 // TestAResultThatFailsOnTheSecondReading can only happen if the raw result is replaced meanwhile.
-func TestAResultThatChangesBetweenTheReadings(t *testing.T) {
+func TestResultChangesBetweenReads(t *testing.T) {
 	raw, err := io.ReadAll(rawgen.Nmap(50, 100, false))
 	if err != nil {
 		t.Fatal(err)
@@ -319,9 +319,9 @@ func TestInvalidFindings(t *testing.T) {
 	}
 }
 
-// TestWhatBreaksOffIsNoInvalidInput: a parser sees the end of what came, and its words are about that; the result itself may
+// TestTruncatedDownloadIsNotInvalidInput: a parser sees the end of what came, and its words are about that; the result itself may
 // be fine.
-func TestWhatBreaksOffIsNoInvalidInput(t *testing.T) {
+func TestTruncatedDownloadIsNotInvalidInput(t *testing.T) {
 	w := newWorld(t, oneHost, "nmap-xml")
 	w.cut = 60
 	w.faults = func(rw http.ResponseWriter, r *http.Request, n int) bool {

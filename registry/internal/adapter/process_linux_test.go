@@ -245,7 +245,7 @@ func TestCrashesHaveReasons(t *testing.T) {
 	}
 }
 
-func TestASecondAnswerIsAnError(t *testing.T) {
+func TestSecondAnswerIsAnError(t *testing.T) {
 	p := start(t, options(t, "twice"))
 	if _, err := do(t.Context(), p, "echo", said{}); err != nil {
 		if !adapter.IsCrash(err) {
@@ -255,7 +255,7 @@ func TestASecondAnswerIsAnError(t *testing.T) {
 	<-p.Dead()
 }
 
-func TestARequestEndsWithItsContext(t *testing.T) {
+func TestRequestEndsWithContext(t *testing.T) {
 	p := start(t, options(t, "serve"))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -272,7 +272,7 @@ func TestARequestEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAProcessThatDoesNotLetGoIsEnded(t *testing.T) {
+func TestHangingProcessIsKilled(t *testing.T) {
 	for _, kind := range []string{"serve", "deaf"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -291,7 +291,7 @@ func TestAProcessThatDoesNotLetGoIsEnded(t *testing.T) {
 	}
 }
 
-func TestWhatAnAdapterStartsEndsWithIt(t *testing.T) {
+func TestChildrenOfAdapterAreKilled(t *testing.T) {
 	o := options(t, "child")
 	p, err := adapter.Start(o)
 	if err != nil {
@@ -314,7 +314,7 @@ func TestWhatAnAdapterStartsEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestAnAdapterSeesNothing(t *testing.T) {
+func TestAdapterIsIsolated(t *testing.T) {
 	t.Setenv("SCANYARD_TEST_SECRET", "x")
 	held, err := os.Open("/dev/null")
 	if err != nil {
@@ -386,7 +386,7 @@ func TestEachRequestHasAProcessOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAProcessIsReplaced(t *testing.T) {
+func TestProcessIsReplaced(t *testing.T) {
 	now := time.Date(2025, 9, 1, 0, 0, 0, 0, time.UTC)
 	root := t.TempDir()
 	o := options(t, "serve")

@@ -461,7 +461,7 @@ func hold(t *testing.T, name string, only ...string) (string, bool) {
 	return out.String(), passed
 }
 
-func TestAnAdapterThatConformsPasses(t *testing.T) {
+func TestConformingAdapterPasses(t *testing.T) {
 	out, passed := hold(t, "none")
 	if !passed || strings.Contains(out, "SKIP") || strings.Contains(out, "not ok") {
 		t.Errorf("want all checks made and passed, got\n%s", out)
@@ -522,7 +522,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-func TestThePathMustBeAProgram(t *testing.T) {
+func TestPathMustBeExecutable(t *testing.T) {
 	if _, err := conform.Run(t.Context(), conform.Options{Path: "/not/there", Out: io.Discard}); err == nil {
 		t.Error("want an error")
 	}

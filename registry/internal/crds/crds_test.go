@@ -110,7 +110,7 @@ func TestDefaultsAreStored(t *testing.T) {
 	}
 }
 
-func TestWhatWorksIsTaken(t *testing.T) {
+func TestValidObjectsAreAccepted(t *testing.T) {
 	for name, tc := range map[string]struct{ kind, spec string }{
 		"Port":              {"Registry", "url: https://r.example.com:5000/"},
 		"AddressOfVersion6": {"Registry", "url: 'https://[2001:db8::1]:5000'"},
@@ -131,7 +131,7 @@ func TestWhatWorksIsTaken(t *testing.T) {
 	}
 }
 
-func TestWhatCanNeverWorkIsRefused(t *testing.T) {
+func TestInvalidObjectsAreRefused(t *testing.T) {
 	const url = "url: https://r.example.com\n"
 	for name, tc := range map[string]struct{ kind, spec, want string }{
 		"NoURL":             {"Registry", "type: oci", "spec.url"},
@@ -179,8 +179,8 @@ func refused(t *testing.T, err error, want string) {
 	}
 }
 
-// TestWhatChanges: another url is another Registry, and another job is another job.
-func TestWhatChanges(t *testing.T) {
+// TestMutableFields: another url is another Registry, and another job is another job.
+func TestMutableFields(t *testing.T) {
 	const job = "registry: prod\nrepositories: [a]\n"
 	for name, tc := range map[string]struct{ kind, spec, patch, want string }{
 		"Filter":           {"Registry", example, `{"tags":{"newest":2},"discoveryPeriod":"2h"}`, ""},

@@ -271,8 +271,8 @@ func TestGone(t *testing.T) {
 	w.Before = nil
 }
 
-// TestListBreaksOff is fault F19: nothing is taken for gone, and the next try goes on at the cursor.
-func TestListBreaksOff(t *testing.T) {
+// TestTruncatedList is fault F19: nothing is taken for gone, and the next try goes on at the cursor.
+func TestTruncatedList(t *testing.T) {
 	w := newWorld(t, `{}`)
 	push := func(from, to int) {
 		for i := from; i < to; i++ {

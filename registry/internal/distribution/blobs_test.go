@@ -36,7 +36,7 @@ func TestBlobsAreStreams(t *testing.T) {
 	}
 }
 
-func TestABlobThatTricklesIsGivenUp(t *testing.T) {
+func TestSlowBlobIsAborted(t *testing.T) {
 	r := registrytest.New(t)
 	digest := r.Blob("shop/app", []byte("hello"))
 	r.Before = func(w http.ResponseWriter, request *http.Request) bool {

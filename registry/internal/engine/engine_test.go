@@ -232,7 +232,7 @@ func TestFromAnImageToItsFindings(t *testing.T) {
 	group.Wait()
 }
 
-func TestAnImageWhoseLayersAreKnownCostsNoBlob(t *testing.T) {
+func TestKnownLayersAreNotDownloaded(t *testing.T) {
 	e := open(t, nil)
 	image := known(t)
 	c := &client{Images: imagetest.Images{image}}
@@ -252,7 +252,7 @@ func TestAnImageWhoseLayersAreKnownCostsNoBlob(t *testing.T) {
 	}
 }
 
-func TestTheReasonOfTheRegistryIsTold(t *testing.T) {
+func TestRegistryErrorIsReported(t *testing.T) {
 	e := open(t, nil)
 	image := known(t)
 	refused := &distribution.Error{Reason: distribution.Unauthorized, Status: 401}
@@ -358,7 +358,7 @@ func TestDatabasesReplaceEachOther(t *testing.T) {
 	}
 }
 
-func TestTheCacheIsEvictedByLeastUse(t *testing.T) {
+func TestCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, func(o *engine.Options) { o.CacheDir, o.CacheBytes = dir, 250 })
 	for i, name := range []string{"old", "middle", "new"} {
@@ -380,7 +380,7 @@ func TestTheCacheIsEvictedByLeastUse(t *testing.T) {
 	}
 }
 
-func TestWhatADeadWorkerLeftIsRemoved(t *testing.T) {
+func TestFilesOfDeadWorkersAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "work", "mini", "sbom", "7", "r1", "document")
 	if err := os.MkdirAll(left, 0o700); err != nil {

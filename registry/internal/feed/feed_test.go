@@ -148,8 +148,8 @@ func (s *State) take(in []Item) {
 	}
 }
 
-// TestNamespacesShare: over any 200 items namespaces of equal weight do equally much, and a weight of 3 is three times as much.
-func TestNamespacesShare(t *testing.T) {
+// TestNamespacesShareFairly: over any 200 items namespaces of equal weight do equally much, and a weight of 3 is three times as much.
+func TestNamespacesShareFairly(t *testing.T) {
 	for name, tc := range map[string]struct {
 		weight  int64
 		windows int
@@ -193,9 +193,9 @@ func TestNamespacesShare(t *testing.T) {
 	}
 }
 
-// TestFewImagesBesideMany is the bound for the small tenant: it is done in three times the time that it takes alone, counted in work
+// TestSmallTenantIsNotStarved is the bound for the small tenant: it is done in three times the time that it takes alone, counted in work
 // that ends, whatever the other one brings.
-func TestFewImagesBesideMany(t *testing.T) {
+func TestSmallTenantIsNotStarved(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	images := func(name string, n int) Namespace {
 		var list []Item
@@ -247,9 +247,9 @@ func ticksUntilDone(t *testing.T, state State) int {
 	return 0
 }
 
-// TestEverythingIsLetInOnce draws states at random and walks them to their end: nothing waits for ever, nothing comes twice, no bound
+// TestItemsAreAdmittedOnce draws states at random and walks them to their end: nothing waits for ever, nothing comes twice, no bound
 // is passed, and the state that was given is as before.
-func TestEverythingIsLetInOnce(t *testing.T) {
+func TestItemsAreAdmittedOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	for range 200 {
 		state := randomState(r)
@@ -337,8 +337,8 @@ func checkBounds(t *testing.T, s State, in []Item) {
 	}
 }
 
-// TestComingAndGoingPaysNothing: a namespace that has one item at a time gets no more than one that has many.
-func TestComingAndGoingPaysNothing(t *testing.T) {
+// TestReturningNamespaceGainsNothing: a namespace that has one item at a time gets no more than one that has many.
+func TestReturningNamespaceGainsNothing(t *testing.T) {
 	s := &supply{random: rand.New(rand.NewPCG(1, 2)), size: func(*rand.Rand) int64 { return 15 }}
 	state := State{Namespaces: []Namespace{{Name: "comer"}, {Name: "stayer"}}, Windows: map[Step]int{SBOM: 1}}
 	cost := map[string]int64{}

@@ -114,7 +114,7 @@ func (w *world) wants(got []string, want ...string) {
 	}
 }
 
-func TestNothingWithoutWorkers(t *testing.T) {
+func TestNoItemsWithoutWorkers(t *testing.T) {
 	w := newWorld(t)
 	w.Offer(offerOf(feed.SBOM, "a"))
 	w.wants(w.look())
@@ -190,7 +190,7 @@ func TestLostEndsAreForgotten(t *testing.T) {
 	w.wants(w.look(), "a")
 }
 
-func TestWithdrawnIsNotLetIn(t *testing.T) {
+func TestWithdrawnItemIsNotAdmitted(t *testing.T) {
 	w := newWorld(t)
 	w.hello(1)
 	w.Offer(offerOf(feed.SBOM, "a"))
@@ -228,7 +228,7 @@ func TestPauses(t *testing.T) {
 }
 
 // F16: while a registry refuses, one item at a time looks whether the Secret is another one by now.
-func TestOneItemLooksForAnotherSecret(t *testing.T) {
+func TestOneItemProbesRefusedCredentials(t *testing.T) {
 	w := newWorld(t)
 	w.hello(2)
 	o := offerOf(feed.SBOM, "a", "b", "c")
@@ -291,7 +291,7 @@ func TestChangedRegistryIsTriedAgain(t *testing.T) {
 	w.wants(w.look(), "c")
 }
 
-func TestUnputIsTriedAgain(t *testing.T) {
+func TestFailedPutIsRetried(t *testing.T) {
 	w := newWorld(t)
 	w.hello(1)
 	w.Offer(offerOf(feed.SBOM, "a"))

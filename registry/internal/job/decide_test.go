@@ -122,9 +122,9 @@ func does(d Decision) string {
 	return ""
 }
 
-// TestNoJobHangs walks everything that can be seen: a job that has not ended lets items in, begins, or knows when or by whom it is
+// TestEveryJobEndsOrIsRequeued walks everything that can be seen: a job that has not ended lets items in, begins, or knows when or by whom it is
 // looked at again, and a job that has ended stays so.
-func TestNoJobHangs(t *testing.T) {
+func TestEveryJobEndsOrIsRequeued(t *testing.T) {
 	walked := 0
 	for bits := range 1 << 11 {
 		on := func(i int) bool { return bits>>i&1 == 1 }

@@ -284,7 +284,7 @@ func (s store) nested(digest string) string {
 	return of("mediaType", quoted(ociIndex), "digest", quoted(digest), "size", strconv.Itoa(len(s[digest].Body)))
 }
 
-func TestWhatIsToldOfAnImage(t *testing.T) {
+func TestImageDetails(t *testing.T) {
 	for written, want := range map[string]string{"2025-01-02T03:04:05.678+02:00": "2025-01-02T03:04:05.678+02:00", "1985-01-01T00:00:00Z": "", "yesterday": "", "0001-01-01T00:00:00Z": ""} {
 		s := store{}
 		configText := config("windows", "amd64", "os.version", `"10.0.1"`, "created", quoted(written))
@@ -333,7 +333,7 @@ func TestErrorsOfTheRegistryEndTheWalk(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldIsBounded(t *testing.T) {
+func TestImageDetailsAreBounded(t *testing.T) {
 	s := store{}
 	top := s.put(ociIndex, `{"manifests":[`+strings.Repeat("{},", 20_000)+"1]}")
 	a, err := manifest.Images(top, manifest.Limits{}, s.get)

@@ -20,9 +20,9 @@ func databaseOf(advisories []Advisory) *opened {
 	return o
 }
 
-// TestWhatChangesFindingsTouchesAKey is TestChangedEqualsFull without files: what a database changes of the findings of an SBOM is told by
+// TestChangedFindingsHaveAChangedKey is TestChangedEqualsFull without files: what a database changes of the findings of an SBOM is told by
 // a key of its packages, or by one of the vulnerabilities that were found before.
-func TestWhatChangesFindingsTouchesAKey(t *testing.T) {
+func TestChangedFindingsHaveAChangedKey(t *testing.T) {
 	random := rand.New(rand.NewPCG(10, 8))
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	name := func() string { return names[random.IntN(len(names))] }

@@ -215,7 +215,7 @@ func (w *world) end(s *executionv1.Scan, state executionv1.ScanState, change ...
 }
 
 // What ends while a Scan runs is published by one more Scan; a Scan that was deleted is not made again.
-func TestOneScanAfterTheOther(t *testing.T) {
+func TestFindingsArePublishedOneScanAtATime(t *testing.T) {
 	w := newWorld(t, func(r *registryv1alpha1.Registry) {
 		r.Spec.Findings.HookSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
 		r.Spec.Findings.Priority = new(int32(7))
@@ -257,7 +257,7 @@ func TestOneScanAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePublished(t *testing.T) {
+func TestPublishFailures(t *testing.T) {
 	t.Run("TooManyFindings", func(t *testing.T) {
 		w := newWorld(t)
 		w.findings = MostFindings + 1

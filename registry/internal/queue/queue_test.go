@@ -134,8 +134,8 @@ func TestWorkIsCarried(t *testing.T) {
 	}
 }
 
-// TestSilenceDeliversAgain: a worker that does not speak loses its message to the next one, with the word that it was delivered before.
-func TestSilenceDeliversAgain(t *testing.T) {
+// TestUnacknowledgedMessageIsRedelivered: a worker that does not speak loses its message to the next one, with the word that it was delivered before.
+func TestUnacknowledgedMessageIsRedelivered(t *testing.T) {
 	controller, worker := start(t).ready(t, hasty)
 	put(t, controller, image("a"))
 	if d := take(t, worker); d.Redelivered {
@@ -146,7 +146,7 @@ func TestSilenceDeliversAgain(t *testing.T) {
 	}
 }
 
-func TestGivenBackAtOnce(t *testing.T) {
+func TestReturnedMessageIsRedeliveredAtOnce(t *testing.T) {
 	controller, worker := start(t).ready(t)
 	put(t, controller, image("a"))
 	if err := take(t, worker).GiveBack(); err != nil {
@@ -210,8 +210,8 @@ func dead(t *testing.T, q *Queue, count int) []*jetstream.RawStreamMsg {
 	return list
 }
 
-// TestWhatCannotBeReadIsDead: an unknown schema is not guessed at, and what comes after is not held up.
-func TestWhatCannotBeReadIsDead(t *testing.T) {
+// TestUnreadableMessageIsDeadLettered: an unknown schema is not guessed at, and what comes after is not held up.
+func TestUnreadableMessageIsDeadLettered(t *testing.T) {
 	controller, worker := start(t).ready(t)
 	bodies := []string{
 		"garbage", `{"schema":2,"step":"SBOM"}`, `{"schema":1,"step":"Dance","adapter":"trivy"}`,

@@ -125,8 +125,8 @@ func hourlyRegistry() *registryv1alpha1.Registry {
 	}
 }
 
-// TestAScheduleRuns walks some hours: one job for each, the older ones go, and what somebody wiped comes back.
-func TestAScheduleRuns(t *testing.T) {
+// TestScheduleRuns walks some hours: one job for each, the older ones go, and what somebody wiped comes back.
+func TestScheduleRuns(t *testing.T) {
 	w := newWorld(t)
 	w.create(hourlyRegistry())
 	first := w.mustPass("prod")

@@ -100,7 +100,7 @@ func refuses(code int32, reason string) http.HandlerFunc {
 
 func hangsUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-func TestWhatPassesIsTriedAgain(t *testing.T) {
+func TestTransientErrorsAreRetried(t *testing.T) {
 	image := reportsv1.Image{ObjectMeta: metav1.ObjectMeta{Name: "api"}}
 	f := answering(t, hangsUp, status(http.StatusTooManyRequests, "Retry-After", "7"), status(http.StatusInternalServerError),
 		status(http.StatusServiceUnavailable, "Retry-After", "900"), says(image))
@@ -115,7 +115,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestTheTimeIsThatOfTheServer(t *testing.T) {
+func TestServerTimeIsUsed(t *testing.T) {
 	then := start.Add(-time.Hour)
 	f := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", then.Format(http.TimeFormat))
@@ -127,7 +127,7 @@ func TestTheTimeIsThatOfTheServer(t *testing.T) {
 	}
 }
 
-func TestPatienceEnds(t *testing.T) {
+func TestRetriesEnd(t *testing.T) {
 	f := answering(t, status(http.StatusServiceUnavailable))
 	var image reportsv1.Image
 	_, err := f.Get(t.Context(), "shop", Images, "api", &image)
@@ -136,7 +136,7 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreToldAtOnce(t *testing.T) {
+func TestRefusalsAreReportedAtOnce(t *testing.T) {
 	for _, code := range []int32{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusForbidden, http.StatusRequestEntityTooLarge} {
 		f := answering(t, refuses(code, "ThisReason"))
 		var image reportsv1.Image
@@ -147,7 +147,7 @@ func TestRefusalsAreToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestACanceledCallEnds(t *testing.T) {
+func TestCanceledCallEnds(t *testing.T) {
 	f := answering(t, status(http.StatusServiceUnavailable))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -213,7 +213,7 @@ func TestListsHavePages(t *testing.T) {
 	}
 }
 
-func TestATornListOfTagsIsNoList(t *testing.T) {
+func TestTruncatedTagListIsAnError(t *testing.T) {
 	for text, want := range map[string]int{`{"tags":[{"tag":"1"},{"tag":"2"}]}`: 2, `{"tags":[]}`: 0, `{"tags":[{"tag":"1"}`: -1, `{"tags":[{"tag":"1"},`: -1, `[]`: -1} {
 		tags, err := readTags(strings.NewReader(text))
 		if want < 0 != (err != nil) || err == nil && len(tags) != want {
@@ -222,7 +222,7 @@ func TestATornListOfTagsIsNoList(t *testing.T) {
 	}
 }
 
-func TestNothingToReuseIsNoError(t *testing.T) {
+func TestReuseWithoutReport(t *testing.T) {
 	f := answering(t, refuses(http.StatusNotFound, reportsv1.ReasonNothingToReuse))
 	// The reason of Kubernetes is what IsNotFound asks for; the code alone tells the same.
 	answer, err := f.Reuse(t.Context(), "shop", "api", "mine", reportsv1.ReuseRequest{})

@@ -53,7 +53,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestNamesTellApart(t *testing.T) {
+func TestNamesAreDistinct(t *testing.T) {
 	base := ImageID{"a", "t", digest("a"), "linux/amd64"}
 	seen := map[string]bool{ImageName("uid", base): true, ImageName("other", base): true}
 	for _, change := range []func(*ImageID){

@@ -144,7 +144,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-func TestWhatCanNeverWork(t *testing.T) {
+func TestInvalidSchedules(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec func(*registryv1alpha1.RegistrySpec)
 		want string

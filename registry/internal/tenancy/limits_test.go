@@ -35,8 +35,8 @@ func own(r *scanning) *settingsv1alpha2.ScanSetting {
 	return &settingsv1alpha2.ScanSetting{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: settingsv1alpha2.ScanSettingSpec{Registry: r}}
 }
 
-// TestTheTightestBoundHolds puts bounds of the installation, the cluster and a namespace over each other.
-func TestTheTightestBoundHolds(t *testing.T) {
+// TestTightestBoundApplies puts bounds of the installation, the cluster and a namespace over each other.
+func TestTightestBoundApplies(t *testing.T) {
 	const gibi = 1 << 30
 	standard := Limits{Registries: 20, Repositories: 5000, Images: 20000, Concurrent: 4, Bytes: 500 * gibi, Weight: 1}
 	with := func(change func(*Limits)) Limits {

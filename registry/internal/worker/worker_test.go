@@ -47,7 +47,7 @@ func TestFromTheCatalogToTheReport(t *testing.T) {
 }
 
 // A second discovery of what has not changed costs two writes and no image; a tag that has moved, and one that is gone, are seen.
-func TestWhatHasChangedInARepository(t *testing.T) {
+func TestRediscoveryOfRepository(t *testing.T) {
 	w := newWorld(t)
 	for i, tag := range []string{"1", "2", "3"} {
 		w.known("shop/api", tag, i)

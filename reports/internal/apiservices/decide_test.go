@@ -53,8 +53,8 @@ func annotated(key, value string) change {
 	return func(s *apiregistrationv1.APIService) { s.Annotations[key] = value }
 }
 
-// TestWhatIsDone names for each thing that can be found what is done with takeOver never, ifAbsent and always.
-func TestWhatIsDone(t *testing.T) {
+// TestDecideByTakeOver names for each thing that can be found what is done with takeOver never, ifAbsent and always.
+func TestDecideByTakeOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		found *apiregistrationv1.APIService
 		want  [3]verb
@@ -97,7 +97,7 @@ func TestWhatIsDone(t *testing.T) {
 	}
 }
 
-func TestGroupThatIsSwitchedOff(t *testing.T) {
+func TestDisabledGroup(t *testing.T) {
 	for _, takeOver := range []TakeOver{TakeNever, TakeIfAbsent, TakeAlways} {
 		w := wanted(takeOver)
 		w.Group.Served = false
@@ -115,7 +115,7 @@ func TestGroupThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenBeforeThereIsAnAuthority(t *testing.T) {
+func TestNoWriteWithoutAuthority(t *testing.T) {
 	w := wanted(TakeAlways)
 	w.CABundle = nil
 	for _, found := range []*apiregistrationv1.APIService{nil, kept(), keptBut(unmarked, local, ofCRD)} {

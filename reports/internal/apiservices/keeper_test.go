@@ -190,7 +190,7 @@ func (w *world) untilLocal(t *testing.T) {
 }
 
 // Row 32 of the fault list: an APIService that somebody has deleted is made again.
-func TestGroupOfNobodyIsTakenAndKept(t *testing.T) {
+func TestUnownedGroupIsTakenOver(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.keeper(apiservices.TakeNever).RunOnce(t.Context()))
 	if w.get(t) != nil {
@@ -279,9 +279,9 @@ func TestGroupOfACRD(t *testing.T) {
 	}
 }
 
-// TestCRDComesAndGoes: neither takes a group that we serve away from us.
+// TestCRDIsInstalledAndDeleted: neither takes a group that we serve away from us.
 // These are rows 30 and 31 of the fault list.
-func TestCRDComesAndGoes(t *testing.T) {
+func TestCRDIsInstalledAndDeleted(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.keeper(apiservices.TakeIfAbsent).RunOnce(t.Context()))
 	crd := w.installCRD(t)
@@ -346,7 +346,7 @@ func (w *world) release(t *testing.T) {
 	must(t, <-done)
 }
 
-func TestReleasedGroupsAreMadeByNobody(t *testing.T) {
+func TestReleasedGroupsAreNotRecreated(t *testing.T) {
 	w := newWorld(t)
 	k := w.keeper(apiservices.TakeAlways)
 	must(t, k.RunOnce(t.Context()))
@@ -361,7 +361,7 @@ func TestReleasedGroupsAreMadeByNobody(t *testing.T) {
 	}
 }
 
-func TestGroupThatIsSwitchedOffIsGivenUp(t *testing.T) {
+func TestDisabledGroupIsReleased(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.keeper(apiservices.TakeIfAbsent).RunOnce(t.Context()))
 	w.group.Served = false

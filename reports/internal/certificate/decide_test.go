@@ -53,7 +53,7 @@ func TestEachStepOfARotation(t *testing.T) {
 	take(t, m, at.Add(settleTime), "")
 }
 
-func TestWhatIsUselessIsReplaced(t *testing.T) {
+func TestUnusableCertificateIsReplaced(t *testing.T) {
 	good := take(t, nil, start, "begin")
 	stranger := take(t, nil, start, "begin")
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestWhatIsUselessIsReplaced(t *testing.T) {
 	}
 }
 
-func TestSecretsThatCannotBeReadHoldNothing(t *testing.T) {
+func TestUnreadableSecretsBlockNothing(t *testing.T) {
 	m := take(t, nil, start, "begin")
 	whole := &corev1.Secret{}
 	fill(whole, m)
@@ -103,9 +103,9 @@ func pause(sinceChange time.Duration) time.Duration {
 	return 12 * time.Hour
 }
 
-// TestNoClientIsEverWithoutTrust lets thirteen years pass. Servers and clients see the Secret late, by up to half of the
+// TestClientsTrustEveryServedCertificate lets thirteen years pass. Servers and clients see the Secret late, by up to half of the
 // time that a step has to settle: whatever certificate a server shows, a client that has read any bundle trusts it.
-func TestNoClientIsEverWithoutTrust(t *testing.T) {
+func TestClientsTrustEveryServedCertificate(t *testing.T) {
 	type version struct {
 		since time.Time
 		m     *material

@@ -57,8 +57,8 @@ func TestAPIServicesOfAllGroups(t *testing.T) {
 	}
 }
 
-// TestWhatACertManagerMakesIsNotKept: its certificate is in files, and its injector tells kube-apiserver.
-func TestWhatACertManagerMakesIsNotKept(t *testing.T) {
+// TestCertManagerCertificateIsNotStored: its certificate is in files, and its injector tells kube-apiserver.
+func TestCertManagerCertificateIsNotStored(t *testing.T) {
 	for secret, want := range map[string]struct{ tasks, metrics int }{"": {1, 2}, "tls": {2, 3}} {
 		f := &inClusterFlags{serviceFlags: serviceFlags{namespace: "team", service: "reports"}, tlsSecret: secret}
 		kept, err := f.connect(&rest.Config{Host: "https://127.0.0.1:1"}, server.Groups{})

@@ -290,7 +290,7 @@ func TestMigrateOnly(t *testing.T) {
 }
 
 // The server answers questions, takes imports, counts what it does, and bounds namespaces.
-func TestWhatIsNotStored(t *testing.T) {
+func TestVirtualKindsAndBounds(t *testing.T) {
 	t.Parallel()
 	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"), "--namespace-bytes", "2000", "--max-age", "reports=720h")
 	server.create("team-a", "report")
@@ -353,7 +353,7 @@ func TestWhatIsNotStored(t *testing.T) {
 }
 
 // A running server has all metrics that the specification names; that of the certificate is there in a cluster only.
-func TestNamesOfMetrics(t *testing.T) {
+func TestMetricNames(t *testing.T) {
 	t.Parallel()
 	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
 	server.create("team-a", "report")

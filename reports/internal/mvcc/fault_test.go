@@ -386,7 +386,7 @@ func TestSlowChangesAreCommittedOneByOne(t *testing.T) {
 }
 
 // Of several replicas, one drops old changes and does the chores of the upkeep.
-func TestOneReplicaCompacts(t *testing.T) {
+func TestSingleCompactor(t *testing.T) {
 	for _, driver := range servers {
 		t.Run(string(driver), func(t *testing.T) {
 			t.Parallel()

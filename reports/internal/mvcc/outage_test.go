@@ -59,7 +59,7 @@ func TestConnectionCutAtCommit(t *testing.T) {
 }
 
 // Row 6: without its database a replica says so, keeps its watches for a while, and goes on where it was.
-func TestDatabaseAway(t *testing.T) {
+func TestDatabaseOutage(t *testing.T) {
 	for _, driver := range servers {
 		t.Run(string(driver), func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ import (
 )
 
 // Without the database the server is alive, tells what it serves, and refuses the rest with 503.
-func TestDatabaseIsAway(t *testing.T) {
+func TestDatabaseUnavailable(t *testing.T) {
 	for _, driver := range []sqldb.Driver{sqldb.PostgreSQL, sqldb.MySQL} {
 		t.Run(string(driver), func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,7 @@ import (
 )
 
 // Row 1 of the fault list: writers that change one object lose no change. Who was too late is told so and tries again.
-func TestWritersOfOneObject(t *testing.T) {
+func TestConcurrentWritesOfOneObject(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
 		const writers = 8
 		changes := dbtest.Size(12, 100)

@@ -194,7 +194,7 @@ func TestConflictSetsTheSecondAside(t *testing.T) {
 	}
 }
 
-func TestAuthoritiesDoNotMeet(t *testing.T) {
+func TestAuthoritiesAreSeparate(t *testing.T) {
 	id := scan("u")
 	all := records(id, 1)
 	s := open(t, store.Options{Directory: t.TempDir()})
@@ -209,7 +209,7 @@ func TestAuthoritiesDoNotMeet(t *testing.T) {
 	}
 }
 
-func TestManySendersOfTheSame(t *testing.T) {
+func TestConcurrentSendersOfOneStream(t *testing.T) {
 	id := scan("u")
 	all := records(id, 200)
 	s := open(t, store.Options{Directory: t.TempDir()})
@@ -232,7 +232,7 @@ func TestManySendersOfTheSame(t *testing.T) {
 	}
 }
 
-func TestFullStoreTakesNothing(t *testing.T) {
+func TestFullStoreRefusesRecords(t *testing.T) {
 	id := scan("u")
 	s := open(t, store.Options{Directory: t.TempDir(), MaxBytes: 1})
 	_, err := s.Append(t.Context(), store.Batch{Number: 1, Stream: id, Records: records(id, 3), Refused: 2})

@@ -94,7 +94,7 @@ func files(t *testing.T, root string) []string {
 	return names
 }
 
-func TestRunIsVisibleWhenWhole(t *testing.T) {
+func TestIncompleteRunIsHidden(t *testing.T) {
 	root := t.TempDir()
 	list := records("a", "b", "c")
 	s := open(t, root)
@@ -147,7 +147,7 @@ func TestRunIsVisibleWhenWhole(t *testing.T) {
 	}
 }
 
-func TestOtherContentIsNeverWrittenOver(t *testing.T) {
+func TestConflictingContentIsKept(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root)
 	deliver(t, s, run, records("a", "b")...)
@@ -165,7 +165,7 @@ func TestOtherContentIsNeverWrittenOver(t *testing.T) {
 	}
 }
 
-func TestMissingRecordsAreSeen(t *testing.T) {
+func TestMissingRecordsAreDetected(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root)
 	list := records("a", "b", "c")
@@ -238,7 +238,7 @@ func TestSegmentIsWholeAfterItsTime(t *testing.T) {
 	}
 }
 
-func TestNamesLeadNowhereElse(t *testing.T) {
+func TestForeignNamesAreIgnored(t *testing.T) {
 	for name, want := range map[string]string{
 		"..": "%2E.", "a/b": "a%2Fb", ".hidden": "%2Ehidden", "": "%", "a\x00é": "a%00%C3%A9", "100%": "100%25", "v1.2": "v1.2",
 	} {

@@ -101,8 +101,8 @@ func TestFaultWireFlip(t *testing.T) {
 	}
 }
 
-// TestForeignRejectionIsNoAnswer has a receiver that refuses a record that it was not sent: the batch is sent again.
-func TestForeignRejectionIsNoAnswer(t *testing.T) {
+// TestRejectionOfUnsentRecord has a receiver that refuses a record that it was not sent: the batch is sent again.
+func TestRejectionOfUnsentRecord(t *testing.T) {
 	r := receivertest.Start(t, receivertest.Options{})
 	id := receivertest.Scan("u")
 	all := receivertest.Records(id, 10)

@@ -362,8 +362,8 @@ func (j *judging) Forward(stream forwardingv1.ForwardingService_ForwardServer) e
 	}
 }
 
-// TestOneBatchOfSeveralIsJudged: what is said about one batch is no word about those that went with it.
-func TestOneBatchOfSeveralIsJudged(t *testing.T) {
+// TestVerdictIsPerBatch: what is said about one batch is no word about those that went with it.
+func TestVerdictIsPerBatch(t *testing.T) {
 	for code, want := range map[codes.Code]sink.Class{codes.InvalidArgument: sink.Refused, codes.AlreadyExists: ""} {
 		t.Run(code.String(), func(t *testing.T) {
 			j := &judging{code: code, got: map[string]int{}}

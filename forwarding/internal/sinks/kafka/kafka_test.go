@@ -251,8 +251,8 @@ func TestOpenRefuses(t *testing.T) {
 // patience is longer than any of these tests may take: a sink that is told why does not wait for its timeout.
 const patience = 10 * time.Minute
 
-// TestRefusalIsToldAtOnce has secrets that a broker does not accept. The one of the tests would hang up without a word.
-func TestRefusalIsToldAtOnce(t *testing.T) {
+// TestRefusalIsReportedAtOnce has secrets that a broker does not accept. The one of the tests would hang up without a word.
+func TestRefusalIsReportedAtOnce(t *testing.T) {
 	c := newCluster(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "user", "right"))
 	c.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()

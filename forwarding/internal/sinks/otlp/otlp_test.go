@@ -373,7 +373,7 @@ func TestTLSReasons(t *testing.T) {
 	}
 }
 
-func TestProofIsAWord(t *testing.T) {
+func TestProofByOption(t *testing.T) {
 	for said, want := range map[string]bool{"": false, "false": false, "true": true} {
 		s := open(t, "127.0.0.1:1", "grpc", sink.Config{Insecure: true, Options: map[string]string{"provesStorage": said}})
 		if v, err := s.(sink.Prover).Proof(t.Context(), receivertest.Scan("u")); err != nil || v.Proved != want {

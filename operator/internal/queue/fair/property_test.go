@@ -130,7 +130,7 @@ func indexOf(scans []Scan, uid string) int {
 }
 
 // Every Scan that starts fits beside those that run and those that were named before it.
-func TestNeverOverALimit(t *testing.T) {
+func TestLimitsAreNotExceeded(t *testing.T) {
 	forEachCase(t, func(t *testing.T, g *generator) {
 		limits, scans := g.limits(), g.scans(60)
 		for _, start := range Decide(limits, scans, noon) {
@@ -144,7 +144,7 @@ func TestNeverOverALimit(t *testing.T) {
 }
 
 // When what may start has started, nothing that waits fits any more.
-func TestNeverIdle(t *testing.T) {
+func TestFreeSlotsAreUsed(t *testing.T) {
 	forEachCase(t, func(t *testing.T, g *generator) {
 		limits, scans := g.limits(), g.scans(60)
 		for _, start := range Decide(limits, scans, noon) {
@@ -268,7 +268,7 @@ func TestStandingsAreAnOrder(t *testing.T) {
 }
 
 // Where every limit lets something run, and what runs ends, everything starts.
-func TestEveryoneStarts(t *testing.T) {
+func TestAllScansStart(t *testing.T) {
 	forEachCase(t, func(t *testing.T, g *generator) {
 		limits, now := g.limits(), noon
 		open(limits.Cluster)

@@ -265,8 +265,8 @@ func TestRerunNeedsFindings(t *testing.T) {
 	}
 }
 
-// TestFailureHooksFailureIsToldOnce: while another hook of the group runs, the same failure is no news.
-func TestFailureHooksFailureIsToldOnce(t *testing.T) {
+// TestFailureOfFailureHooksIsReportedOnce: while another hook of the group runs, the same failure is no news.
+func TestFailureOfFailureHooksIsReportedOnce(t *testing.T) {
 	o := observationOf(testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateParsing)),
 		catalogHooks(hookOn("a", executionv1.RunOnFailure, ""), hookOn("b", executionv1.RunOnFailure, "")), withJob(ParserRole, Failed))
 	o.afterPass(Decide(o), nil)

@@ -139,8 +139,8 @@ func mended(o *Observation) {
 	o.Scan.Status.Conditions = append(o.Scan.Status.Conditions, metav1.Condition{Type: executionv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Completed"})
 }
 
-// TestHeldIsSaidOnce: with what the forwarder had said, and never over what it says later.
-func TestHeldIsSaidOnce(t *testing.T) {
+// TestHoldIsReportedOnce: with what the forwarder had said, and never over what it says later.
+func TestHoldIsReportedOnce(t *testing.T) {
 	o := observationOf(testobjects.Scan("s", testobjects.WithState("Done")), deleted, withSinks, said(metav1.ConditionFalse, "TokenRejected", has("cluster/hub")))
 	d := Decide(o)
 	c := FindCondition(d.Status.Conditions, executionv1.ConditionForwarded)

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestNothingIsDecidedFromMessages: messages are for people, and may be reworded and translated. What
+// TestDecisionsDoNotReadMessages: messages are for people, and may be reworded and translated. What
 // decides may hand one on, and neither compares it nor looks into it.
-func TestNothingIsDecidedFromMessages(t *testing.T) {
+func TestDecisionsDoNotReadMessages(t *testing.T) {
 	var sources []string
 	for _, folder := range []string{".", ".."} { // of the decisions, and of what reads and acts around them
 		names, err := filepath.Glob(filepath.Join(folder, "*.go"))

@@ -70,8 +70,8 @@ func checkNeeds(t *testing.T, all *Observation, want Decision) {
 	}
 }
 
-// TestNothingIsReadInVain: what no row asks for costs no read.
-func TestNothingIsReadInVain(t *testing.T) {
+// TestNoNeedlessReads: what no row asks for costs no read.
+func TestNoNeedlessReads(t *testing.T) {
 	aged := func(o *Observation) { o.Now = o.Scan.CreationTimestamp.Add(time.Hour) }
 	young := func(o *Observation) { o.Now = o.Scan.CreationTimestamp.Add(time.Second) }
 	cases := map[string]struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
-// TestDecideTellsOutages on Scans that have begun, once each.
-func TestDecideTellsOutages(t *testing.T) {
+// TestDecideReportsOutages on Scans that have begun, once each.
+func TestDecideReportsOutages(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		state  executionv1.ScanState

@@ -76,14 +76,14 @@ func TestPodTrouble(t *testing.T) {
 	}
 }
 
-func TestPullTroubleDoesNotFlap(t *testing.T) {
+func TestPullErrorDoesNotFlap(t *testing.T) {
 	a, b := PodTrouble(waitingPod("ErrImagePull", "one")), PodTrouble(waitingPod("ImagePullBackOff", "two"))
 	if *a != *b {
 		t.Errorf("%v and %v: the status would be written on every try", *a, *b)
 	}
 }
 
-func TestCreateTrouble(t *testing.T) {
+func TestCreateErrors(t *testing.T) {
 	event := func(message string, at int64) corev1.Event {
 		return corev1.Event{Reason: "FailedCreate", Message: message, LastTimestamp: metav1.NewTime(time.Unix(at, 0))}
 	}

@@ -105,8 +105,8 @@ func TestReleasing(t *testing.T) {
 	}
 }
 
-// TestReleasedScansAreReadWhole: of a Scan that has ended the cache leaves out whose results were given up.
-func TestReleasedScansAreReadWhole(t *testing.T) {
+// TestReleasedScansAreReadLive: of a Scan that has ended the cache leaves out whose results were given up.
+func TestReleasedScansAreReadLive(t *testing.T) {
 	o := observationOf(testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateDone)), mended, released("1"))
 	o.Known = 0
 	if need, ok := NextNeed(o); !ok || need != NeedWhole {

@@ -132,8 +132,8 @@ func TestParserWords(t *testing.T) {
 	}
 }
 
-// TestTellsOnlyWhatItMay holds that a hook cannot tell the operator's own conditions.
-func TestTellsOnlyWhatItMay(t *testing.T) {
+// TestOnlyPermittedScansAreReported holds that a hook cannot tell the operator's own conditions.
+func TestOnlyPermittedScansAreReported(t *testing.T) {
 	scan := testobjects.Scan("s")
 	scan.Status.State = executionv1.ScanStateHookProcessing
 	scan.Status.OrderedHookStatuses = [][]executionv1.HookStatus{{{HookName: "a", State: executionv1.HookStateCompleted, Type: executionv1.ReadOnly}}}

@@ -14,8 +14,8 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// TestWhatMayNotBeIsNotStarted: what would be refused is decided before anything is made.
-func TestWhatMayNotBeIsNotStarted(t *testing.T) {
+// TestForbiddenScanIsNotStarted: what would be refused is decided before anything is made.
+func TestForbiddenScanIsNotStarted(t *testing.T) {
 	host := []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 	tenant := settings.Compute(settings.Input{Setting: &settingsv1alpha2.ScanSettingSpec{Allowed: &settingsv1alpha2.Allowed{
 		VolumeTypes: &[]settingsv1alpha2.VolumeType{"emptyDir"},

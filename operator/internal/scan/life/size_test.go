@@ -12,8 +12,8 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/testobjects"
 )
 
-// TestTooLargeScansEnd: the cause and what to do are told.
-func TestTooLargeScansEnd(t *testing.T) {
+// TestTooLargeScanFails: the cause and what to do are told.
+func TestTooLargeScanFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit func(*executionv1.Scan)
 		want string

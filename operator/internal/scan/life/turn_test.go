@@ -47,7 +47,7 @@ func TestWaitingCostsNoWrite(t *testing.T) {
 	}
 }
 
-func TestWaitingIsTold(t *testing.T) {
+func TestWaitIsReported(t *testing.T) {
 	cases := map[string]struct {
 		scan *executionv1.Scan
 		// event says whether the user is told by one too.
@@ -139,7 +139,7 @@ func TestDeadlinesUnderKueue(t *testing.T) {
 }
 
 // A hook that Kueue holds back shows as such.
-func TestHeldHookIsTold(t *testing.T) {
+func TestHeldHookIsReported(t *testing.T) {
 	o := observationOf(testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateHookProcessing), testobjects.WithHooks(hooksOf("notify"))),
 		withJob(hookRole("notify"), Running, func(j *Job) { j.Suspended = true }))
 	want := [3]string{"Unknown", executionv1.ReasonJobSuspended, jobSuspended("job-" + executionv1.JobTypeReadOnlyHook + "notify").Message}

@@ -142,7 +142,7 @@ func TestUpcoming(t *testing.T) {
 	}
 }
 
-func TestNeverUpcoming(t *testing.T) {
+func TestNoUpcomingRun(t *testing.T) {
 	for name, spec := range map[string][]specOption{
 		"NoSuchDate":             {cronOf("0 0 30 2 *")},
 		"AlwaysClosed":           {cronOf("0 3 * * *"), closed("0 0 * * *", "24h")},
@@ -274,7 +274,7 @@ func live(r *rand.Rand, table *timetable) error {
 		next, ok := s.upcoming(now)
 		switch {
 		case !ok:
-			return nil // closed for ever; TestNeverUpcoming is about that
+			return nil // closed for ever; TestNoUpcomingRun is about that
 		case !s.last.IsZero() && !next.planned.After(s.last):
 			return fmt.Errorf("planned %v is not after the last run %v", next.planned, s.last)
 		case next.due.Before(next.planned) || next.at.Before(next.due) && next.at.Before(now):

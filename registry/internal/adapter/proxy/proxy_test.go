@@ -71,7 +71,7 @@ func ask(t *testing.T, s *proxy.Server, method, path, token string) (status int,
 	return response.StatusCode, string(content), err != nil
 }
 
-func TestAGrantShowsOneImage(t *testing.T) {
+func TestGrantShowsOneImage(t *testing.T) {
 	good, other := []byte(`{"a":1}`), []byte("another image")
 	layer := bytes.Repeat([]byte("layer "), 50_000)
 	d, o, l := registrytest.Digest(good), registrytest.Digest(other), registrytest.Digest(layer)
@@ -142,7 +142,7 @@ func TestContentThatLiesNeverEnds(t *testing.T) {
 	}
 }
 
-func TestAGrantRemembersWhatFailed(t *testing.T) {
+func TestGrantRemembersFailures(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, body string
 		is         error

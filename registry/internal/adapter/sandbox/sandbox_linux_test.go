@@ -132,7 +132,7 @@ func listener(t *testing.T) (address string, port uint16) {
 	return l.Addr().String(), uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
-func TestAConfinedProgramReachesNothingElse(t *testing.T) {
+func TestSandboxConfinesProgram(t *testing.T) {
 	needsLandlock(t)
 	own, other, token := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
@@ -163,7 +163,7 @@ func TestLimitsHoldWithoutLandlock(t *testing.T) {
 	}
 }
 
-func TestAFileHasABound(t *testing.T) {
+func TestSandboxFileSizeLimit(t *testing.T) {
 	dir := t.TempDir()
 	got := confined(t, sandbox.Policy{FileBytes: 5}, "write="+dir+"/a")
 	if !strings.Contains(got, "file too large") {
@@ -187,7 +187,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatCannotBeReadStartsNothing(t *testing.T) {
+func TestUnreadablePolicyStartsNothing(t *testing.T) {
 	for _, arguments := range [][]string{nil, {"{}"}, {"garbage", "/bin/true"}, {"{}", "/not/there"}} {
 		if arguments == nil || len(arguments) == 1 || arguments[0] == "garbage" {
 			if err := sandbox.Main(arguments, nil); err == nil {

@@ -109,7 +109,7 @@ func wait(ctx context.Context, call serve.Call) (any, error) {
 	return nil, ctx.Err()
 }
 
-func TestWhatIsNoRequestIsPassedOver(t *testing.T) {
+func TestInvalidRequestsAreSkipped(t *testing.T) {
 	s := start(t, nil)
 	s.say("garbage", "", strings.Repeat("x", 2<<20), `[1]`, `{"v":1,"op":"ping"}`, "\x00\xff")
 	s.ask("1", "ping", `,"unknown":{"member":true}`)
@@ -172,7 +172,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 	s.end()
 }
 
-func TestTheEndOfInputWaitsForWhatRuns(t *testing.T) {
+func TestEndOfInputWaitsForRequests(t *testing.T) {
 	release := make(chan struct{})
 	s := start(t, map[protocol.Op]serve.Handler{"slow": func(context.Context, serve.Call) (any, error) {
 		<-release

@@ -55,7 +55,7 @@ func frame(t *testing.T, content []byte) []byte {
 	return b.Bytes()
 }
 
-func TestALayerIsReadInEveryForm(t *testing.T) {
+func TestLayerFormats(t *testing.T) {
 	archive := bytes.Repeat([]byte("archive "), 10_000)
 	for name, layer := range map[string]imagetest.Layer{
 		"Plain": {Archive: archive}, "Gzip": {Archive: archive, Compression: imagetest.Gzip},
@@ -77,7 +77,7 @@ func TestALayerIsReadInEveryForm(t *testing.T) {
 	}
 }
 
-func TestALayerThatIsNotWhatItSaysIsRefused(t *testing.T) {
+func TestCorruptLayerIsRefused(t *testing.T) {
 	archive := bytes.Repeat([]byte("archive "), 1000)
 	zeros := make([]byte, 100<<20)
 	limits := protocol.Limits{Ratio: 200, UncompressedBytes: 200 << 20}
@@ -105,7 +105,7 @@ func TestALayerThatIsNotWhatItSaysIsRefused(t *testing.T) {
 	}
 }
 
-func TestNamesLeadNowhere(t *testing.T) {
+func TestNamesStayInDirectory(t *testing.T) {
 	for name, want := range map[string]string{
 		"/etc/passwd": "etc/passwd", "./a/../b": "b", "../etc/shadow": "", "a/../../b": "", "": "", ".": "", "/": "",
 		strings.Repeat("d/", 2048) + "f": "", "app/\xff": "app/\xff",
@@ -122,7 +122,7 @@ func TestNamesLeadNowhere(t *testing.T) {
 	}
 }
 
-func TestACacheGivesWhatIsWhole(t *testing.T) {
+func TestCacheReturnsCompleteLayers(t *testing.T) {
 	layer := source.ImageLayer{Descriptor: source.Descriptor{Digest: "sha256:1"}, DiffID: "sha256:2"}
 	cache := source.Cache{Dir: t.TempDir(), Adapter: "test", Parts: []string{"1"}}
 	if err := cache.Put(layer, []string{"found"}); err != nil {
@@ -159,7 +159,7 @@ func TestACacheGivesWhatIsWhole(t *testing.T) {
 	}
 }
 
-func TestADatabaseIsCompleteOrNotThere(t *testing.T) {
+func TestDatabaseIsCompleteOrAbsent(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "v1")
 	boom := errors.New("boom")
 	if err := source.Install(dir, func(string) error { return boom }); !errors.Is(err, boom) {
@@ -194,7 +194,7 @@ func TestADatabaseIsCompleteOrNotThere(t *testing.T) {
 	}
 }
 
-func TestAFileOfADatabaseIsChecked(t *testing.T) {
+func TestDatabaseFileIsVerified(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "database")
 	if err := os.WriteFile(file, []byte("content"), 0o600); err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func TestKeysOfAModuleAreThoseOfItsPackages(t *testing.T) {
 	}
 }
 
-func TestTheScoreIsTheHighestOfTheNewestVersion(t *testing.T) {
+func TestScoreIsHighestOfNewestVersion(t *testing.T) {
 	list, score := scoresOf(dbtypes.VendorCVSS{
 		"nvd":    {V2Vector: "AV:N", V2Score: 10, V3Vector: "CVSS:3.1/AV:N", V3Score: 7.5},
 		"redhat": {V3Vector: "CVSS:3.0/AV:L", V3Score: 8.1},

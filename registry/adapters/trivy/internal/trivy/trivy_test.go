@@ -403,7 +403,7 @@ func TestManyMatchesAtOnce(t *testing.T) {
 	group.Wait()
 }
 
-func TestADatabaseOfAnotherSchemaIsRefused(t *testing.T) {
+func TestDatabaseOfOtherSchemaIsRefused(t *testing.T) {
 	s := open(t)
 	file := filepath.Join(t.TempDir(), "database.tgz")
 	if err := testdb.Make(file, advisories(t), testdb.Schema+1); err != nil {
