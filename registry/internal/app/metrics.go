@@ -38,7 +38,7 @@ func newCounts() *counts {
 		backlog:  prometheus.NewDesc(prefix+"backlog", "Items that wait, as far as jobs have told of them.", []string{"step"}, nil),
 		inFlight: prometheus.NewDesc(prefix+"inflight", "Items that were let in and have not ended.", []string{"step"}, nil),
 		workers:  prometheus.NewDesc(prefix+"workers", "Workers that have spoken in the last 30 s.", nil, nil),
-		paused:   prometheus.NewDesc(prefix+"host_paused", "Hosts that are left alone because they have asked for it.", nil, nil),
+		paused:   prometheus.NewDesc(prefix+"host_paused", "Accounts at hosts that are left alone because the host has asked for it.", nil, nil),
 		used: prometheus.NewDesc(
 			prefix+"quota_used_ratio", "How much of a quota the namespace uses that uses most of it.", []string{"quota"}, nil,
 		),

@@ -58,14 +58,19 @@ func (f *Feeder) tell(q Queue) error {
 	f.mu.Lock()
 	now := f.clock.Now()
 	var all []queue.Limits
-	for host, share := range f.shares() {
-		l := queue.Limits{Host: host, RequestsPerSecond: share}
-		if until := f.paused[host]; until.After(now) {
-			l.Until = until
-		}
-		if last, told := f.told[host]; !told || last.Limits != l || now.Sub(last.at) >= tellAgain {
-			f.told[host] = telling{l, now}
+	say := func(about account, l queue.Limits) {
+		if last, told := f.told[about]; !told || last.Limits != l || now.Sub(last.at) >= tellAgain {
+			f.told[about] = telling{l, now}
 			all = append(all, l)
+		}
+	}
+	shares := f.shares()
+	for host, share := range shares {
+		say(account{host: host}, queue.Limits{Host: host, RequestsPerSecond: share})
+	}
+	for at, p := range f.paused {
+		if p.until.After(now) {
+			say(account{at.host, "paused " + at.name}, queue.Limits{Host: at.host, Account: p.uid, Until: p.until})
 		}
 	}
 	f.mu.Unlock()

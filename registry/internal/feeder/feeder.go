@@ -64,8 +64,10 @@ type Offer struct {
 	Concurrent                       int
 	RequestsPerSecond                float64
 	Host, Adapter, Database          string
-	Deadline                         time.Time
-	Heads                            []inventory.Head
+	// Account is whose limits at the host count: the Registry's Secret, as namespace/name; "" is anonymous.
+	Account  string
+	Deadline time.Time
+	Heads    []inventory.Head
 	// Own are the bounds that the namespace's settings tighten, and its share; what is 0 is that of the installation.
 	Own Own
 	// Bytes may be fetched for the Registry in 24 hours; 0: no bound of its own.
@@ -91,6 +93,7 @@ type key struct {
 type flight struct {
 	item    feed.Item
 	job     queue.Ref
+	account account
 	adapter string
 	since   time.Time
 	names   map[string]bool
@@ -124,12 +127,12 @@ type Feeder struct {
 	offers   map[string]Offer
 	flights  map[string]*flight
 	workers  map[string]heard
-	paused   map[string]time.Time
+	paused   map[account]pause
 	refusals map[string]refusal
 	turns    feed.Turns
 	windows  map[string]int
 	spent    ledger
-	told     map[string]telling
+	told     map[account]telling
 	// allowances are what hosts have told of their limits, by the UID of the Registry: they hang on its account.
 	allowances map[string]Allowance
 	wake       chan struct{}
@@ -139,6 +142,15 @@ type Feeder struct {
 type Allowance struct {
 	Remaining *int64
 	ResetTime time.Time
+}
+
+// account is whose limits a host counts: name is that of an Offer's Account.
+type account struct{ host, name string }
+
+// pause is how long an account is left alone. uid is what workers call the account.
+type pause struct {
+	until time.Time
+	uid   string
 }
 
 type heard struct {
@@ -162,8 +174,8 @@ type Options struct {
 func New(o Options) *Feeder {
 	return &Feeder{
 		clock: o.Clock, bounds: o.Bounds, woken: o.Woken, admit: o.Admitted, log: o.Log, offers: map[string]Offer{}, flights: map[string]*flight{},
-		workers: map[string]heard{}, paused: map[string]time.Time{}, refusals: map[string]refusal{}, windows: map[string]int{}, wake: make(chan struct{}, 1),
-		spent: ledger{}, told: map[string]telling{}, allowances: map[string]Allowance{},
+		workers: map[string]heard{}, paused: map[account]pause{}, refusals: map[string]refusal{}, windows: map[string]int{}, wake: make(chan struct{}, 1),
+		spent: ledger{}, told: map[account]telling{}, allowances: map[string]Allowance{},
 	}
 }
 
@@ -182,34 +194,35 @@ func (f *Feeder) Withdraw(jobUID string) {
 	f.mu.Unlock()
 }
 
-// Held tells until when the Registry of a job is left alone, and its host.
-func (f *Feeder) Held(registryUID, host string, generation int64) (registry, paused time.Time) {
+// Held tells until when the Registry of a job is left alone, and its account at the host.
+func (f *Feeder) Held(registryUID, host, accountName string, generation int64) (registry, paused time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r, found := f.refusals[registryUID]; found && r.generation == generation {
 		registry = r.until
 	}
-	return registry, f.paused[host]
+	return registry, f.paused[account{host, accountName}].until
 }
 
 // Allowance is what the host of a Registry has told of its limits; false: nothing that counts still.
-func (f *Feeder) Allowance(registryUID, host string) (Allowance, bool) {
+func (f *Feeder) Allowance(registryUID, host, accountName string) (Allowance, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
-	if until := f.paused[host]; until.After(now) {
+	if until := f.paused[account{host, accountName}].until; until.After(now) {
 		return Allowance{ResetTime: until}, true
 	}
 	a, told := f.allowances[registryUID]
 	return a, told && a.ResetTime.After(now)
 }
 
-// Pause leaves a host alone until a time, as it has asked a controller before this one.
-func (f *Feeder) Pause(host string, until time.Time) {
+// Pause leaves an account at a host alone until a time, as the host has asked a controller before this one.
+func (f *Feeder) Pause(host, accountName string, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if until.After(f.paused[host]) {
-		f.paused[host] = until
+	at := account{host, accountName}
+	if p := f.paused[at]; until.After(p.until) {
+		f.paused[at] = pause{until, p.uid}
 	}
 }
 
@@ -268,15 +281,15 @@ func (f *Feeder) Ended(e queue.Ended) {
 		return
 	}
 	f.mu.Lock()
-	if e.RetryAfterSeconds > 0 && e.Host != "" && e.Outcome == outcomeThrottled {
-		f.paused[e.Host] = now.Add(time.Duration(e.RetryAfterSeconds) * time.Second)
-	}
 	var job queue.Ref
 	for id, at := range f.flights {
 		if at.item.Namespace != e.Namespace || !at.names[e.Name] || at.item.Step != step {
 			continue
 		}
 		job = at.job
+		if e.RetryAfterSeconds > 0 && e.Outcome == outcomeThrottled {
+			f.paused[at.account] = pause{now.Add(time.Duration(e.RetryAfterSeconds) * time.Second), e.Account}
+		}
 		if e.Remaining != nil {
 			f.allowances[at.item.Registry] = Allowance{e.Remaining, e.ResetTime}
 		}
@@ -499,7 +512,9 @@ func (f *Feeder) choose() []let {
 		if item.Step == feed.SBOM {
 			m.BudgetBytes = f.budget(b.offer, now)
 		}
-		at := &flight{item: item, job: b.offer.Job, adapter: m.Adapter, since: now, names: map[string]bool{}, probe: b.probe}
+		at := &flight{
+			item: item, job: b.offer.Job, account: account{b.offer.Host, b.offer.Account}, adapter: m.Adapter, since: now, names: map[string]bool{}, probe: b.probe,
+		}
 		if r := f.refusals[b.offer.RegistryUID]; b.probe && now.Before(r.until) {
 			m.Refused = r.secret
 		}
@@ -574,13 +589,16 @@ func (f *Feeder) state(now time.Time) (feed.State, map[key]batched) {
 			continue
 		}
 		concurrent, _ := f.bounds.of(o.Host)
-		s.Hosts[o.Host] = feed.Host{Paused: f.paused[o.Host], Concurrent: concurrent}
+		s.Hosts[o.Host] = feed.Host{Concurrent: concurrent}
 		n := namespaces[o.Namespace]
 		if n == nil {
 			n = f.namespace(o, now)
 			namespaces[o.Namespace] = n
 		}
 		all := bundle(o, now, taken)
+		if f.paused[account{o.Host, o.Account}].until.After(now) {
+			all = slices.DeleteFunc(all, func(b bundled) bool { return b[0].Step != feed.Match })
+		}
 		if refuses {
 			all = onlyProbe(all)
 			probes[o.RegistryUID] = len(all) > 0
@@ -662,13 +680,13 @@ func (f *Feeder) Counts() (waiting, inFlight map[queue.Step]int) {
 	return waiting, inFlight
 }
 
-// Paused counts hosts that are left alone.
+// Paused counts accounts at hosts that are left alone.
 func (f *Feeder) Paused() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	count, now := 0, f.clock.Now()
-	for _, until := range f.paused {
-		if until.After(now) {
+	for _, p := range f.paused {
+		if p.until.After(now) {
 			count++
 		}
 	}

@@ -215,7 +215,7 @@ func TestPauses(t *testing.T) {
 			tc.end.Namespace, tc.end.Name, tc.end.Step, tc.end.Host = "shop", "a", queue.SBOM, "hub.example"
 			w.Ended(tc.end)
 			w.wants(w.look())
-			registry, host := w.Held("r", "hub.example", 1)
+			registry, host := w.Held("r", "hub.example", "", 1)
 			if !registry.Equal(begin.Add(tc.until)) && !host.Equal(begin.Add(tc.until)) {
 				t.Errorf("held until %v, %v", registry, host)
 			}
@@ -224,6 +224,47 @@ func TestPauses(t *testing.T) {
 			w.queue.taken = 1
 			w.wants(w.look(), "c")
 		})
+	}
+}
+
+// TestRateLimitKeys: a limit hangs on the account. Others at the same host, and other hosts, go on; those without an account share one.
+func TestRateLimitKeys(t *testing.T) {
+	of := func(namespace, account, host string) Offer {
+		o := offerOf(feed.SBOM, namespace+"-1", namespace+"-2")
+		o.Namespace, o.Account, o.Host, o.RegistryUID, o.Job.UID = namespace, account, host, "r-"+namespace, "j-"+namespace
+		return o
+	}
+	w := newWorld(t)
+	w.hello(1)
+	w.Offer(of("shop", "shop/pull", "hub.example"))
+	w.wants(w.look(), "shop-1", "shop-2")
+	w.Ended(queue.Ended{
+		Namespace: "shop", Name: "shop-1", Step: queue.SBOM, Outcome: outcomeThrottled, Host: "hub.example", Account: "uid", RetryAfterSeconds: 60,
+	})
+	w.Withdraw("j-shop") // the job's next look offers what is due
+	w.hello(10)
+	for _, tc := range []struct {
+		namespace, account, host string
+		held                     bool
+	}{
+		{"same", "shop/pull", "hub.example", true}, {"web", "web/pull", "hub.example", false}, {"anyone", "", "hub.example", false},
+		{"other", "shop/pull", "other.example", false},
+	} {
+		w.Offer(of(tc.namespace, tc.account, tc.host))
+		var want []string
+		if !tc.held {
+			want = []string{tc.namespace + "-1", tc.namespace + "-2"}
+		}
+		w.wants(w.look(), want...)
+		if _, until := w.Held("r-"+tc.namespace, tc.host, tc.account, 1); until.IsZero() == tc.held {
+			t.Errorf("%s is held until %v", tc.namespace, until)
+		}
+	}
+	told := slices.ContainsFunc(w.queue.limits, func(l queue.Limits) bool {
+		return l.Host == "hub.example" && l.Account == "uid" && l.Until.Equal(begin.Add(time.Minute))
+	})
+	if !told {
+		t.Errorf("workers do not hear of the pause: %+v", w.queue.limits)
 	}
 }
 
@@ -264,7 +305,7 @@ func TestOneItemProbesRefusedCredentials(t *testing.T) {
 		at(time.Duration(i+1) * secretPause)
 		probe("s/1")
 		end("a", outcomeRefused, "s/1")
-		if until, _ := w.Held("r", "", 1); !until.Equal(begin.Add(refusedPause)) {
+		if until, _ := w.Held("r", "", "", 1); !until.Equal(begin.Add(refusedPause)) {
 			t.Errorf("a look at the Secret puts the next request off until %v", until)
 		}
 	}

@@ -143,8 +143,10 @@ type Ended struct {
 	// Reason is why a try did not end well.
 	Reason string `json:"reason,omitempty"`
 	// Job is the UID of the job of the message.
-	Job               string `json:"job,omitempty"`
-	Host              string `json:"host,omitempty"`
+	Job  string `json:"job,omitempty"`
+	Host string `json:"host,omitempty"`
+	// Account is the UID of the Secret whose limits at the host count; "" is anonymous.
+	Account           string `json:"account,omitempty"`
 	RetryAfterSeconds int64  `json:"retryAfterSeconds,omitempty"`
 	Bytes             int64  `json:"bytes,omitempty"`
 	// Remaining requests until ResetTime, as the host has told; nil: it tells none.
@@ -180,8 +182,9 @@ type Worker struct {
 // Limits are what a host allows from now on.
 type Limits struct {
 	Host string `json:"host"`
-	// Until is the end of a pause.
-	Until time.Time `json:"until,omitzero"`
+	// Until is the end of a pause of Account, which is that of Ended.
+	Account string    `json:"account,omitempty"`
+	Until   time.Time `json:"until,omitzero"`
 	// RequestsPerSecond is the share of an item.
 	RequestsPerSecond float64 `json:"requestsPerSecond,omitempty"`
 }

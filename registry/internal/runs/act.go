@@ -81,7 +81,7 @@ func (r *Reconciler) offer(s *seen) feeder.Offer {
 		Namespace: registry.Namespace, Registry: registry.Name, RegistryUID: string(registry.UID), Generation: registry.Generation,
 		Job:         queue.Ref{Kind: string(r.kind), Name: s.wanted.Name, UID: s.wanted.UID},
 		Interactive: s.wanted.Spec.Priority != registryv1alpha1.Scheduled, Priority: registry.Spec.Priority,
-		Host: hostOf(registry), Adapter: s.wanted.Adapter, Database: s.wanted.Database.Version, Deadline: o.Started.Add(o.Deadline), Heads: s.found.Heads,
+		Host: hostOf(registry), Account: accountOf(registry), Adapter: s.wanted.Adapter, Database: s.wanted.Database.Version, Deadline: o.Started.Add(o.Deadline), Heads: s.found.Heads,
 		Own: feeder.Own{
 			Weight: s.limits.Weight, Concurrent: s.limits.Concurrent, Bytes: s.limits.Bytes,
 			Bounds: &queue.Bounds{Repositories: s.limits.Repositories, Images: s.limits.Images, AllowedHosts: s.limits.AllowedHosts},
@@ -157,7 +157,7 @@ func (r *Reconciler) explained(s *seen, d job.Decision, kind string, state job.S
 		if why := r.Feeder.Explain(s.wanted.Adapter); why != "" {
 			return why
 		}
-		refused, _ := r.Feeder.Held(string(s.registry.UID), hostOf(s.registry), s.registry.Generation)
+		refused, _ := r.Feeder.Held(string(s.registry.UID), hostOf(s.registry), accountOf(s.registry), s.registry.Generation)
 		if refused.After(s.observed.Now) {
 			return "the registry refuses its credentials; see the condition Reachable of the Registry"
 		}

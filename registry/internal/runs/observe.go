@@ -248,10 +248,10 @@ func (r *Reconciler) holds(s *seen, reports, queue string) []job.Hold {
 		all = append(all, r.databaseHolds(s)...)
 	}
 	if told := registry.Status.RateLimit; told != nil && told.Remaining == nil && told.ResetTime != nil && told.ResetTime.After(now) {
-		r.Feeder.Pause(told.Host, told.ResetTime.Time)
+		r.Feeder.Pause(told.Host, accountOf(registry), told.ResetTime.Time)
 	}
 	// A registry that refuses holds no job: one item goes out now and then, and sees a new Secret.
-	if _, paused := r.Feeder.Held(string(registry.UID), hostOf(registry), registry.Generation); paused.After(now) {
+	if _, paused := r.Feeder.Held(string(registry.UID), hostOf(registry), accountOf(registry), registry.Generation); paused.After(now) {
 		hold(registryv1alpha1.ReasonRateLimited, "the registry wants fewer requests", paused)
 	}
 	return all
@@ -293,4 +293,12 @@ func hostOf(registry *registryv1alpha1.Registry) string {
 		return ""
 	}
 	return distribution.Host(u.Host)
+}
+
+// accountOf is whose limits count where a Registry is asked: its Secret, as namespace/name; "" is anonymous.
+func accountOf(registry *registryv1alpha1.Registry) string {
+	if auth := registry.Spec.Auth; auth != nil && auth.SecretName != "" {
+		return registry.Namespace + "/" + auth.SecretName
+	}
+	return ""
 }

@@ -67,7 +67,7 @@ func (r *Reconciler) announce(s *seen, changed *registryv1alpha1.Registry, over 
 // request, and is written at the end of a job.
 func (r *Reconciler) rateLimit(s *seen, status *registryv1alpha1.RegistryStatus, over bool) {
 	host := hostOf(s.registry)
-	told, counts := r.Feeder.Allowance(string(s.registry.UID), host)
+	told, counts := r.Feeder.Allowance(string(s.registry.UID), host, accountOf(s.registry))
 	switch {
 	case counts && (told.Remaining == nil || over):
 		reset := metav1.NewTime(told.ResetTime.Truncate(time.Second))

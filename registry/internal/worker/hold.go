@@ -41,7 +41,8 @@ type hold struct {
 	// secret is the version of the Secret that the try has used.
 	secret string
 	// account is that at the registry; nil: the registry was not asked.
-	account *limits.Host
+	account    *limits.Host
+	accountUID string
 	// ctx ends with the claim.
 	ctx  context.Context //nolint:containedctx // the claim is the span of the context
 	stop context.CancelCauseFunc
@@ -142,7 +143,7 @@ func (w *Worker) hold(ctx context.Context, d *queue.Delivery, step item.Step, s 
 func (h *hold) open(r *registryv1alpha1.Registry) (*session, error) {
 	s, err := h.w.open(h.ctx, r, h.d)
 	if s != nil {
-		h.secret, h.account = s.secret, s.account
+		h.secret, h.account, h.accountUID = s.secret, s.account, s.accountUID
 	}
 	return s, err
 }
@@ -196,7 +197,7 @@ func (h *hold) end(ctx context.Context, err error, host string, bytes int64) ver
 	w := h.w
 	w.Metrics.seconds.WithLabelValues(string(h.d.Step)).Observe(w.Clock.Now().Sub(h.began).Seconds())
 	e := endedOf(h.d, h.seen.name)
-	e.Row, e.Outcome, e.Reason, e.Host, e.Bytes = h.decision.Row, outcomes[v.outcome], v.reason, host, bytes
+	e.Row, e.Outcome, e.Reason, e.Host, e.Bytes, e.Account = h.decision.Row, outcomes[v.outcome], v.reason, host, bytes, h.accountUID
 	if h.account != nil {
 		if told, does := h.account.RateLimit(); does {
 			e.Remaining, e.ResetTime = &told.Remaining, told.ResetTime

@@ -17,6 +17,7 @@ import (
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/imagetest"
+	"github.com/scanyard/scanyard/registry/internal/limits"
 	"github.com/scanyard/scanyard/registry/internal/queue"
 )
 
@@ -110,7 +111,7 @@ func TestFaultRegistryBreaks(t *testing.T) {
 			for attempt := int32(1); attempt <= 6; attempt++ {
 				i := w.image("shop/api:1")
 				w.due(i)
-				r.resume()
+				w.resume(r)
 				e := w.do(w.message(queue.SBOM, itemOf(i)))[0]
 				i = w.image("shop/api:1")
 				if e.Outcome != "Transient" || e.Reason != c.reason || i.Status.Work.Attempt != attempt || i.Status.Reason != c.reason {
@@ -313,7 +314,7 @@ func TestFaultListBreaksOff(t *testing.T) {
 	broken, lists = false, nil
 	mutex.Unlock()
 	w.dueRepository(repository)
-	r.resume()
+	w.resume(r)
 	w.well(withJob(w.repositoryMessage("shop/api"), "job-2"))
 	if diff := cmp.Diff([]string{"t2000"}, lists); diff != "" {
 		t.Error(diff)
@@ -446,13 +447,5 @@ func (w *world) patch(resource, name string, status object) {
 	}
 }
 
-// resume ends the pauses of all hosts, as time does.
-func (r *running) resume() {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	for _, hosts := range r.known {
-		for host := range hosts {
-			host.Resume()
-		}
-	}
-}
+// resume ends the pause of the registry for those without an account, as time does.
+func (w *world) resume(r *running) { r.hosts.Host(limits.Key{Host: hostOf(w.object)}).Resume() }

@@ -81,8 +81,9 @@ type session struct {
 	host string
 	// secret is the version of the Secret whose credentials are used; "": there is none.
 	secret string
-	// account knows what the host has told of its limits.
-	account *limits.Host
+	// account knows what the host has told of its limits; accountUID is the UID of its Secret, "" is anonymous.
+	account    *limits.Host
+	accountUID string
 	// shareable: what is made here may be shared with other namespaces. scope is who may share analyses of layers.
 	shareable bool
 	scope     string
@@ -142,7 +143,7 @@ func (w *Worker) open(ctx context.Context, r *registryv1alpha1.Registry, d *queu
 // connect makes the client of a session.
 func (w *Worker) connect(s *session, o distribution.Options, account string, share, own float64) (err error) {
 	host := w.hosts.Host(limits.Key{Host: s.host, Account: account})
-	s.account = host
+	s.account, s.accountUID = host, account
 	entry := host.NewItem(w.Clock.Now(), share, own)
 	o.Item, o.Roots, o.Clock, o.Chance = entry, w.Roots, w.Clock, w.Chance
 	o.Observe = func(method string, status int) {
@@ -153,7 +154,7 @@ func (w *Worker) connect(s *session, o distribution.Options, account string, sha
 		}
 		w.Metrics.asked(s.host, method, status)
 	}
-	w.enlist(s.host, host, entry)
+	w.enlist(s.host, entry)
 	if s.Client, err = distribution.New(o); err != nil {
 		w.delist(s.host, entry)
 		return err
@@ -166,13 +167,13 @@ func (w *Worker) connect(s *session, o distribution.Options, account string, sha
 }
 
 // enlist remembers who asks a host, so that the controller can tell limits.
-func (w *Worker) enlist(name string, host *limits.Host, entry *limits.Item) {
+func (w *Worker) enlist(name string, entry *limits.Item) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.known[name] == nil {
-		w.known[name], w.items[name] = map[*limits.Host]bool{}, map[*limits.Item]bool{}
+	if w.items[name] == nil {
+		w.items[name] = map[*limits.Item]bool{}
 	}
-	w.known[name][host], w.items[name][entry] = true, true
+	w.items[name][entry] = true
 }
 
 func (w *Worker) delist(name string, entry *limits.Item) {

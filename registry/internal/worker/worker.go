@@ -95,8 +95,7 @@ type Worker struct {
 	// running are the steps of jobs, by the UID of the job.
 	running map[string]map[int]context.CancelCauseFunc
 	number  int
-	// known are the accounts at a host, and the items in flight there.
-	known map[string]map[*limits.Host]bool
+	// items are those in flight at a host.
 	items map[string]map[*limits.Item]bool
 	// failed counts the looks for a database that failed in a row; updating guards it.
 	failed  map[string]int
@@ -111,8 +110,7 @@ func New(o Options) *Worker {
 	bounds := limits.Bounds{Items: o.Config.Hosts.Concurrent, RequestsPerSecond: o.Config.Hosts.RequestsPerSecond}
 	w := &Worker{
 		Options: o, hosts: limits.NewHosts(bounds), free: map[queue.Step]int{}, running: map[string]map[int]context.CancelCauseFunc{},
-		known: map[string]map[*limits.Host]bool{}, items: map[string]map[*limits.Item]bool{},
-		failed: map[string]int{}, evicted: o.Clock.Now(),
+		items: map[string]map[*limits.Item]bool{}, failed: map[string]int{}, evicted: o.Clock.Now(),
 	}
 	w.gate.changed = make(chan struct{})
 	maps.Copy(w.free, o.Slots)
@@ -333,10 +331,8 @@ func (w *Worker) limited(l queue.Limits) {
 	now := w.Clock.Now()
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	for host := range w.known[l.Host] {
-		if l.Until.After(now) {
-			host.Pause(l.Until)
-		}
+	if l.Until.After(now) {
+		w.hosts.Host(limits.Key{Host: l.Host, Account: l.Account}).Pause(l.Until)
 	}
 	if l.RequestsPerSecond > 0 {
 		for item := range w.items[l.Host] {
