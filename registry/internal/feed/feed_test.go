@@ -193,7 +193,7 @@ func TestNamespacesShareFairly(t *testing.T) {
 	}
 }
 
-// TestSmallTenantIsNotStarved is the bound for the small tenant: it is done in three times the time that it takes alone, counted in work
+// TestSmallTenantIsNotStarved is fault F34, the bound for the small tenant: it is done in three times the time that it takes alone, counted in work
 // that ends, whatever the other one brings.
 func TestSmallTenantIsNotStarved(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))

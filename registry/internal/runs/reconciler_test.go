@@ -295,6 +295,7 @@ func TestDryRunKeepsTheAnswerOnly(t *testing.T) {
 	}
 }
 
+// F27: a ScanJob counts by the data that it began with.
 func TestScanJobCountsByItsData(t *testing.T) {
 	w := newWorld(t)
 	w.reports.databases["mini"] = &reportsv1.VulnerabilityDatabase{Status: reportsv1.VulnerabilityDatabaseStatus{Version: "sha256:two"}}

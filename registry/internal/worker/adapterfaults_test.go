@@ -42,13 +42,29 @@ func faulty(arguments []string) error {
 			return errors.Join(out.Close(), <-ended)
 		}
 		if strings.Contains(line, op) && strings.Contains(line, text) {
-			commit(fault)
-			continue
+			if pipe, waits := strings.CutPrefix(fault, "wait:"); waits {
+				err = untilOpened(pipe)
+			} else {
+				commit(fault)
+				continue
+			}
+			if err != nil {
+				return err
+			}
 		}
 		if _, err := io.WriteString(out, line); err != nil {
 			return err
 		}
 	}
+}
+
+// untilOpened waits until somebody opens the other end of a named pipe.
+func untilOpened(pipe string) error {
+	f, err := os.Open(pipe)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // commit does what an adapter must not do.
@@ -267,6 +283,83 @@ func TestFaultTwoWorkersWithDifferentDatabases(t *testing.T) {
 	}
 	if d, has := before.Database("mini"); !has || d.Version == made.Status.Database.Version {
 		t.Errorf("the two have the same data: %+v", d)
+	}
+}
+
+// F27: data that changes while images are matched: requests that run end on the old data, the next ones begin with the new, and what was
+// matched with the old is matched again by the next job. That a job counts by its own version is TestScanJobCountsByItsData.
+func TestFaultDatabaseChangesDuringAScan(t *testing.T) {
+	w := newWorld(t)
+	slow := w.known("shop/api", "slow", 1)
+	w.known("shop/api", "quick", 2)
+	w.discoveredOnly()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := w.work(w.withAdapter("wait:"+pipe, "match", slow))
+	for _, key := range []string{"shop/api:slow", "shop/api:quick"} {
+		w.well(w.message(queue.SBOM, itemOf(w.image(key))))
+	}
+	w.well(w.message(queue.Database))
+	old, _ := r.Engine.Database("mini")
+	w.put(w.message(queue.Match, itemOf(w.image("shop/api:slow"))))
+	w.busy(r, queue.Match)
+	w.config.Database.Mini.File = w.newer(w.config.Database.Mini.File)
+	w.well(w.message(queue.Database))
+	fresh, _ := r.Engine.Database("mini")
+	if fresh.Version == old.Version {
+		t.Fatalf("the data is as before: %+v", fresh)
+	}
+	w.well(w.message(queue.Match, itemOf(w.image("shop/api:quick"))))
+	with := func(key string) string {
+		if d := w.image(key).Status.Database; d != nil {
+			return d.Version
+		}
+		return ""
+	}
+	if got := with("shop/api:quick"); got != fresh.Version {
+		t.Errorf("an image that was begun afterwards was matched with %q", got)
+	}
+	other, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e := w.wait(1)[0]; e.Outcome != "Done" {
+		t.Fatalf("the request that ran: %+v", e)
+	}
+	if got := with("shop/api:slow"); got != old.Version {
+		t.Errorf("the request that ran ended on %q", got)
+	}
+	r.end(t)
+	w.work()
+	w.well(w.message(queue.Match, itemOf(w.image("shop/api:slow"))))
+	if got := with("shop/api:slow"); got != fresh.Version {
+		t.Errorf("the next job matched it with %q", got)
+	}
+}
+
+// busy waits until a worker has a message of a step.
+func (w *world) busy(r *running, step queue.Step) {
+	w.t.Helper()
+	deadline := time.After(patience)
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		r.mutex.Lock()
+		free := r.free[step]
+		r.mutex.Unlock()
+		if free < r.Slots[step] {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			w.t.Fatalf("no slot of %s is taken", step)
+		}
 	}
 }
 

@@ -60,7 +60,8 @@ type Options struct {
 	Draw    func() string
 	Log     *slog.Logger
 	Metrics *Metrics
-	// Beat is how often a worker tells the queue and the reports API that it lives; 0: 20 s and 60 s.
+	// Beat is how often the queue hears of a message that is worked on; 0: 20 s. The controller hears of the worker twice as often, and the
+	// reports API after every third beat.
 	Beat time.Duration
 }
 
@@ -69,8 +70,8 @@ const (
 	beat = 20 * time.Second
 	// renewals of a lease are that many beats apart.
 	renewal = 3
-	// hello is how often the controller hears of the worker.
-	hello = 10 * time.Second
+	// hellos to the controller go with each beat.
+	hellos = 2
 	// pause is how long is waited where the queue does not answer.
 	pause = 5 * time.Second
 	// writing bounds what is written of a step that was ended.
@@ -353,7 +354,7 @@ func (w *Worker) change(step queue.Step, by int) {
 // sayHello tells the controller of this worker, again and again.
 func (w *Worker) sayHello(ctx context.Context) {
 	w.tellWorker()
-	ticker := time.NewTicker(hello)
+	ticker := time.NewTicker(w.Beat / hellos)
 	defer ticker.Stop()
 	for {
 		select {
