@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,6 +187,8 @@ type Answerer struct {
 	Kinds    []Kind
 	// Details fills in what the tables do not have of rows: messages, targets. Nil leaves these empty.
 	Details func(ctx context.Context, tx *sqldb.Tx, rows []Place) ([]Detail, error)
+	// Aliases are the identifiers under which findings are kept that have an identifier as an alias. Nil knows none.
+	Aliases func(ctx context.Context, id string) ([]string, error)
 	// Timeout bounds one answer. Default 10 seconds.
 	Timeout time.Duration
 	// MaxSearched is how many results are searched for a text within another one when no other term narrows them. Default
@@ -203,6 +206,9 @@ func (a *Answerer) Answer(ctx context.Context, input *Input) (*reportsv1.Finding
 	timeout := cmp.Or(a.Timeout, defaultTimeout)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if err := a.name(bounded, question, input.Spec.Vulnerability); err != nil {
+		return nil, err
+	}
 	r := &run{
 		question: question, dialect: dialect{a.Driver}, kinds: a.Kinds, searched: cmp.Or(a.MaxSearched, defaultMaxSearched), details: a.Details,
 		plan: planOf(question), page: page,
@@ -226,6 +232,33 @@ func (a *Answerer) Answer(ctx context.Context, input *Input) (*reportsv1.Finding
 		return nil, &TimeoutError{After: timeout, Unindexed: unindexed(question)}
 	}
 	return nil, err
+}
+
+// name has a question for a vulnerability ask for its other identifiers, too.
+func (a *Answerer) name(ctx context.Context, q *query.Question, id string) error {
+	if a.Aliases == nil || id == "" {
+		return nil
+	}
+	names, err := a.Aliases(ctx, id)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	values := []query.Value{{Text: id}}
+	for _, name := range names {
+		values = append(values, query.Value{Text: name})
+	}
+	asked := query.Term{Field: query.Policy, Op: query.Equal, Values: values[:1]}
+	either := query.Term{Field: query.Policy, Op: query.In, Values: values}
+	if parts, is := q.Where.(query.And); is {
+		for i := range parts {
+			if reflect.DeepEqual(parts[i], query.Node(asked)) {
+				parts[i] = either
+			}
+		}
+	} else if reflect.DeepEqual(q.Where, query.Node(asked)) {
+		q.Where = either
+	}
+	return nil
 }
 
 func (r *run) answer(ctx context.Context, scope Scope) error {

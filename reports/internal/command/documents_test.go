@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +22,8 @@ import (
 const (
 	imagesPath = "/apis/reports.scanyard.io/v1alpha1/namespaces/team-a/images"
 	sbomsPath  = "/apis/reports.scanyard.io/v1alpha1/namespaces/team-a/sboms"
+
+	vulnerabilitiesPath = "/apis/reports.scanyard.io/v1alpha1/namespaces/team-a/vulnerabilityreports"
 )
 
 // document is an SPDX document of at least so many bytes.
@@ -50,14 +53,31 @@ func (p *process) upload(name string, content []byte) {
 	if code, said := p.send(http.MethodPatch, imagesPath+"/"+name+"/status", []byte(image), map[string]string{"Content-Type": "application/merge-patch+json"}); code != http.StatusOK {
 		p.t.Fatal(code, said)
 	}
+	p.put(sbomsPath+"/"+name+"/document", `{"engine":{"name":"mini","version":"1"}}`, content)
+}
+
+// find writes what has been found in an Image whose SBOM was the given one, after upload.
+func (p *process) find(name string, sbom []byte, findings []byte) {
+	p.t.Helper()
+	if code, said := p.send(http.MethodPatch, imagesPath+"/"+name+"/status", []byte(`{"status":{"state":"Matching","work":{"claim":"mine","attempt":1}}}`),
+		map[string]string{"Content-Type": "application/merge-patch+json"}); code != http.StatusOK {
+		p.t.Fatal(code, said)
+	}
+	p.put(vulnerabilitiesPath+"/"+name+"/findings", fmt.Sprintf(`{"provenance":{"engine":{"name":"mini","version":"1"},"adapter":{"name":"mini","version":"1"},
+		"sbom":{"sha256":"%x"},"database":{"name":"mini","version":"sha256:db","builtAt":"2026-11-01T00:00:00Z"}}}`, sha256.Sum256(sbom)), findings)
+}
+
+// put writes a document, about which the server is told in a header.
+func (p *process) put(path, about string, content []byte) {
+	p.t.Helper()
 	encoder, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20)) // as the worker has it
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	sum := sha256.Sum256(content)
-	code, said := p.send(http.MethodPut, sbomsPath+"/"+name+"/document", encoder.EncodeAll(content, nil), map[string]string{
+	code, said := p.send(http.MethodPut, path, encoder.EncodeAll(content, nil), map[string]string{
 		"Content-Type": "application/octet-stream", "Content-Encoding": "zstd", reportsv1.HeaderSHA256: hex.EncodeToString(sum[:]), reportsv1.HeaderClaim: "mine",
-		reportsv1.HeaderSpec: base64.StdEncoding.EncodeToString([]byte(`{"engine":{"name":"mini","version":"1"}}`)),
+		reportsv1.HeaderSpec: base64.StdEncoding.EncodeToString([]byte(about)),
 	})
 	if code != http.StatusOK {
 		p.t.Fatal(code, said)
@@ -86,7 +106,7 @@ func (p *process) send(method, path string, body []byte, header map[string]strin
 	return resp.StatusCode, string(answer)
 }
 
-// A document of 20 MB is written and read with little more memory than a small one.
+// F30: a document of 20 MB is written and read with little more memory than a small one.
 func TestMemoryOfDocuments(t *testing.T) {
 	const most = 32 << 10            // KiB
 	t.Setenv("GOMEMLIMIT", "460MiB") // as the chart has it
@@ -102,5 +122,64 @@ func TestMemoryOfDocuments(t *testing.T) {
 	t.Logf("%d MiB when idle, %d MiB more to write, %d MiB more to read", idle>>10, written>>10, read>>10)
 	if read > most {
 		t.Errorf("%d MiB more than %d MiB, must be %d at most", read>>10, idle>>10, most>>10)
+	}
+}
+
+// F30: an SBOM of 200,000 packages, and 50,000 findings. Both are stored and read; what kubectl gets and lists of them stays small.
+func TestFaultLargeDocuments(t *testing.T) {
+	const packages, found, small = 200_000, 50_000, 64 << 10
+	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
+	var sbom, findings bytes.Buffer
+	sbom.WriteString(`{"spdxVersion":"SPDX-2.3","packages":[`)
+	for i := range packages {
+		if i > 0 {
+			sbom.WriteByte(',')
+		}
+		fmt.Fprintf(&sbom, `{"SPDXID":"SPDXRef-%d","name":"package-%d","versionInfo":"1","externalRefs":[{"referenceCategory":"PACKAGE-MANAGER","referenceType":"purl",`+
+			`"referenceLocator":"pkg:npm/package-%d@1"}]}`, i, i, i)
+	}
+	sbom.WriteString("]}")
+	for i := range found {
+		fmt.Fprintf(&findings, `{"vulnerabilityID":"CVE-2026-%d","package":{"name":"package-%d","version":"1","type":"npm","purl":"pkg:npm/package-%d@1"},"severity":"LOW"}`+"\n", i, i, i)
+	}
+	server.upload("large", sbom.Bytes())
+	server.find("large", sbom.Bytes(), findings.Bytes())
+	for path, least := range map[string]int{sbomsPath + "/large/document": sbom.Len() / 2, vulnerabilitiesPath + "/large/findings": findings.Len()} {
+		if code, said := server.send(http.MethodGet, path, nil, nil); code != http.StatusOK || len(said) < least {
+			t.Errorf("%s: %d with %d bytes", path, code, len(said))
+		}
+	}
+	for _, path := range []string{sbomsPath, sbomsPath + "/large", vulnerabilitiesPath, vulnerabilitiesPath + "/large", imagesPath} {
+		if code, said := server.send(http.MethodGet, path, nil, nil); code != http.StatusOK || len(said) > small {
+			t.Errorf("%s: %d with %d bytes", path, code, len(said))
+		}
+	}
+}
+
+// A vulnerability is found by each of its identifiers, whichever the engine has given first.
+func TestAliasesOfVulnerabilities(t *testing.T) {
+	t.Parallel()
+	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
+	sbom := []byte(`{"spdxVersion":"SPDX-2.3","packages":[{"SPDXID":"SPDXRef-1","name":"lodash","versionInfo":"1","externalRefs":[` +
+		`{"referenceCategory":"PACKAGE-MANAGER","referenceType":"purl","referenceLocator":"pkg:npm/lodash@1"}]}]}`)
+	server.upload("web", sbom)
+	server.find("web", sbom, []byte(`{"vulnerabilityID":"CVE-1","aliases":["GHSA-a"],"package":{"name":"lodash","version":"1","type":"npm"},"severity":"HIGH"}
+{"vulnerabilityID":"CVE-2","package":{"name":"lodash","version":"1","type":"npm"},"severity":"LOW"}
+{"purl":"pkg:npm/lodash@1","keys":["npm|lodash"]}
+`))
+	for id, want := range map[string]string{"CVE-1": "CVE-1", "GHSA-a": "CVE-1", "CVE-2": "CVE-2", "GHSA-b": ""} {
+		code, text := server.do("admin-token", http.MethodPost, fmt.Sprintf(queriesPath, "team-a"),
+			`{"apiVersion":"reports.scanyard.io/v1alpha1","kind":"FindingQuery","metadata":{},"spec":{"vulnerability":"`+id+`","kinds":["vulnerabilityreports"]}}`)
+		var query reportsv1.FindingQuery
+		if err := json.Unmarshal([]byte(text), &query); err != nil || code != http.StatusCreated {
+			t.Fatal(code, text, err)
+		}
+		got := ""
+		for _, row := range query.Status.Rows {
+			got += row.Policy
+		}
+		if got != want {
+			t.Errorf("%s finds %q, want %q", id, got, want)
+		}
 	}
 }

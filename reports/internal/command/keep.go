@@ -99,7 +99,7 @@ func (k *keepFlags) virtual(
 		followed.bind(deps)
 		watched.Watch(deps.Store, names, clock.RealClock{})
 		questions, clusterQuestions := findingqueries.New(findingqueries.Config{
-			Answerer: &answer.Answerer{Database: deps.Store, Driver: database.Driver, Details: details.Read(deps.Store), Kinds: []answer.Kind{
+			Answerer: &answer.Answerer{Database: deps.Store, Driver: database.Driver, Details: details.Read(deps.Store), Aliases: details.Aliases(deps.Store), Kinds: []answer.Kind{
 				{Number: kinds.ReportNumber, Name: "PolicyReport", Word: "reports"},
 				{Number: kinds.ClusterReportNumber, Name: "ClusterPolicyReport", Word: "reports"},
 				{Number: kinds.VulnerabilityReportNumber, Name: "VulnerabilityReport", Word: "vulnerabilityreports"},
