@@ -102,22 +102,9 @@ func (o *previewOptions) run(ctx context.Context, name string) error {
 
 // ended waits for the end of the dry run.
 func (o *previewOptions) ended(ctx context.Context, c client.WithWatch, job *registryv1alpha1.DiscoveryJob) (*registryv1alpha1.DiscoveryJob, error) {
-	parent := ctx
-	if o.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeout)
-		defer cancel()
-	}
-	final, err := o.follow(ctx, c, job)
-	switch {
-	case err == nil:
-	case parent.Err() != nil:
-		return nil, session.Exit(session.CodeInterrupted, errors.New("interrupted"))
-	case errors.Is(context.Cause(ctx), errTimeout):
-		why := o.session.Suggest("registry", "describe", job.Spec.Registry)
-		return nil, session.Exit(session.CodeTimeout, fmt.Errorf("the preview has not ended after %s; see why: %s", o.timeout, why))
-	default:
-		return nil, o.session.Explain(err)
+	final, err := o.until(ctx, c, job, "see why: "+o.session.Suggest("registry", "describe", job.Spec.Registry))
+	if err != nil {
+		return nil, err
 	}
 	done, ok := final.(*registryv1alpha1.DiscoveryJob)
 	if !ok {

@@ -92,8 +92,17 @@ func ended(job client.Object) metav1.Condition {
 
 var errTimeout = errors.New("the time of --timeout is over")
 
-// run waits until a job has ended, and returns the error with its exit code.
+// run waits until a job has ended and prints how, and returns the error with its exit code.
 func (w *waiting) run(ctx context.Context, c client.WithWatch, job client.Object) error {
+	final, err := w.until(ctx, c, job, "it goes on. To end it: "+w.session.Suggest("registry", "cancel", kindOf(job)+"/"+job.GetName()))
+	if err != nil {
+		return err
+	}
+	return w.result(ctx, final)
+}
+
+// until waits until a job has ended. next tells who does not wait so long what to do.
+func (w *waiting) until(ctx context.Context, c client.WithWatch, job client.Object, next string) (client.Object, error) {
 	parent := ctx
 	if w.timeout > 0 {
 		var cancel context.CancelFunc
@@ -101,16 +110,15 @@ func (w *waiting) run(ctx context.Context, c client.WithWatch, job client.Object
 		defer cancel()
 	}
 	final, err := w.follow(ctx, c, job)
-	again := "To end it: " + w.session.Suggest("registry", "cancel", kindOf(job)+"/"+job.GetName())
 	switch {
 	case err == nil:
-		return w.result(parent, final)
+		return final, nil
 	case parent.Err() != nil:
-		return session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted; %s goes on. %s", job.GetName(), again))
+		return nil, session.Exit(session.CodeInterrupted, fmt.Errorf("interrupted while waiting for %s; %s", job.GetName(), next))
 	case errors.Is(context.Cause(ctx), errTimeout):
-		return session.Exit(session.CodeTimeout, fmt.Errorf("%s has not ended after %s; it goes on. %s", job.GetName(), w.timeout, again))
+		return nil, session.Exit(session.CodeTimeout, fmt.Errorf("%s has not ended after %s; %s", job.GetName(), w.timeout, next))
 	}
-	return w.session.Explain(err)
+	return nil, w.session.Explain(err)
 }
 
 func (w *waiting) follow(ctx context.Context, c client.WithWatch, job client.Object) (client.Object, error) {
