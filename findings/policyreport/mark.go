@@ -34,6 +34,14 @@ const (
 	prefixAttribute     = "attr."
 )
 
+// propertyOrigin names the stored object that a finding is a copy of, as VulnerabilityReport/NAME.
+const propertyOrigin = "scanyard.io/origin"
+
+// IsCopy reports whether a result is a copy of what a VulnerabilityReport holds, by its properties: that one counts.
+func IsCopy(properties map[string]string) bool {
+	return strings.HasPrefix(properties[propertyOrigin], "VulnerabilityReport/")
+}
+
 // Except marks the result with the exception that matches its finding; nil for none. One that suppresses makes it a skip.
 func (r *Result) Except(m *exception.Mark) {
 	if m != nil {

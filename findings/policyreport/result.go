@@ -167,6 +167,7 @@ func propertiesOf(f, attributes finding.Object) map[string]string {
 	}
 	set("id", f.Text("id").String(), maxAttribute)
 	set(propertyFingerprint, f.Text("fingerprint").String(), maxFingerprint)
+	set(propertyOrigin, attributes.Text("origin").String(), maxAttribute)
 	set("location", f.Text("location").String(), maxLocation)
 	set("osi_layer", f.Text("osi_layer").String(), maxAttribute)
 	set("mitigation", f.Text("mitigation").String(), maxMitigation)

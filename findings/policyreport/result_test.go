@@ -43,6 +43,10 @@ func TestResult(t *testing.T) {
 			reason: "findings know no critical, scanners do", finding: `{"severity":"HIGH","attributes":{"severity":"CRITICAL"}}`,
 			want: `{"source":"scanyard/nmap","policy":"scanyard","severity":"critical","result":"fail","scored":true,"properties":{"attr.severity":"CRITICAL","severity":"HIGH"}}`,
 		},
+		"Origin": {
+			reason: "queries do not count what is a copy", finding: `{"attributes":{"origin":"VulnerabilityReport/api"}}`,
+			want: `{"source":"scanyard/nmap","policy":"scanyard","result":"fail","scored":true,"properties":{"attr.origin":"VulnerabilityReport/api","scanyard.io/origin":"VulnerabilityReport/api"}}`,
+		},
 		"NoScore": {
 			reason: "a score is between 0 and 10", finding: `{"attributes":{"cvss":"11"}}`,
 			want: `{"source":"scanyard/nmap","policy":"scanyard","result":"fail","scored":true,"properties":{"attr.cvss":"11"}}`,

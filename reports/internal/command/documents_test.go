@@ -183,3 +183,24 @@ func TestAliasesOfVulnerabilities(t *testing.T) {
 		}
 	}
 }
+
+// What a hook has copied of an image's findings into a PolicyReport counts once, and the results beside it keep their details.
+func TestCopiesCountOnce(t *testing.T) {
+	t.Parallel()
+	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
+	body := `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"scan"},"results":[
+		{"policy":"CVE-1","severity":"high","message":"copied","properties":{"scanyard.io/origin":"VulnerabilityReport/api"}},
+		{"policy":"CVE-1","severity":"high","message":"own"}]}`
+	if code, answer := server.do("admin-token", http.MethodPost, fmt.Sprintf(reportsPath, "team-a"), body); code != http.StatusCreated {
+		t.Fatal(code, answer)
+	}
+	code, text := server.do("admin-token", http.MethodPost, fmt.Sprintf(queriesPath, "team-a"),
+		`{"apiVersion":"reports.scanyard.io/v1alpha1","kind":"FindingQuery","metadata":{},"spec":{"vulnerability":"CVE-1"}}`)
+	var query reportsv1.FindingQuery
+	if err := json.Unmarshal([]byte(text), &query); err != nil || code != http.StatusCreated {
+		t.Fatal(code, text, err)
+	}
+	if rows := query.Status.Rows; len(rows) != 1 || rows[0].Message != "own" || *query.Status.Total != 1 {
+		t.Errorf("%+v", rows)
+	}
+}

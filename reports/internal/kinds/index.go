@@ -91,6 +91,7 @@ func setOfResults(meta *metav1.ObjectMeta, source string, results []wgpolicyv1.P
 			Source: result.Source, Policy: result.PolicyName(), Rule: result.Rule, Category: result.Category,
 			Severity: severityRanks[result.Severity], Result: resultCodes[result.Result], Score: scoreOf(result.Properties),
 			Exception: policyreport.ExceptionOf(result.Properties), Suppressed: policyreport.Suppressed(result.Properties),
+			Copied: policyreport.IsCopy(result.Properties),
 		}
 		if row.Source == "" {
 			row.Source = source

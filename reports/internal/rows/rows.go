@@ -75,6 +75,8 @@ type Row struct {
 	Suppressed bool
 	// Known is what the finding is known by, in hexadecimal digits, where that is not source, policy, rule and resource.
 	Known string
+	// Copied says that the finding is a row of another object. It has none here, and keeps its place.
+	Copied bool
 }
 
 // Set is what an object holds.
@@ -123,7 +125,9 @@ type stored struct {
 	policy, rule, category, resKind, resNamespace, resName int64
 	exception                                              sql.NullInt64
 	fingerprint                                            string
-	row                                                    *Row
+	// place of the row in its list.
+	place int
+	row   *Row
 }
 
 // group is what rows are counted by.
@@ -212,6 +216,9 @@ func (s *Set) numbered(numbers map[string]int64) []stored {
 	found := make([]stored, 0, len(s.Rows))
 	for i := range s.Rows {
 		row := &s.Rows[i]
+		if row.Copied {
+			continue
+		}
 		suppressed := 0
 		if row.Suppressed {
 			suppressed = 1
@@ -219,7 +226,7 @@ func (s *Set) numbered(numbers map[string]int64) []stored {
 		found = append(found, stored{
 			group:  group{source: numbers[row.Source], severity: row.Severity, result: row.Result, suppressed: suppressed},
 			policy: numbers[row.Policy], rule: numbers[row.Rule], category: numbers[row.Category], resKind: numbers[row.ResourceKind],
-			resNamespace: numbers[row.ResourceNamespace], resName: numbers[row.ResourceName], fingerprint: row.Fingerprint(), row: row,
+			resNamespace: numbers[row.ResourceNamespace], resName: numbers[row.ResourceName], fingerprint: row.Fingerprint(), place: i, row: row,
 			exception: sql.NullInt64{Int64: numbers[row.Exception], Valid: row.Exception != ""},
 		})
 	}

@@ -181,7 +181,7 @@ func insertRows(ctx context.Context, tx *sqldb.Tx, object, ns int64, after []sto
 				score = sql.NullFloat64{Float64: *row.row.Score, Valid: true}
 			}
 			ts := sql.NullInt64{Int64: row.row.Time.Unix(), Valid: !row.row.Time.IsZero()}
-			args = append(args, object, i, ns, row.source, row.policy, row.rule, row.category, int(row.severity), int(row.result), score, ts,
+			args = append(args, object, row.place, ns, row.source, row.policy, row.rule, row.category, int(row.severity), int(row.result), score, ts,
 				seen[row.fingerprint], row.resKind, row.resNamespace, row.resName, row.fingerprint, row.exception, row.suppressed)
 		}
 		if err := tx.Insert(ctx, "results", columns, "", args...); err != nil {
