@@ -35,6 +35,7 @@ type columnTypes struct {
 
 	ascii   string // for texts of a known length: VARCHAR(n) and what follows it
 	partial bool   // indexes with a condition
+	ofTable bool   // an index is named within its table
 
 	// Clustered ends a table whose rows lie in the order of its key, where the dialect would keep key and rows apart.
 	Clustered string
@@ -54,6 +55,14 @@ func (t columnTypes) Where(condition string) string {
 		return ""
 	}
 	return "WHERE " + condition
+}
+
+// DropIndex is the statement that drops an index of a table.
+func (t columnTypes) DropIndex(index, table string) string {
+	if t.ofTable {
+		return "DROP INDEX " + index + " ON " + table
+	}
+	return "DROP INDEX " + index
 }
 
 // migration is one step of the schema in one dialect.

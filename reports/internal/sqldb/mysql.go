@@ -180,7 +180,7 @@ func (mysqlDialect) columns() columnTypes {
 	return columnTypes{
 		Key: "VARCHAR(768) CHARACTER SET ascii COLLATE ascii_bin", Bytes: "LONGBLOB", Int: "BIGINT", Small: "SMALLINT",
 		Long: "TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-		Real: "DOUBLE", ascii: "CHARACTER SET ascii COLLATE ascii_bin",
+		Real: "DOUBLE", ascii: "CHARACTER SET ascii COLLATE ascii_bin", ofTable: true,
 	}
 }
 
