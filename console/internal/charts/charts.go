@@ -166,7 +166,7 @@ func draw(name, title string, width int, days []Day) Drawing {
 		return round(trendLeft + (float64(width)-trendLeft)*float64(i)/float64(max(1, len(days)-1)))
 	}
 	for _, share := range []int64{0, 1, 2} {
-		t.Lines = append(t.Lines, Line{y(top * share / 2), strconv.FormatInt(top*share/2, 10)})
+		t.Lines = append(t.Lines, Line{y(top * share / 2), short(top * share / 2)})
 	}
 	// The worst stand at the bottom, where their heights compare.
 	for s := range severities {
@@ -192,6 +192,19 @@ func draw(name, title string, width int, days []Day) Drawing {
 		"%d open on %s, %d on %s.", sum(first.Counts[:]), first.Day.Format(time.DateOnly), sum(last.Counts[:]), last.Day.Format(time.DateOnly),
 	)
 	return t
+}
+
+// short is a number as an axis has room for it: 500, 20k, 1.5M.
+func short(n int64) string {
+	for _, unit := range []struct {
+		of   int64
+		name string
+	}{{1_000_000, "M"}, {1_000, "k"}} {
+		if n >= 10*unit.of || n >= unit.of && unit.name == "M" {
+			return strconv.FormatFloat(float64(n)/float64(unit.of), 'f', -1, 64) + unit.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 func letter(i int) string {

@@ -70,3 +70,11 @@ func TestHostileTitlesAreText(t *testing.T) {
 		t.Errorf("a title is script: %s", out)
 	}
 }
+
+func TestShort(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 2: "2", 500: "500", 2000: "2000", 20_000: "20k", 500_000: "500k", 1_000_000: "1M", 1_500_000: "1.5M", 40_000_000: "40M"} {
+		if got := short(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}

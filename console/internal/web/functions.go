@@ -26,6 +26,7 @@ func (a *App) functions() template.FuncMap {
 		"ago":           func(t time.Time) string { return Ago(t, a.Now()) },
 		"short":         Short,
 		"count":         Count,
+		"thousands":     Thousands,
 		"link":          Link,
 		"path":          url.PathEscape,
 		"lower":         strings.ToLower,

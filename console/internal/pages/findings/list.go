@@ -305,7 +305,7 @@ func (p *pages) facets(q *web.Request, data *list) (notes []string) {
 		{"Category", "category", "category", f.Category},
 		{"Scanner", "source", "source", f.Source},
 		{"Namespace", "ns", "namespace", q.URL.Query().Get("ns")},
-		{"Resource", "target", "resource", f.Target},
+		{"Target", "target", "resource", f.Target},
 	}
 	if f.Of == ofImages {
 		kinds[3] = struct{ name, field, group, on string }{"Image", "image", "digest", f.Image}

@@ -101,7 +101,11 @@ func (d *one) facts(i *reportsv1alpha1.Image) {
 		add("Built", i.Spec.Created.UTC().Format(time.RFC3339))
 	}
 	if i.Spec.CompressedBytes > 0 {
-		add("Size", fmt.Sprintf("%.1f MiB in %d layers", float64(i.Spec.CompressedBytes)/(1<<20), len(i.Spec.Layers)))
+		size := fmt.Sprintf("%.1f MiB", float64(i.Spec.CompressedBytes)/(1<<20))
+		if n := len(i.Spec.Layers); n > 0 {
+			size += " in " + web.Count(n, "layer")
+		}
+		add("Size", size)
 	}
 	if c := i.Spec.Config; c != nil {
 		add("Runs as", cmp.Or(c.User, "root"))

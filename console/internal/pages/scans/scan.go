@@ -87,6 +87,9 @@ func jobs(q *web.Request, s *executionv1.Scan) ([]batchv1.Job, error) {
 	return list.Items, nil
 }
 
+// reach is where a Scan takes its ScanType and hooks from.
+var reach = map[executionv1.ResourceMode]string{executionv1.NamespaceLocal: "of the namespace", executionv1.ClusterWide: "of the cluster"}
+
 func oneOf(s *executionv1.Scan, jobs []batchv1.Job, now time.Time) *one {
 	o := &one{
 		line: lineOf(s, now), Parameters: s.Spec.Parameters, Conditions: s.Status.Conditions, Settled: s.Settled(), Says: sentence(s),
@@ -128,7 +131,7 @@ func oneOf(s *executionv1.Scan, jobs []batchv1.Job, now time.Time) *one {
 	o.Parent = s.Annotations[annotationParent]
 	for _, f := range []fact{
 		{"Type", s.Spec.ScanType},
-		{"Kinds", string(s.Mode())},
+		{"Types and hooks", reach[s.Mode()]},
 		{"Parameters", strings.Join(s.Spec.Parameters, " ")},
 		{"Target", s.Labels[executionv1.LabelTarget]},
 		{"Schedule", o.Schedule},
