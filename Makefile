@@ -78,6 +78,15 @@ bench-reports: build test-tools ## Measure the reports server: a million results
 	@go test ./reports/internal/bench -run '^$$' -bench . -benchtime 20x -timeout 60m $(BENCH_REPORTS_ARGS)
 	@bin/bench reports $(BENCH_REPORTS_CLUSTER_ARGS)
 
+.PHONY: bench-console
+bench-console: build ## Measure the console: how long its pages take, what a first visit loads, what a hundred viewers cost; BENCH_CONSOLE_ARGS='-reports 1000 -scans 10000' for the full size, '-databases postgresql'
+	@hack/slow.sh "building what fills databases" go test -c -o $(BIN)/reports-filler ./reports/internal/bench
+	@bin/bench console $(BENCH_CONSOLE_ARGS)
+
+.PHONY: pictures
+pictures: build test-tools ## Make the pictures of docs/console.md anew: the console with the reports API, in a real Chromium
+	@cd tests && PICTURES=$(CURDIR)/docs/pictures GOWORK=off go test ./console -run '^TestPictures$$' -count 1
+
 .PHONY: bench-forwarding
 bench-forwarding: build $(if $(BENCH_PEER),bench-peer) ## Measure forwarding: a million findings and thousands of Scans through the forwarder, and what the exporter takes and delivers; BENCH_PEER=otel compares it with the OpenTelemetry Collector
 	@hack/forwarding.sh bench

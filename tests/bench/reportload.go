@@ -3,38 +3,31 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scanyard/scanyard/tests/database"
 	"github.com/scanyard/scanyard/tests/localcluster"
+	"github.com/scanyard/scanyard/tests/reportsapi"
 	"github.com/scanyard/scanyard/tests/scans"
 )
 
@@ -143,137 +136,34 @@ func (l *reportLoad) served(ctx context.Context) error {
 	})
 }
 
-// machineAddress is one that EndpointSlices take: not loopback.
-func machineAddress() (string, error) {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", err
-	}
-	for _, address := range addresses {
-		if ip, ok := address.(*net.IPNet); ok && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
-			return ip.IP.String(), nil
-		}
-	}
-	return "", errors.New("the machine has no address but loopback")
-}
-
-// startServer runs the reports API server as a process beside the cluster, and has kube-apiserver send requests to it.
+// startServer runs the reports API server as a process beside the cluster.
 func (l *reportLoad) startServer(ctx context.Context) error {
-	certificate, key, err := cert.GenerateSelfSignedCertKey("reports."+reportsService+".svc", nil, nil)
+	server, err := reportsapi.Start(ctx, *l.options())
 	if err != nil {
 		return err
 	}
-	address, err := machineAddress()
-	if err != nil {
-		return err
-	}
-	files := map[string][]byte{"tls.crt": certificate, "tls.key": key}
-	args := []string{
-		"--bind", net.JoinHostPort(address, "0"), "--kubeconfig", l.cluster.Kubeconfig, "--authentication-kubeconfig", l.cluster.Kubeconfig,
-		"--authorization-kubeconfig", l.cluster.Kubeconfig, "--tls-cert", l.file("tls.crt"), "--tls-key", l.file("tls.key"),
-	}
-	if l.database == nil {
-		args = append(args, "--sqlite", l.file("reports.db"))
-	} else {
-		args = append(args, "--database", "postgresql", "--dsn-file", l.file("dsn"))
-		files["dsn"] = fmt.Appendf(nil, "%s?sslmode=verify-full&sslrootcert=%s&sslcert=%s&sslkey=%s",
-			l.database.DSN, l.file("db-ca.crt"), l.file("db-tls.crt"), l.file("db-tls.key"))
-		for name, content := range l.database.TLS {
-			files["db-"+name] = content
-		}
-	}
-	for name, content := range files {
-		if err := os.WriteFile(l.file(name), content, 0o600); err != nil {
-			return err
-		}
-	}
-	port, err := l.launch(ctx, args)
-	if err != nil {
-		return err
-	}
+	l.server = server.Process
 	used, err := processOf(l.server.Process.Pid)
 	if err != nil {
 		return err
 	}
 	l.figures.startup = used.cpu.Seconds()
-	if err := l.route(ctx, address, port, certificate); err != nil {
-		return err
-	}
 	return l.served(ctx)
+}
+
+// options is how the server is started.
+func (l *reportLoad) options() *reportsapi.Options {
+	return &reportsapi.Options{
+		Binary: filepath.Join(l.bin, "reports-apiserver"), Dir: l.dir, Kubeconfig: l.cluster.Kubeconfig, Client: l.client, Namespace: reportsService, Database: l.database,
+	}
 }
 
 func (l *reportLoad) file(name string) string { return filepath.Join(l.dir, name) }
 
-// launch starts the server and returns its port once it is ready.
-func (l *reportLoad) launch(ctx context.Context, args []string) (int32, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "reports-apiserver"), args...)
-	cmd.Env = append(os.Environ(), "GOMEMLIMIT=460MiB") // nine tenths of the chart's limit, as the chart sets it
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log, err := os.Create(l.file("server.log"))
-	if err != nil {
-		return 0, err
-	}
-	defer log.Close() // the process has its own
-	cmd.Stderr = log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return 0, err
-	}
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	l.server = cmd
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		said, readErr := os.ReadFile(log.Name())
-		return 0, errors.Join(fmt.Errorf("the server does not start: %w: %s", err, said), readErr)
-	}
-	var said struct{ URL string }
-	if err := json.Unmarshal([]byte(line), &said); err != nil {
-		return 0, err
-	}
-	parsed, err := url.Parse(said.URL)
-	if err != nil {
-		return 0, err
-	}
-	port, err := strconv.ParseInt(parsed.Port(), 10, 32)
-	return int32(port), err
-}
-
-// route makes the Service of the server, and has it take the groups.
-func (l *reportLoad) route(ctx context.Context, address string, port int32, bundle []byte) error {
-	meta := metav1.ObjectMeta{Namespace: reportsService, Name: "reports", Labels: map[string]string{discoveryv1.LabelServiceName: "reports"}}
-	objects := []client.Object{
-		&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: port}}}},
-		&discoveryv1.EndpointSlice{
-			ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
-			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
-		},
-	}
-	for _, gv := range []string{"v1alpha2.wgpolicyk8s.io", "v1alpha1.openreports.io", "v1alpha1.reports.scanyard.io"} {
-		version, group, _ := strings.Cut(gv, ".")
-		objects = append(objects, &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": gv},
-			"spec": map[string]any{
-				"group": group, "version": version, "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),
-				"caBundle": base64.StdEncoding.EncodeToString(bundle), "service": map[string]any{"namespace": reportsService, "name": "reports", "port": int64(port)},
-			},
-		}})
-	}
-	for _, o := range objects {
-		if err := l.client.Create(ctx, o); err != nil {
-			return fmt.Errorf("create %s: %w", o.GetName(), err)
-		}
-	}
-	return nil
-}
-
 func (l *reportLoad) stopServer() {
-	if l.server == nil {
-		return
+	if l.server != nil {
+		(&reportsapi.Server{Process: l.server}).Stop()
 	}
-	_ = l.server.Process.Kill() // it may have ended
-	_ = l.server.Wait()
 }
 
 // body is a report with so many results of some 300 bytes.

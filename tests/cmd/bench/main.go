@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,6 +28,7 @@ const usage = `bench [flags]
 bench fairness [flags]
 bench memory [flags]
 bench reports [flags]
+bench console [flags]
 
 bench lets Scans run whose pods end at once, and prints what the operator did and used.
 
@@ -45,6 +47,9 @@ bench reports writes, lists and watches PolicyReports as CRDs in etcd, then in t
 reports API server on each database, and prints what all processes used for it. It ends
 with 1 where a goal is missed by more than a seventh.
 
+bench console fills a reports API server, has one viewer look at each page of the
+console, and then many at once, and prints how long pages take and what the console uses.
+
 Flags:
 `
 
@@ -58,6 +63,7 @@ func main() {
 	flag.IntVar(&o.QPS, "qps", 2000, "requests per second that the operator may make")
 	flag.IntVar(&o.JobSyncs, "job-syncs", 10, "Jobs that the Job controller handles at a time; 10 is Kubernetes' default")
 	flag.IntVar(&o.SimNodes, "sim-nodes", 10, "nodes that simulate pods")
+	bin := flag.String("bin", "", "`folder` of the programs; bin in that of the repository by default")
 	flag.StringVar(&o.Profile, "profile", "", "`file` for the operator's heap profile after the last step (go tool pprof)")
 	flag.BoolVar(&o.Requests, "requests", false, "also print who made which requests to the API server, by its audit log, which costs it time")
 	var f bench.Fairness
@@ -70,10 +76,17 @@ func main() {
 	var r bench.Reports
 	flag.IntVar(&r.Scale, "divide", 1, "reports: the `number` by which all amounts are divided")
 	databases := flag.String("databases", "sqlite,postgresql", "reports: databases of the reports API server")
+	var c bench.Console
+	flag.IntVar(&c.Reports, "reports", 20, "console: thousands of findings; 1000 for what the contract says")
+	flag.IntVar(&c.Scans, "scans", 200, "console: Scans that there are")
+	flag.IntVar(&c.Viewers, "viewers", 100, "console: who looks at once; 0 for one viewer alone")
+	flag.DurationVar(&c.For, "for", 30*time.Second, "console: how long they look")
+	flag.IntVar(&c.Visits, "visits", 40, "console: how often one viewer looks at each page")
+	flag.StringVar(&c.Filler, "filler", "", "console: `program` that fills databases: go test -c of reports/internal/bench; bin/reports-filler by default")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
 	args := os.Args[1:]
 	mode := ""
-	if len(args) > 0 && slices.Contains([]string{"fairness", "memory", "reports"}, args[0]) {
+	if len(args) > 0 && slices.Contains([]string{"fairness", "memory", "reports", "console"}, args[0]) {
 		mode, args = args[0], args[1:]
 	}
 	if err := flag.CommandLine.Parse(args); err != nil {
@@ -88,7 +101,7 @@ func main() {
 		o.Sizes = append(o.Sizes, n)
 	}
 	r.Databases, o.ReportCRDs = strings.Split(*databases, ","), filepath.Join(*root, "apis", "testdata", "reportcrds")
-	o.Bin, o.CRDs, o.Out = filepath.Join(*root, "bin"), filepath.Join(*root, "charts", "scanyard", "crds"), os.Stdout
+	o.Bin, o.CRDs, o.Out = cmp.Or(*bin, filepath.Join(*root, "bin")), filepath.Join(*root, "charts", "scanyard", "crds"), os.Stdout
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	var err error
 	switch mode {
@@ -99,6 +112,10 @@ func main() {
 		err = bench.PrintMemory(ctx, o, m)
 	case "reports":
 		err = bench.PrintReports(ctx, o, r)
+	case "console":
+		c.Database = r.Databases[0]
+		c.Filler = cmp.Or(c.Filler, filepath.Join(o.Bin, "reports-filler"))
+		err = bench.PrintConsole(ctx, o, c)
 	default:
 		err = bench.Run(ctx, o)
 	}
