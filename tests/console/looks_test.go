@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -77,25 +76,30 @@ func TestLooks(t *testing.T) {
 		theme string
 		width int64
 	}{{"light", 360}, {"light", 1440}, {"dark", 360}, {"dark", 1440}} {
-		call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.theme}}})
-		call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: look.width, Height: 900, DeviceScaleFactor: 1})
+		b.screen(look.theme, look.width)
 		for _, p := range pages {
 			where := fmt.Sprintf("%s, %s, %d pixels", p.name, look.theme, look.width)
 			b.visit(p.path)
-			if got := eval[int](b, `document.querySelectorAll("h1").length`); got != 1 {
-				t.Errorf("%s: %d headings of the page", where, got)
-			}
-			if over := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
-				t.Errorf("%s: %d pixels are cut off", where, over)
-			}
-			for _, bad := range eval[[]string](b, contrasts) {
-				t.Errorf("%s: contrast of %s", where, bad)
-			}
-			for _, bad := range b.unnamed() {
-				t.Errorf("%s: a %s has no name", where, bad)
-			}
+			b.looksWell(where)
 			b.picture(fmt.Sprintf("%s-%d-%s", p.name, look.width, look.theme))
 		}
+	}
+}
+
+// looksWell says what is wrong with the page that is shown.
+func (b *tab) looksWell(where string) {
+	b.t.Helper()
+	if got := eval[int](b, `document.querySelectorAll("h1").length`); got != 1 {
+		b.t.Errorf("%s: %d headings of the page", where, got)
+	}
+	if over := eval[int](b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+		b.t.Errorf("%s: %d pixels are cut off", where, over)
+	}
+	for _, bad := range eval[[]string](b, contrasts) {
+		b.t.Errorf("%s: contrast of %s", where, bad)
+	}
+	for _, bad := range b.unnamed() {
+		b.t.Errorf("%s: a %s has no name", where, bad)
 	}
 }
 

@@ -56,6 +56,9 @@ func run(m *testing.M) int {
 	if err == nil {
 		code = m.Run()
 	}
+	if store.stop != nil {
+		store.stop()
+	}
 	if err := errors.Join(err, end()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
