@@ -44,8 +44,8 @@ func TestTargetsWithMostHighFindings(t *testing.T) {
 	row := func(severity, target string) reportsv1alpha1.FindingRow {
 		return reportsv1alpha1.FindingRow{Namespace: "team-blue", Report: "r", Severity: severity, Result: "fail", Rule: "x", Resource: &reportsv1alpha1.ResourceRef{Name: target}}
 	}
-	w.Rows = []reportsv1alpha1.FindingRow{row("critical", "shop.example"), row("low", "wiki.example")}
+	w.Rows = []reportsv1alpha1.FindingRow{row("critical", "shop.example"), row("low", "wiki.example"), row("high", "sha256:0123456789abcdef0123")}
 	overview := w.Get("/")
-	has(t, overview, "/findings?severity=critical&amp;target=shop.example")
+	has(t, overview, "/findings?severity=critical&amp;target=shop.example", ">image 0123456789ab</a>", "image=sha256%3A0123456789abcdef0123")
 	lacks(t, overview, "wiki.example")
 }

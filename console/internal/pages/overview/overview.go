@@ -10,6 +10,7 @@ import (
 	"errors"
 	"html/template"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -183,12 +184,22 @@ func (d *data) ask(q *web.Request) (notes []string) {
 func bars(groups []reportsv1alpha1.FindingGroup, key, field string) []bar {
 	var out []bar
 	for _, g := range groups {
-		if name := g.Key[key]; name != "" {
-			out = append(out, bar{Name: name, N: g.Count, Link: web.Link("/findings", field, name, "severity", "critical") + "&severity=high"})
+		name, by := g.Key[key], field
+		if name == "" {
+			continue
 		}
+		b := bar{Name: name, N: g.Count}
+		if digest, ok := strings.CutPrefix(name, "sha256:"); ok && field == "target" {
+			b.Name, by = "image "+digest[:min(shortDigest, len(digest))], "image"
+		}
+		b.Link = web.Link("/findings", by, name, "severity", "critical") + "&severity=high"
+		out = append(out, b)
 	}
 	return drawn(out)
 }
+
+// shortDigest is how many digits of a digest people tell images apart by.
+const shortDigest = 12
 
 // drawn are the longest bars, as shares of the first.
 func drawn(all []bar) []bar {
