@@ -229,6 +229,23 @@ func (b *tab) screen(theme string, width int64) {
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1})
 }
 
+// TestLooksWithReports shows each page with all that it can show, on a small and on a usual screen, light and dark.
+func TestLooksWithReports(t *testing.T) {
+	ns := w.namespace(t, "filled")
+	w.fill(t, ns, plainly)
+	b := open(t)
+	for _, theme := range []string{"light", "dark"} {
+		for _, width := range []int64{360, 1440} {
+			b.screen(theme, width)
+			for _, p := range pagesOf(ns) {
+				b.visit(p.path)
+				b.looksWell(fmt.Sprintf("%s, %s, %d pixels", p.name, theme, width))
+				b.picture(fmt.Sprintf("reports-%s-%d-%s", p.name, width, theme))
+			}
+		}
+	}
+}
+
 // TestWithReports does the main job of pages that the reports API answers, by clicking and by the keyboard.
 func TestWithReports(t *testing.T) {
 	ns := w.namespace(t, "asked")
