@@ -5,7 +5,6 @@ package install
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,21 +33,39 @@ func NewHelm(ctx context.Context, p Programs, kubeconfig, home string) (*Helm, e
 	if err := os.CopyFS(h.charts, os.DirFS(p.Charts)); err != nil {
 		return nil, fmt.Errorf("copy charts: %w", err)
 	}
-	locks, err := filepath.Glob(filepath.Join(h.charts, "*", "Chart.lock"))
-	if err != nil {
-		return nil, fmt.Errorf("copy charts: %w", err)
-	}
-	results := make(chan error, len(locks))
-	for _, lock := range locks {
-		go func() { results <- h.run(ctx, nil, "dependency", "build", filepath.Dir(lock), "--skip-refresh") }()
-	}
-	for range locks {
-		err = errors.Join(err, <-results)
-	}
-	if err != nil {
-		return nil, err
+	if err := h.packLibrary(ctx); err != nil {
+		return nil, fmt.Errorf("pack the library chart: %w", err)
 	}
 	return h, nil
+}
+
+// library is the chart that others are built on. It is their only dependency.
+const library = "scanyard-lib"
+
+// packLibrary packs the library chart once and gives it to all charts that are built on it. "helm dependency build" would pack it
+// anew for each of them, in a process each.
+func (h *Helm) packLibrary(ctx context.Context) error {
+	users, err := filepath.Glob(filepath.Join(h.charts, "*", "Chart.lock"))
+	if err != nil {
+		return err
+	}
+	packed := filepath.Join(h.home, "packed")
+	if err := os.RemoveAll(packed); err != nil {
+		return err
+	}
+	if err := h.run(ctx, nil, "package", filepath.Join(h.charts, library), "--destination", packed); err != nil {
+		return err
+	}
+	for _, user := range users {
+		dependencies := filepath.Join(filepath.Dir(user), "charts")
+		if err := os.RemoveAll(dependencies); err != nil {
+			return err
+		}
+		if err := os.CopyFS(dependencies, os.DirFS(packed)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // OpenHelm is the Helm that another process has prepared with NewHelm.
