@@ -37,8 +37,8 @@ type Observation struct {
 type Decision struct {
 	Conditions []metav1.Condition
 	Events     []Event
-	// After is when to look again, 0 for never.
-	After time.Duration
+	// RequeueAfter is when to look again, 0 for never.
+	RequeueAfter time.Duration
 }
 
 // Event is one for users.
@@ -57,7 +57,7 @@ func Decide(o Observation) Decision {
 		active.Reason, active.Message = settingsv1alpha2.ReasonInvalid, "The exception matches nothing: "+problem.String()+"."
 	case phase == exception.NotYet:
 		active.Message = fmt.Sprintf("The exception begins at %s.", utc(spec.NotBefore))
-		d.After = spec.NotBefore.Sub(o.Now)
+		d.RequeueAfter = spec.NotBefore.Sub(o.Now)
 	case spec.ExpiresAt != nil:
 		active.Status, active.Message = metav1.ConditionTrue, fmt.Sprintf("The exception holds until %s.", utc(spec.ExpiresAt))
 	default:
@@ -120,8 +120,8 @@ func (d *Decision) ending(o *Observation, phase exception.Phase) {
 
 // look has the exception looked at after this time at the latest.
 func (d *Decision) look(after time.Duration) {
-	if d.After == 0 || after < d.After {
-		d.After = after
+	if d.RequeueAfter == 0 || after < d.RequeueAfter {
+		d.RequeueAfter = after
 	}
 }
 

@@ -68,8 +68,8 @@ func TestDecide(t *testing.T) {
 		if got := strings.Join(told, " "); got != c.events {
 			t.Errorf("%s: Events %q, want %q", name, got, c.events)
 		}
-		if d.After != c.after || !strings.Contains(active.Message, c.message) || active.ObservedGeneration != 3 {
-			t.Errorf("%s: after %s, %+v", name, d.After, active)
+		if d.RequeueAfter != c.after || !strings.Contains(active.Message, c.message) || active.ObservedGeneration != 3 {
+			t.Errorf("%s: after %s, %+v", name, d.RequeueAfter, active)
 		}
 		// Deciding again on what was decided tells nothing and changes nothing.
 		c.observation.Conditions, c.observation.Now = d.Conditions, now.Add(time.Nanosecond)

@@ -94,7 +94,7 @@ func (r *Reconciler) act(
 	decision := Decide(Observation{
 		Exception: e, Generation: object.GetGeneration(), Conditions: of.Conditions, Now: r.o.Clock.Now(), Made: made, Admission: r.o.Sealer != nil,
 	})
-	result := reconcile.Result{RequeueAfter: decision.After}
+	result := reconcile.Result{RequeueAfter: decision.RequeueAfter}
 	to.Conditions, to.ObservedGeneration = decision.Conditions, object.GetGeneration()
 	if r.o.Target != nil {
 		found, err := r.count(ctx, object.GetNamespace(), e.Kind(), object.GetName())
