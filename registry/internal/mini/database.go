@@ -212,7 +212,7 @@ func (e *engine) update(ctx context.Context, call serve.Call) (any, error) {
 }
 
 // indexOf hashes what a database says of each key.
-func indexOf(dir string) (protocol.Index, error) {
+func indexOf(_ context.Context, dir string) (protocol.Index, error) {
 	o, err := openDatabase(dir)
 	if err != nil {
 		return nil, err
@@ -241,48 +241,6 @@ func (o *opened) index() (protocol.Index, error) {
 		values[key] = strings.Join(list, "\n")
 	}
 	return protocol.NewIndex(values), nil
-}
-
-func diff(_ context.Context, call serve.Call) (any, error) {
-	var params protocol.DiffParams
-	if err := call.Params(&params); err != nil {
-		return nil, err
-	}
-	to, err := indexOf(params.ToDir)
-	if err != nil {
-		return nil, err
-	}
-	result := protocol.DiffResult{Total: int64(len(to))}
-	if _, err := call.WriteFile(params.IndexOut, to.Write); err != nil {
-		return nil, err
-	}
-	var from protocol.Index
-	switch {
-	case params.FromIndex != "":
-		from, err = readIndex(params.FromIndex)
-	case params.FromDir != "":
-		from, err = indexOf(params.FromDir)
-	default:
-		return result, nil
-	}
-	if err != nil {
-		return result, nil //nolint:nilerr // an index that is lost makes the databases incomparable
-	}
-	changed := from.Changed(to)
-	if _, err := call.WriteFile(params.Out, func(w io.Writer) error { return protocol.WriteHashes(w, changed) }); err != nil {
-		return nil, err
-	}
-	result.Comparable, result.Changed = true, int64(len(changed))
-	return result, nil
-}
-
-func readIndex(name string) (protocol.Index, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("read index: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // what was only read
-	return protocol.ReadIndex(f)
 }
 
 func drop(_ context.Context, call serve.Call) (any, error) {

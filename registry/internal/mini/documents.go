@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/scanyard/scanyard/registry/internal/adapter/protocol"
+	"github.com/scanyard/scanyard/registry/internal/adapter/report"
 )
 
 // bill is what documents are made of. Equal bills have equal documents.
@@ -99,7 +100,7 @@ func (b bill) spdx() any {
 	})
 	return dict{
 		"SPDXID": "SPDXRef-DOCUMENT", "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "name": b.digest,
-		"documentNamespace": "https://scanyard.io/spdx/" + b.digest + "/" + Name + "-" + version,
+		"documentNamespace": report.Namespace(b.digest, protocol.Engine{Name: Name, Version: version}),
 		"creationInfo":      dict{"created": b.created, "creators": []string{"Organization: Scanyard", "Tool: " + Name + "-" + version}},
 		"packages":          packages, "relationships": relations,
 	}

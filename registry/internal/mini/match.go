@@ -4,13 +4,12 @@ package mini
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/scanyard/scanyard/registry/internal/adapter/protocol"
+	"github.com/scanyard/scanyard/registry/internal/adapter/report"
 	"github.com/scanyard/scanyard/registry/internal/adapter/serve"
 )
 
@@ -33,45 +32,11 @@ func (e *engine) match(_ context.Context, call serve.Call) (any, error) {
 	if params.Image.OS.Family != "" {
 		system = params.Image.OS
 	}
-	result := protocol.MatchResult{BySeverity: map[string]int{}, Database: protocol.DatabaseName{Version: o.Version, BuiltAt: o.BuiltAt}}
-	if params.SBOM.Producer != "" && params.SBOM.Producer != Name {
-		result.Warnings = append(result.Warnings, "the SBOM was made by "+params.SBOM.Producer+": packages may lack what is needed to match them")
-	}
-	var findings []protocol.Finding
+	found := report.Match{Database: protocol.DatabaseName{Version: o.Version, BuiltAt: o.BuiltAt}, Keys: keysOf(packages, system)}
 	for _, p := range packages {
-		findings = append(findings, o.findings(p, system)...)
+		found.Findings = append(found.Findings, o.findings(p, system)...)
 	}
-	if len(findings) > protocol.MaxFindings {
-		return nil, protocol.Errorf(protocol.TooLarge, "there are more than %d findings", protocol.MaxFindings)
-	}
-	slices.SortFunc(findings, protocol.Compare)
-	for _, f := range findings {
-		result.BySeverity[f.Severity]++
-	}
-	result.Findings = len(findings)
-	if result.File, err = call.WriteFile(params.Out, func(w io.Writer) error { return lines(w, findings) }); err != nil {
-		return nil, err
-	}
-	if params.KeysOut != "" {
-		keys := keysOf(packages, system)
-		file, err := call.WriteFile(params.KeysOut, func(w io.Writer) error { return lines(w, keys) })
-		if err != nil {
-			return nil, err
-		}
-		result.Keys, result.KeysFile = len(keys), &file
-	}
-	return result, nil
-}
-
-func lines[T any](w io.Writer, list []T) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	for _, entry := range list {
-		if err := encoder.Encode(entry); err != nil {
-			return err
-		}
-	}
-	return nil
+	return found.Write(call, params, Name)
 }
 
 // names are those under which a package is asked for, the package's own first.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/scanyard/scanyard/registry/internal/adapter/database"
 	"github.com/scanyard/scanyard/registry/internal/adapter/protocol"
 	"github.com/scanyard/scanyard/registry/internal/adapter/serve"
 )
@@ -52,7 +53,7 @@ func Run(ctx context.Context, arguments []string, s Streams) error {
 		In: s.In, Out: s.Out, Log: slog.New(slog.NewTextHandler(s.Err, nil)),
 		Handlers: map[protocol.Op]serve.Handler{
 			protocol.Describe: describe, protocol.SBOM: sbom, protocol.Match: e.match, protocol.DatabaseStatus: e.status,
-			protocol.DatabaseUpdate: e.update, protocol.DatabaseDiff: diff, protocol.DatabaseDrop: drop,
+			protocol.DatabaseUpdate: e.update, protocol.DatabaseDiff: database.Indexer(indexOf).Diff, protocol.DatabaseDrop: drop,
 		},
 		Parallel: map[protocol.Op]int{protocol.Match: parallel, protocol.SBOM: parallel, protocol.Describe: parallel},
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/registry/internal/adapter/protocol"
+	"github.com/scanyard/scanyard/registry/internal/adapter/report"
 	"github.com/scanyard/scanyard/registry/internal/adapter/serve"
 	"github.com/scanyard/scanyard/registry/internal/adapter/source"
 )
@@ -75,11 +76,11 @@ func (l *layers) analysis(ctx context.Context, layer source.ImageLayer) (*analys
 	var known analysis
 	if l.params.MayReuse(layer.Digest) && l.cache.Get(layer, &known) {
 		l.result.LayersReused++
-		l.note(&known)
+		report.Note(l.result, nil, known.Warnings)
 		return &known, nil
 	}
 	if strings.HasSuffix(layer.MediaType, "+encrypted") {
-		l.miss("layer " + layer.Digest + " is encrypted")
+		report.Note(l.result, []string{"layer " + layer.Digest + " is encrypted"}, nil)
 		return &analysis{}, nil
 	}
 	var a *analysis
@@ -92,21 +93,8 @@ func (l *layers) analysis(ctx context.Context, layer source.ImageLayer) (*analys
 		return nil, err
 	}
 	l.result.LayersAnalysed++
-	l.note(a)
+	report.Note(l.result, nil, a.Warnings)
 	return a, l.cache.Put(layer, a)
-}
-
-func (l *layers) miss(what string) {
-	l.result.Completeness = protocol.Partial
-	l.result.Missing = append(l.result.Missing, what)
-}
-
-func (l *layers) note(a *analysis) {
-	for _, text := range a.Warnings {
-		if len(l.result.Warnings) < maxWarnings {
-			l.result.Warnings = append(l.result.Warnings, text)
-		}
-	}
 }
 
 // origin is the layer that brought a file.

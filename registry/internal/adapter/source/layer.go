@@ -97,7 +97,7 @@ func (i *Image) Layer(ctx context.Context, l ImageLayer, b *Budget, walk func(ar
 	}
 	defer body.Close()
 	compressed := &counter{Reader: io.TeeReader(body, blob)}
-	plain, end, err := decompress(compressed)
+	plain, end, err := Decompress(compressed)
 	if err != nil {
 		return compressed.n, err
 	}
@@ -132,8 +132,8 @@ func broken(err error) error {
 	return protocol.Errorf(protocol.InvalidInput, "read layer: %v", err)
 }
 
-// decompress tells the form of a layer by its first bytes, whatever its media type says. The caller calls end.
-func decompress(r io.Reader) (plain io.Reader, end func(), err error) {
+// Decompress tells the form of a stream by its first bytes (gzip, zstd, or plain), whatever its media type says. The caller calls end.
+func Decompress(r io.Reader) (plain io.Reader, end func(), err error) {
 	b := bufio.NewReader(r)
 	head, err := b.Peek(4)
 	switch {
@@ -153,6 +153,21 @@ func decompress(r io.Reader) (plain io.Reader, end func(), err error) {
 		return z, z.Close, nil
 	}
 	return b, func() {}, nil
+}
+
+// Remembered keeps the error of a reader apart from that of who writes what it gives.
+type Remembered struct {
+	R   io.Reader
+	Err error
+}
+
+// Read reads, and remembers an error that is not the end.
+func (r *Remembered) Read(p []byte) (int, error) {
+	n, err := r.R.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.Err = err
+	}
+	return n, err
 }
 
 // Name makes a path of an archive relative to the root. One that leads out of the image, or is too long, is none.
