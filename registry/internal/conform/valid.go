@@ -13,8 +13,11 @@ import (
 
 var spdxIDPattern = regexp.MustCompile(`\ASPDXRef-[A-Za-z0-9.-]+\z`)
 
-// validSPDX holds a document to what SPDX 2.3 demands of every document, and Scanyard of canonical ones.
+// validSPDX holds a document to the schema of SPDX 2.3, to what the standard demands beside it, and to what Scanyard demands of canonical ones.
 func validSPDX(content []byte) error {
+	if err := validBySchema(content, spdxSchema); err != nil {
+		return err
+	}
 	var d struct {
 		SPDXID            string `json:"SPDXID"`
 		Version           string `json:"spdxVersion"`
@@ -89,8 +92,11 @@ func related(list []relationship, ids map[string]bool) error {
 	return nil
 }
 
-// validCycloneDX holds a document to what CycloneDX 1.6 demands of every document.
+// validCycloneDX holds a document to the schema of CycloneDX 1.6, and to what that does not say.
 func validCycloneDX(content []byte) error {
+	if err := validBySchema(content, cyclonedxSchema); err != nil {
+		return err
+	}
 	var d struct {
 		Format      string `json:"bomFormat"`
 		SpecVersion string `json:"specVersion"`
