@@ -73,7 +73,10 @@ test: build tools test-tools ## Run all tests: unit tests, tests on a real API s
 bench: build ## Measure: scans per second, API writes per scan, latencies, parser throughput
 	@hack/bench.sh
 
-.PHONY: bench-reports
+.PHONY: bench-registry bench-reports
+bench-registry: build ## Measure registry scanning against its goals: filters, discovery, matching again, fairness; BENCH_REGISTRY_IMAGES=10000 is the full size
+	@hack/bench-registry.sh $(BENCH_REGISTRY_ARGS)
+
 bench-reports: build test-tools ## Measure the reports server: a million results written and asked for, and PolicyReports beside CRDs in etcd
 	@go test ./reports/internal/bench -run '^$$' -bench . -benchtime 20x -timeout 60m $(BENCH_REPORTS_ARGS)
 	@bin/bench reports $(BENCH_REPORTS_CLUSTER_ARGS)
@@ -114,7 +117,7 @@ build: $(BIN)/localcluster ## Build all programs into bin/
 
 # They link as much as all the rest, so neither build nor test asks for them.
 .PHONY: adapters
-adapters: build $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) ## Build, lint and test the adapters of scanner engines (ADAPTERS=trivy): the first time 10 CPU minutes, later one or two
+adapters: build $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) ## Build, lint and test the adapters of scanner engines (ADAPTERS=grype): the first time 10 CPU minutes each, later one or two
 	@hack/adapters.sh $(ADAPTERS)
 
 .PHONY: licences

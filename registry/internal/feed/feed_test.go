@@ -196,6 +196,22 @@ func TestNamespacesShareFairly(t *testing.T) {
 // TestSmallTenantIsNotStarved is fault F34, the bound for the small tenant: it is done in three times the time that it takes alone, counted in work
 // that ends, whatever the other one brings.
 func TestSmallTenantIsNotStarved(t *testing.T) {
+	if alone, beside := fewBesideMany(t); beside > 3*alone {
+		t.Errorf("beside another namespace: %d ticks, alone %d", beside, alone)
+	}
+}
+
+// BenchmarkFewBesideMany tells how many times longer the small tenant takes beside the large one.
+func BenchmarkFewBesideMany(b *testing.B) {
+	for b.Loop() {
+		alone, beside := fewBesideMany(b)
+		b.ReportMetric(float64(beside)/float64(alone), "times-alone")
+	}
+}
+
+// fewBesideMany gives the work that ends until 10 images of a namespace are done, alone and beside one with 5,000.
+func fewBesideMany(t testing.TB) (alone, beside int) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(7, 7))
 	images := func(name string, n int) Namespace {
 		var list []Item
@@ -205,15 +221,11 @@ func TestSmallTenantIsNotStarved(t *testing.T) {
 		return namespace(name, list...)
 	}
 	few, many := images("few", 10), images("many", 5000)
-	alone := ticksUntilDone(t, State{Namespaces: []Namespace{few}})
-	beside := ticksUntilDone(t, State{Namespaces: []Namespace{few, many}})
-	if beside > 3*alone {
-		t.Errorf("beside another namespace: %d ticks, alone %d", beside, alone)
-	}
+	return ticksUntilDone(t, State{Namespaces: []Namespace{few}}), ticksUntilDone(t, State{Namespaces: []Namespace{few, many}})
 }
 
 // ticksUntilDone simulates workers with four slots, each of which works one cost a tick, until the first namespace is done.
-func ticksUntilDone(t *testing.T, state State) int {
+func ticksUntilDone(t testing.TB, state State) int {
 	t.Helper()
 	state.Windows = map[Step]int{SBOM: 4}
 	namespaces := state.Namespaces

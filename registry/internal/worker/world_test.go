@@ -81,7 +81,7 @@ const (
 
 // reportsAPI is the program of the reports API, on a database of its own, behind a door at which a test may answer.
 type reportsAPI struct {
-	t      *testing.T
+	t      testing.TB
 	door   *httptest.Server
 	mutex  sync.Mutex
 	before func(w http.ResponseWriter, r *http.Request) bool
@@ -89,7 +89,7 @@ type reportsAPI struct {
 	counts map[string]int
 }
 
-func startReports(t *testing.T) *reportsAPI {
+func startReports(t testing.TB) *reportsAPI {
 	t.Helper()
 	far, err := url.Parse(testcluster.StartReports(t))
 	if err != nil {
@@ -202,7 +202,7 @@ type nats struct {
 	ca         string
 }
 
-func startQueue(t *testing.T) *nats {
+func startQueue(t testing.TB) *nats {
 	t.Helper()
 	authority, err := pki.NewAuthority("queue", time.Now(), time.Hour)
 	if err != nil {
@@ -245,7 +245,7 @@ func startQueue(t *testing.T) *nats {
 	return n
 }
 
-func (n *nats) connect(t *testing.T, user, password string, change ...func(*queue.Options)) *queue.Queue {
+func (n *nats) connect(t testing.TB, user, password string, change ...func(*queue.Options)) *queue.Queue {
 	t.Helper()
 	o := queue.Options{
 		URLs: []string{n.server.URL()}, User: user, Password: password, Name: user, TLS: &tls.Config{RootCAs: n.roots, MinVersion: tls.VersionTLS12},
@@ -263,7 +263,7 @@ func (n *nats) connect(t *testing.T, user, password string, change ...func(*queu
 
 // world is a registry, the reports API, a queue, and a namespace with a Registry and a DiscoveryJob.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	registry *registrytest.Registry
 	reports  *reportsAPI
 	nats     *nats
@@ -276,7 +276,7 @@ type world struct {
 	spawned string
 }
 
-func newWorld(t *testing.T, change ...func(*registryv1alpha1.Registry)) *world {
+func newWorld(t testing.TB, change ...func(*registryv1alpha1.Registry)) *world {
 	t.Helper()
 	w := &world{t: t, registry: registrytest.New(t), reports: startReports(t), nats: startQueue(t), spawned: t.TempDir()}
 	scheme := runtime.NewScheme()
@@ -299,7 +299,7 @@ func newWorld(t *testing.T, change ...func(*registryv1alpha1.Registry)) *world {
 	return w
 }
 
-func readConfig(t *testing.T, text string) *config.Config {
+func readConfig(t testing.TB, text string) *config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	head := "apiVersion: " + config.APIVersion + "\nkind: " + config.Kind + "\n"
@@ -411,7 +411,7 @@ func (w *world) work(change ...func(*Options)) *running {
 }
 
 // end ends a worker in order. It may be called again.
-func (r *running) end(t *testing.T) {
+func (r *running) end(t testing.TB) {
 	t.Helper()
 	r.stop()
 	select {

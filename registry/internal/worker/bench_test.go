@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/registry/internal/imagetest"
+	"github.com/scanyard/scanyard/registry/internal/mini"
+	"github.com/scanyard/scanyard/registry/internal/queue"
+)
+
+// batch is how many images a message of the controller names.
+const batch = 50
+
+// imagesOf is how many images the benchmarks look at: BENCH_REGISTRY_IMAGES, or 500.
+func imagesOf(b *testing.B) int {
+	b.Helper()
+	text := os.Getenv("BENCH_REGISTRY_IMAGES")
+	if text == "" {
+		return 500
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < batch*2 {
+		b.Fatalf("BENCH_REGISTRY_IMAGES must be a number of at least %d, and not %q", batch*2, text)
+	}
+	return n
+}
+
+// usedBy is the CPU time of this process and of all that it has started and that still run.
+func usedBy(b *testing.B) time.Duration {
+	b.Helper()
+	entries, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	const ticksPerSecond, parentField, userField, systemField = 100, 1, 11, 12
+	parents, ticks := map[int]int{}, map[int]int{}
+	for _, name := range entries {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // a process that has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		fields := strings.Fields(rest)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		parents[pid], _ = strconv.Atoi(fields[parentField])
+		user, _ := strconv.Atoi(fields[userField])
+		system, _ := strconv.Atoi(fields[systemField])
+		ticks[pid] = user + system
+	}
+	all := 0
+	for pid, n := range ticks {
+		for at := pid; at > 1; at = parents[at] {
+			if at == os.Getpid() {
+				all += n
+				break
+			}
+		}
+	}
+	return time.Duration(all) * time.Second / ticksPerSecond
+}
+
+// scanned makes n images in one repository, all on one base, and takes them to their reports. Each hundredth has a package more.
+func (w *world) scanned(n int) {
+	w.t.Helper()
+	for i := range n {
+		layers := []imagetest.Layer{imagetest.Debian12(), {Compression: imagetest.Gzip, Files: []imagetest.File{{Name: "app/number", Body: strconv.Itoa(i)}}}}
+		if i%100 == 0 {
+			layers = append(layers, imagetest.Node())
+		}
+		w.push("shop/api", fmt.Sprintf("1.0.%d", i), layers...)
+	}
+	w.discovered(jobUID)
+	w.well(w.message(queue.Database))
+	for _, step := range []queue.Step{queue.SBOM, queue.Match} {
+		for items := range slices.Chunk(w.items(), batch) {
+			for size := 1; len(items) > 0; items = items[size:] {
+				if size = 1; step == queue.Match {
+					size = len(items)
+				}
+				w.well(w.message(step, items[:size]...))
+			}
+		}
+	}
+}
+
+// items are all images, in order.
+func (w *world) items() []queue.Item {
+	w.t.Helper()
+	images := w.images()
+	list := make([]queue.Item, 0, len(images))
+	for _, key := range sorted(images) {
+		list = append(list, itemOf(images[key]))
+	}
+	return list
+}
+
+// change brings a newer database, in which the advisories of one package, or of all, have another title.
+func (w *world) change(pkg string) {
+	w.t.Helper()
+	a, err := mini.ReadAdvisories(w.config.Database.Mini.File)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a.BuiltAt = a.BuiltAt.Add(time.Hour)
+	for i := range a.Advisories {
+		if pkg == "" || a.Advisories[i].Package == pkg {
+			a.Advisories[i].Title += "."
+		}
+	}
+	w.config.Database.Mini.File = filepath.Join(w.t.TempDir(), "database.json")
+	if err := a.Write(w.config.Database.Mini.File); err != nil {
+		w.t.Fatal(err)
+	}
+	w.well(w.message(queue.Database))
+}
+
+// wanted asks which images are to be looked at again, as a ScanJob does, and how long the answers took.
+func (w *world) wanted(r *running) (list []queue.Item, took time.Duration) {
+	w.t.Helper()
+	database, has := r.Engine.Database("mini")
+	about, known := r.Engine.Describe("mini")
+	if !has || !known {
+		w.t.Fatal("the worker has no database")
+	}
+	query := reportsv1.ImageQuery{Spec: reportsv1.ImageQuerySpec{
+		RegistryUID: "registry-1", Need: reportsv1.NeedMatch, Adapter: "mini", EngineVersion: about.Engine.Version, DatabaseVersion: database.Version, Limit: 1000,
+	}}
+	begun := time.Now()
+	for {
+		var answer reportsv1.ImageQuery
+		if err := w.client.Create(w.t.Context(), namespace, "imagequeries", &query, &answer); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, i := range answer.Status.Items {
+			list = append(list, queue.Item{Name: i.Name, UID: string(i.UID)})
+		}
+		if query.Spec.Continue = answer.Status.Continue; query.Spec.Continue == "" {
+			return list, time.Since(begun)
+		}
+	}
+}
+
+// match has all items matched, as many at once as the worker has slots.
+func (w *world) matchAll(items []queue.Item) {
+	w.t.Helper()
+	for part := range slices.Chunk(items, batch) {
+		w.put(w.message(queue.Match, part...))
+	}
+	for _, e := range w.wait(len(items)) {
+		if e.Outcome != "Done" {
+			w.t.Fatalf("a match ended with %+v", e)
+		}
+	}
+}
+
+// BenchmarkRescan has every image matched again for data in which every advisory has changed, and then for data in which one has, which
+// concerns one image of a hundred. CPU time is that of worker, adapters, reports API, queue and registry together.
+func BenchmarkRescan(b *testing.B) {
+	w := newWorld(b)
+	r := w.work(func(o *Options) { o.Slots[queue.Match] = 4 })
+	n := imagesOf(b)
+	w.scanned(n)
+	var each float64
+	b.Run("all", func(b *testing.B) {
+		var cpu, wall time.Duration
+		count := 0
+		for b.Loop() {
+			w.change("")
+			items, _ := w.wanted(r)
+			if len(items) != n {
+				b.Fatalf("%d of %d images are wanted", len(items), n)
+			}
+			before, begun := usedBy(b), time.Now()
+			w.matchAll(items)
+			cpu, wall, count = cpu+usedBy(b)-before, wall+time.Since(begun), count+n
+		}
+		each = cpu.Seconds() * 1000 / float64(count)
+		b.ReportMetric(each, "CPU-ms/image")
+		b.ReportMetric(float64(count)/wall.Hours(), "images/hour")
+		b.ReportMetric(0, "ns/op")
+	})
+	b.Run("changed", func(b *testing.B) {
+		var cpu, decided time.Duration
+		count := 0
+		for b.Loop() {
+			w.change("lodash")
+			before := usedBy(b)
+			items, took := w.wanted(r)
+			if want := (n + 99) / 100; len(items) != want {
+				b.Fatalf("%d images are wanted, and not %d of %d", len(items), want, n)
+			}
+			w.matchAll(items)
+			cpu, decided, count = cpu+usedBy(b)-before, max(decided, took), count+1
+		}
+		b.ReportMetric(decided.Seconds()*1000, "decision-ms")
+		b.ReportMetric(100*cpu.Seconds()*1000/float64(count)/(each*float64(n)), "%-of-all")
+		b.ReportMetric(0, "ns/op")
+	})
+}
+
+// BenchmarkFirst takes new images to their reports, and counts the writes to the reports API.
+func BenchmarkFirst(b *testing.B) {
+	n := imagesOf(b) / 5
+	for b.Loop() {
+		w := newWorld(b)
+		w.work()
+		before := usedBy(b)
+		w.scanned(n)
+		writes := 0
+		for call, count := range w.reports.writes() {
+			if !strings.Contains(call, "reuse") && !strings.Contains(call, "repositories") && !strings.Contains(call, "vulnerabilitydatabases") {
+				writes += count
+			}
+		}
+		b.ReportMetric(float64(writes)/float64(n), "writes/image")
+		b.ReportMetric((usedBy(b)-before).Seconds()*1000/float64(n), "CPU-ms/image")
+	}
+	b.ReportMetric(0, "ns/op")
+}
