@@ -95,12 +95,7 @@ func next(o Observation) *Job {
 }
 
 func isNew(o Observation, j *Job) bool {
-	name := NameOf(o.Registry.Name, j.UID)
-	for _, s := range o.Scans {
-		if s.Name == name {
-			return false
-		}
-	}
+	// A Scan that is there already, of which the status does not tell, is told of: creating it again changes nothing.
 	if o.Published == nil || o.Last == nil {
 		return true
 	}

@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 		"ANewerOne":          {o: Observation{Jobs: []Job{old, recent}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1")}}}, job: "second"},
 		"InTheSameSecond":    {o: Observation{Jobs: []Job{{"third", "3", begin}}, Published: of(published), Last: last(old)}, job: "third"},
 		"OneAtATime":         {o: Observation{Jobs: []Job{old, recent}, Published: of(published), Last: last(old), Scans: []Scan{{Name: NameOf("hub", "1"), Active: true}}}, again: lookAgain},
-		"StatusWasWiped":     {o: Observation{Jobs: []Job{old}, Scans: []Scan{{Name: NameOf("hub", "1")}}}},
+		"StatusWasWiped":     {o: Observation{Jobs: []Job{old}, Scans: []Scan{{Name: NameOf("hub", "1")}}}, job: "first"},
 		"RejectedOnesAgain":  {o: Observation{Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonScanRejected), Last: last(old)}, job: "first"},
 		"TooManyStayTooMany": {o: Observation{Jobs: []Job{old}, Published: of(registryv1alpha1.ReasonTooManyFindings), Last: last(old)}},
 		"TooManyOfBefore": {
