@@ -246,6 +246,35 @@ var _ = Describe("Registries", Ordered, Label("registry"), func() {
 		}
 	})
 
+	It("hands the findings of a Registry to hooks, PolicyReports and queries as those of a Scan", func(ctx SpecContext) {
+		r.installOperator(ctx)
+		for name, values := range map[string]map[string]any{
+			"registry-findings": nil, "persistence-reports": nil, "generic-webhook": webhookValues(w.hooks.URL("/"+shop), nil),
+		} {
+			Expect(r.helm.Install(ctx, install.Release{Chart: name, Namespace: shop, Values: values})).To(Succeed())
+		}
+		before := known(ctx, alice, shop)
+		s, found := r.publish(ctx, alice, shop, shopRegistry, "{}")
+		wantLodash(found, "oci://"+host+"/shop/api:1.0")
+		Expect(deliveredTo(ctx, shop)).To(Equal(map[string]int{s.Name: 1}))
+		Expect(r.origins(ctx, shop)).To(ContainElement(originOf(&found[0])))
+		Expect(before).To(BeEquivalentTo(1))
+		Expect(known(ctx, alice, shop)).To(Equal(before), "what a hook has copied counts once")
+		eventually(ctx, "the Registry to tell of its Scan", func(ctx context.Context) (bool, error) {
+			got, err := alice.Resource(registries).Namespace(shop).Get(ctx, shopRegistry, metav1.GetOptions{})
+			return err == nil && conditionIs(got, "FindingsPublished", "True"), err
+		})
+	})
+
+	It("does so with a chart for all namespaces, too, and makes the account of the scanner", func(ctx SpecContext) {
+		Expect(r.helm.Install(ctx, install.Release{Chart: "registry-findings", Namespace: reportsNamespace, Values: map[string]any{"clusterWide": true}})).To(Succeed())
+		_, found := r.publish(ctx, bob, web, "mine", `{"resourceMode":"clusterWide"}`)
+		wantLodash(found, "oci://"+host+"/web/page:1.0")
+		account, err := r.kube.CoreV1().ServiceAccounts(web).Get(ctx, "registry-findings", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(account.OwnerReferences).To(ContainElement(HaveField("Kind", "Registry")))
+	})
+
 	It("refuses a Registry that can never work", func(ctx SpecContext) {
 		_, err := alice.Resource(registries).Namespace(shop).Create(ctx, registryOf(shop, "odd", host, map[string]any{
 			"tags": map[string]any{"expression": "tag.startsWith("},
