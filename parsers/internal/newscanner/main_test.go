@@ -15,7 +15,7 @@ import (
 // parser is written.
 func TestNewScanner(t *testing.T) {
 	root := t.TempDir()
-	for _, part := range []string{"apis", "parsers", "podkit", "charts/test-scan"} {
+	for _, part := range []string{"apis", "findings", "parsers", "podkit", "charts/test-scan"} {
 		if err := os.CopyFS(filepath.Join(root, part), sources(filepath.Join("../../..", part))); err != nil {
 			t.Fatal(err)
 		}
