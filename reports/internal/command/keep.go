@@ -99,11 +99,14 @@ func (k *keepFlags) virtual(
 		followed.bind(deps)
 		watched.Watch(deps.Store, names, clock.RealClock{})
 		questions, clusterQuestions := findingqueries.New(findingqueries.Config{
-			Answerer: &answer.Answerer{Database: deps.Store, Driver: database.Driver, Details: details.Read(deps.Store), Aliases: details.Aliases(deps.Store), Kinds: []answer.Kind{
-				{Number: kinds.ReportNumber, Name: "PolicyReport", Word: "reports"},
-				{Number: kinds.ClusterReportNumber, Name: "ClusterPolicyReport", Word: "reports"},
-				{Number: kinds.VulnerabilityReportNumber, Name: "VulnerabilityReport", Word: "vulnerabilityreports"},
-			}},
+			Answerer: &answer.Answerer{
+				Database: deps.Store, Driver: database.Driver, Details: details.Read(deps.Store), Aliases: details.Aliases(deps.Store),
+				Kinds: []answer.Kind{
+					{Number: kinds.ReportNumber, Name: "PolicyReport", Word: "reports"},
+					{Number: kinds.ClusterReportNumber, Name: "ClusterPolicyReport", Word: "reports"},
+					{Number: kinds.VulnerabilityReportNumber, Name: "VulnerabilityReport", Word: "vulnerabilityreports"},
+				},
+			},
 			Observer: watched,
 		})
 		return map[string]rest.Storage{
