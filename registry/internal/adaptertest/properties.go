@@ -57,33 +57,54 @@ func some(random *rand.Rand, names []string) mini.Advisory {
 	return a
 }
 
+// someImage makes an image of one of two distributions and of modules, with random packages of the names.
+func someImage(random *rand.Rand, names []string, alpine bool) imagetest.Spec {
+	version := func() string { return fmt.Sprintf("%d.0.0", random.IntN(4)) }
+	var deb [][3]string
+	var apk strings.Builder
+	var node [][2]string
+	for _, name := range names[:1+random.IntN(len(names))] {
+		source := names[random.IntN(len(names))]
+		deb = append(deb, [3]string{name, version(), source})
+		fmt.Fprintf(&apk, "P:%s\nV:%s\nA:x86_64\no:%s\n\n", name, version(), source)
+		node = append(node, [2]string{name, version()})
+	}
+	system := []imagetest.File{
+		{Name: "etc/os-release", Body: "ID=debian\nVERSION_ID=\"12\"\n"},
+		{Name: "etc/debian_version", Body: "12.1\n"},
+		{Name: "var/lib/dpkg/status", Body: imagetest.DpkgStatus(deb...)},
+	}
+	if alpine {
+		system = []imagetest.File{{Name: "etc/alpine-release", Body: "3.18.2\n"}, {Name: "lib/apk/db/installed", Body: apk.String()}}
+	}
+	return imagetest.Spec{Layers: []imagetest.Layer{{Files: system}, Modules(node...)}}
+}
+
+// someChange makes advisories, and a copy with up to two others.
+func someChange(random *rand.Rand, names []string) (one, two *mini.Advisories) {
+	one = &mini.Advisories{BuiltAt: imagetest.Created}
+	for range 20 {
+		one.Advisories = append(one.Advisories, some(random, names))
+	}
+	two = &mini.Advisories{BuiltAt: one.BuiltAt, Advisories: slices.Clone(one.Advisories)}
+	for range random.IntN(3) {
+		two.Advisories[random.IntN(len(two.Advisories))] = some(random, names)
+	}
+	return one, two
+}
+
+// namesOf are the names of a finding: its id and its aliases.
+func namesOf(f *protocol.Finding) []string { return append([]string{f.VulnerabilityID}, f.Aliases...) }
+
 // ChangedEqualsFull holds findings of random advisories to what db-diff tells: where they differ, a key of the package or a name of a
 // finding has changed.
 func ChangedEqualsFull(t *testing.T, a Adapter) {
 	s := Open(t, a)
-	random := rand.New(rand.NewPCG(8, 3))
+	random := rand.New(rand.NewPCG(8, 3)) //nolint:gosec // the same numbers each time
 	names := []string{"a", "b", "c", "d", "e", "f"}
-	version := func() string { return fmt.Sprintf("%d.0.0", random.IntN(4)) }
 	var sboms []string
 	for i := range 12 {
-		var deb [][3]string
-		var apk strings.Builder
-		var node [][2]string
-		for _, name := range names[:1+random.IntN(len(names))] {
-			source := names[random.IntN(len(names))]
-			deb = append(deb, [3]string{name, version(), source})
-			fmt.Fprintf(&apk, "P:%s\nV:%s\nA:x86_64\no:%s\n\n", name, version(), source)
-			node = append(node, [2]string{name, version()})
-		}
-		system := imagetest.Layer{Files: []imagetest.File{
-			{Name: "etc/os-release", Body: "ID=debian\nVERSION_ID=\"12\"\n"},
-			{Name: "etc/debian_version", Body: "12.1\n"},
-			{Name: "var/lib/dpkg/status", Body: imagetest.DpkgStatus(deb...)},
-		}}
-		if i%2 == 0 {
-			system = imagetest.Layer{Files: []imagetest.File{{Name: "etc/alpine-release", Body: "3.18.2\n"}, {Name: "lib/apk/db/installed", Body: apk.String()}}}
-		}
-		result, err := s.SBOM(imagetest.Spec{Layers: []imagetest.Layer{system, Modules(node...)}})
+		result, err := s.SBOM(someImage(random, names, i%2 == 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,35 +112,7 @@ func ChangedEqualsFull(t *testing.T, a Adapter) {
 	}
 	changes, untouched := 0, 0
 	for round := range 200 {
-		one := &mini.Advisories{BuiltAt: imagetest.Created}
-		for range 20 {
-			one.Advisories = append(one.Advisories, some(random, names))
-		}
-		two := &mini.Advisories{BuiltAt: one.BuiltAt, Advisories: slices.Clone(one.Advisories)}
-		for range random.IntN(3) {
-			two.Advisories[random.IntN(len(two.Advisories))] = some(random, names)
-		}
-		from, to := s.Install(one), s.Install(two)
-		result, hashes := s.Compare(from.Dir, to.Dir)
-		sbom := sboms[round%len(sboms)]
-		before, keys, err := s.Match(sbom, protocol.SPDX, from.Dir, "before")
-		if err != nil {
-			t.Fatal(err)
-		}
-		after, _, err := s.Match(sbom, protocol.SPDX, to.Dir, "after")
-		if err != nil {
-			t.Fatal(err)
-		}
-		touched := !result.Comparable
-		for _, k := range keys {
-			touched = touched || slices.ContainsFunc(k.Keys, func(key string) bool { return slices.Contains(hashes, protocol.KeyHash(key)) })
-		}
-		for _, f := range before {
-			for _, id := range append([]string{f.VulnerabilityID}, f.Aliases...) {
-				touched = touched || slices.Contains(hashes, protocol.KeyHash(protocol.Key("vuln", id)))
-			}
-		}
-		diff := cmp.Diff(before, after)
+		diff, touched := s.change(sboms[round%len(sboms)], random, names)
 		if diff != "" && !touched {
 			t.Fatalf("round %d: findings changed and nothing was touched: %s", round, diff)
 		}
@@ -129,15 +122,41 @@ func ChangedEqualsFull(t *testing.T, a Adapter) {
 		if !touched {
 			untouched++
 		}
-		for _, dir := range []string{from.Dir, to.Dir} {
-			if err := s.Ask(protocol.DatabaseDrop, protocol.DatabaseParams{Dir: dir}, &struct{}{}); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 	if changes == 0 || untouched == 0 {
 		t.Errorf("of 200 rounds %d changed findings, and %d touched nothing: the rounds show nothing", changes, untouched)
 	}
+}
+
+// change matches an SBOM before and after a random change of the advisories. Diff is how the findings differ, touched whether db-diff tells of
+// the packages or the findings.
+func (s *Session) change(sbom string, random *rand.Rand, names []string) (diff string, touched bool) {
+	t := s.t
+	t.Helper()
+	one, two := someChange(random, names)
+	from, to := s.Install(one), s.Install(two)
+	result, hashes := s.Compare(from.Dir, to.Dir)
+	before, keys, err := s.Match(sbom, protocol.SPDX, from.Dir, "before")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, _, err := s.Match(sbom, protocol.SPDX, to.Dir, "after")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{from.Dir, to.Dir} {
+		if err := s.Ask(protocol.DatabaseDrop, protocol.DatabaseParams{Dir: dir}, &struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	touched = !result.Comparable
+	for _, k := range keys {
+		touched = touched || slices.ContainsFunc(k.Keys, func(key string) bool { return slices.Contains(hashes, protocol.KeyHash(key)) })
+	}
+	for i := range before {
+		touched = touched || slices.ContainsFunc(namesOf(&before[i]), func(id string) bool { return slices.Contains(hashes, protocol.KeyHash(protocol.Key("vuln", id))) })
+	}
+	return cmp.Diff(before, after), touched
 }
 
 // DocumentsAreCanonical holds an adapter to equal bytes for equal images, in order, with the image's date and namespace.

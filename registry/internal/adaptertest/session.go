@@ -152,7 +152,8 @@ func (s *Session) Install(a *mini.Advisories) protocol.UpdateResult {
 		s.t.Fatal(err)
 	}
 	var result protocol.UpdateResult
-	if err := s.Ask(protocol.DatabaseUpdate, protocol.UpdateParams{Dir: filepath.Join(s.dir, "databases"), Source: protocol.Source{File: file}}, &result); err != nil {
+	wanted := protocol.UpdateParams{Dir: filepath.Join(s.dir, "databases"), Source: protocol.Source{File: file}}
+	if err := s.Ask(protocol.DatabaseUpdate, wanted, &result); err != nil {
 		s.t.Fatal(err)
 	}
 	return result
@@ -218,7 +219,8 @@ func Modules(packages ...[2]string) imagetest.Layer {
 
 // Known is an image of Debian 12 below packages of Node.js, both with vulnerabilities that the advisories know.
 func Known() imagetest.Spec {
-	return imagetest.Spec{Layers: []imagetest.Layer{imagetest.Debian12(), Modules([2]string{"lodash", "4.17.20"}, [2]string{"minimist", "1.2.5"})}, Created: imagetest.Created}
+	modules := Modules([2]string{"lodash", "4.17.20"}, [2]string{"minimist", "1.2.5"})
+	return imagetest.Spec{Layers: []imagetest.Layer{imagetest.Debian12(), modules}, Created: imagetest.Created}
 }
 
 // Compare gives the hashes that differ between two databases.

@@ -133,8 +133,9 @@ func assemble(manager ctrl.Manager, direct client.Client, log logr.Logger, o *Op
 	})
 	published := publish.NewReconciler(publish.Options{Client: manager.GetClient(), Direct: direct, Clock: real})
 	return errors.Join(
-		metrics.Registry.Register(counts), registries.SetupWithManager(manager), published.SetupWithManager(manager), reconcilers[string(job.Discovery)].SetupWithManager(manager),
-		reconcilers[string(job.Scan)].SetupWithManager(manager), manager.Add(w), manager.Add(&settingsWatch{settings, s, real}), manager.AddHealthzCheck("alive", healthz.Ping),
+		metrics.Registry.Register(counts), registries.SetupWithManager(manager), published.SetupWithManager(manager),
+		reconcilers[string(job.Discovery)].SetupWithManager(manager), reconcilers[string(job.Scan)].SetupWithManager(manager),
+		manager.Add(w), manager.Add(&settingsWatch{settings, s, real}), manager.AddHealthzCheck("alive", healthz.Ping),
 		manager.AddReadyzCheck("reports", func(*http.Request) error { return s.isReady() }),
 	)
 }

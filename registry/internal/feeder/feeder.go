@@ -595,10 +595,7 @@ func (f *Feeder) state(now time.Time) (feed.State, map[key]batched) {
 			n = f.namespace(o, now)
 			namespaces[o.Namespace] = n
 		}
-		all := bundle(o, now, taken)
-		if f.paused[account{o.Host, o.Account}].until.After(now) {
-			all = slices.DeleteFunc(all, func(b bundled) bool { return b[0].Step != feed.Match })
-		}
+		all := f.unpaused(o, bundle(o, now, taken), now)
 		if refuses {
 			all = onlyProbe(all)
 			probes[o.RegistryUID] = len(all) > 0
@@ -614,6 +611,14 @@ func (f *Feeder) state(now time.Time) (feed.State, map[key]batched) {
 		s.Namespaces = append(s.Namespaces, *namespaces[name])
 	}
 	return s, batches
+}
+
+// unpaused leaves out what would ask a host that has said to wait: matching asks none.
+func (f *Feeder) unpaused(o Offer, all []bundled, now time.Time) []bundled {
+	if !f.paused[account{o.Host, o.Account}].until.After(now) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(b bundled) bool { return b[0].Step != feed.Match })
 }
 
 // bundled are heads that go in one message.

@@ -247,7 +247,9 @@ func TestRateLimitKeys(t *testing.T) {
 		namespace, account, host string
 		held                     bool
 	}{
-		{"same", "shop/pull", "hub.example", true}, {"web", "web/pull", "hub.example", false}, {"anyone", "", "hub.example", false},
+		{"same", "shop/pull", "hub.example", true},
+		{"web", "web/pull", "hub.example", false},
+		{"anyone", "", "hub.example", false},
 		{"other", "shop/pull", "other.example", false},
 	} {
 		w.Offer(of(tc.namespace, tc.account, tc.host))

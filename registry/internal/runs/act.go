@@ -81,7 +81,8 @@ func (r *Reconciler) offer(s *seen) feeder.Offer {
 		Namespace: registry.Namespace, Registry: registry.Name, RegistryUID: string(registry.UID), Generation: registry.Generation,
 		Job:         queue.Ref{Kind: string(r.kind), Name: s.wanted.Name, UID: s.wanted.UID},
 		Interactive: s.wanted.Spec.Priority != registryv1alpha1.Scheduled, Priority: registry.Spec.Priority,
-		Host: hostOf(registry), Account: accountOf(registry), Adapter: s.wanted.Adapter, Database: s.wanted.Database.Version, Deadline: o.Started.Add(o.Deadline), Heads: s.found.Heads,
+		Host: hostOf(registry), Account: accountOf(registry), Adapter: s.wanted.Adapter, Database: s.wanted.Database.Version,
+		Deadline: o.Started.Add(o.Deadline), Heads: s.found.Heads,
 		Own: feeder.Own{
 			Weight: s.limits.Weight, Concurrent: s.limits.Concurrent, Bytes: s.limits.Bytes,
 			Bounds: &queue.Bounds{Repositories: s.limits.Repositories, Images: s.limits.Images, AllowedHosts: s.limits.AllowedHosts},

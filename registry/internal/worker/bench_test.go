@@ -83,11 +83,12 @@ func (w *world) scanned(n int) {
 	w.well(w.message(queue.Database))
 	for _, step := range []queue.Step{queue.SBOM, queue.Match} {
 		for items := range slices.Chunk(w.items(), batch) {
-			for size := 1; len(items) > 0; items = items[size:] {
-				if size = 1; step == queue.Match {
-					size = len(items)
-				}
-				w.well(w.message(step, items[:size]...))
+			size := 1
+			if step == queue.Match {
+				size = batch
+			}
+			for some := range slices.Chunk(items, size) {
+				w.well(w.message(step, some...))
 			}
 		}
 	}

@@ -14,7 +14,9 @@ import (
 
 func TestTheScoreIsTheHighestOfTheNewestVersion(t *testing.T) {
 	list := []protocol.CVSS{
-		{Source: "redhat", Version: "3.0", Score: 8.1}, {Source: "nvd", Version: "3.1", Score: 7.5}, {Source: "nvd", Version: "2.0", Score: 10},
+		{Source: "redhat", Version: "3.0", Score: 8.1},
+		{Source: "nvd", Version: "3.1", Score: 7.5},
+		{Source: "nvd", Version: "2.0", Score: 10},
 		{Source: "ghsa", Version: "4.0"},
 	}
 	if score := report.Scores(list); score != 8.1 {
