@@ -62,7 +62,8 @@ func (b Batch) StreamOf(r *Record) *forwardingv1.StreamId {
 		return b.Stream
 	}
 	return &forwardingv1.StreamId{
-		ClusterId: b.Stream.GetClusterId(), Tenant: b.Stream.GetTenant(), Kind: b.Stream.GetKind(), Name: name, Uid: b.Stream.GetUid(), Revision: b.Stream.GetRevision(),
+		ClusterId: b.Stream.GetClusterId(), Tenant: b.Stream.GetTenant(), Kind: b.Stream.GetKind(), Name: name,
+		Uid: b.Stream.GetUid(), Revision: b.Stream.GetRevision(),
 	}
 }
 

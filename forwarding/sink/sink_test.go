@@ -62,13 +62,13 @@ func TestByStream(t *testing.T) {
 	b.Records = append(b.Records, sink.Record{Sequence: 7, Message: &forwardingv1.Record{}})
 	var got []string
 	for _, part := range b.ByStream() {
-		text := part.Stream.GetName() + part.Stream.GetUid() + part.Stream.GetTenant() + part.Stream.GetClusterId()
+		var sequences []uint64
 		for _, r := range part.Records {
-			text += fmt.Sprint(" ", r.Sequence)
+			sequences = append(sequences, r.Sequence)
 		}
-		got = append(got, text)
+		got = append(got, fmt.Sprint(part.Stream.GetName(), part.Stream.GetUid(), part.Stream.GetTenant(), part.Stream.GetClusterId(), sequences))
 	}
-	if want := []string{"aqtc 1 4", "bqtc 2 6", "exporterqtc 3 5 7"}; !slices.Equal(got, want) {
+	if want := []string{"aqtc[1 4]", "bqtc[2 6]", "exporterqtc[3 5 7]"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	one := sink.Batch{Stream: b.Stream, Records: b.Records[:1]}

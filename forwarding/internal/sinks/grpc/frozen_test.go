@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -237,7 +238,7 @@ func (r *frozenReceiver) state(id protoreflect.Message) *dynamicpb.Message {
 func (r *frozenReceiver) forward(_ any, stream googlegrpc.ServerStream) error {
 	for {
 		said := r.message("ForwardRequest")
-		if err := stream.RecvMsg(said); err == io.EOF {
+		if err := stream.RecvMsg(said); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err

@@ -102,7 +102,9 @@ func (s *Sink) put(ctx context.Context, key, contentType string, data []byte, ov
 	info, err := s.core.PutObject(ctx, s.bucket, key, bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(hash[:]), o)
 	if s.lock > 0 && isDenied(err) { // some storages look at the lock of an object before they look at the condition
 		if _, found, failed := s.head(ctx, key); failed == nil && found {
-			return object{}, minio.ErrorResponse{StatusCode: http.StatusPreconditionFailed, Code: minio.PreconditionFailed, Message: "the object is there, and locked", Key: key}
+			return object{}, minio.ErrorResponse{
+				StatusCode: http.StatusPreconditionFailed, Code: minio.PreconditionFailed, Message: "the object is there, and locked", Key: key,
+			}
 		}
 	}
 	if err != nil {

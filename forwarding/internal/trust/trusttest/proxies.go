@@ -4,6 +4,7 @@ package trusttest
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -79,7 +80,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	far, err := p.dial(r.Host)
+	far, err := p.dial(r.Context(), r.Host)
 	if err != nil {
 		w.WriteHeader(http.StatusBadGateway)
 		return
@@ -96,14 +97,14 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 }
 
 // dial connects to what the proxy was asked for.
-func (p *Proxy) dial(address string) (net.Conn, error) {
+func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	p.mutex.Lock()
 	p.asked = append(p.asked, address)
 	p.mutex.Unlock()
 	if named := p.names[address]; named != "" {
 		address = named
 	}
-	return (&net.Dialer{}).DialContext(p.t.Context(), "tcp", address)
+	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 }
 
 // both copies in both directions until one side ends.
@@ -208,7 +209,7 @@ func (p *Proxy) greet(near net.Conn) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	far, err := p.dial(to)
+	far, err := p.dial(p.t.Context(), to)
 	said := socksGranted
 	if err != nil {
 		said = socksRefused
