@@ -266,7 +266,8 @@ func (v *Viewer) listing(list client.ObjectList, namespace string) (Right, error
 // unsettled and errored are Scans by their state, which the API server picks: most of the Scans that are kept have done their work.
 var (
 	unsettled = fields.AndSelectors(
-		fields.OneTermNotEqualSelector(stateField, string(executionv1.ScanStateDone)), fields.OneTermNotEqualSelector(stateField, string(executionv1.ScanStateErrored)),
+		fields.OneTermNotEqualSelector(stateField, string(executionv1.ScanStateDone)),
+		fields.OneTermNotEqualSelector(stateField, string(executionv1.ScanStateErrored)),
 	)
 	errored = fields.OneTermEqualSelector(stateField, string(executionv1.ScanStateErrored))
 )

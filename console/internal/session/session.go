@@ -225,7 +225,8 @@ func (k *Keeper) seal(purpose string, value any) (string, error) {
 	if err := writer.Close(); err != nil {
 		return "", fmt.Errorf("seal: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(k.seals[0].Seal(nil, nil, short.Bytes(), []byte(purpose))), nil //nolint:gosec // the AEAD makes the nonce, and wants none
+	sealed := k.seals[0].Seal(nil, nil, short.Bytes(), []byte(purpose)) //nolint:gosec // the AEAD makes the nonce, and wants none
+	return base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
 // maxPlain bounds what a cookie may hold.

@@ -44,7 +44,8 @@ func (a *App) askToSignIn(w http.ResponseWriter, r *http.Request, code int, text
 func (a *App) enter(w http.ResponseWriter, r *http.Request, way string, s *session.Session, next string) {
 	if err := a.Sessions.Write(w, s); err != nil {
 		a.SignedIn(way, false)
-		a.askToSignIn(w, r, http.StatusBadRequest, "This token is too long for a session: it names more groups than cookies hold. Sign in with one that names fewer.", next)
+		const tooLong = "This token is too long for a session: it names more groups than cookies hold. Sign in with one that names fewer."
+		a.askToSignIn(w, r, http.StatusBadRequest, tooLong, next)
 		return
 	}
 	a.SignedIn(way, true)
