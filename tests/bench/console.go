@@ -394,7 +394,8 @@ func (w *watchedConsole) alone(ctx context.Context, v *viewer) error {
 			times = append(times, took)
 		}
 		p95 := quantile(times, 95)
-		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\t%s\t%d\n", page.name, first.Milliseconds(), quantile(times, 50).Milliseconds(), p95.Milliseconds(), page.goal.Milliseconds(),
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\t%s\t%d\n", page.name,
+			first.Milliseconds(), quantile(times, 50).Milliseconds(), p95.Milliseconds(), page.goal.Milliseconds(),
 			verdict(p95 <= page.goal), size>>10)
 	}
 	if err := out.Flush(); err != nil {
@@ -471,7 +472,8 @@ func (w *watchedConsole) together(ctx context.Context, viewers []*viewer) error 
 		return err
 	}
 	cores := (after.cpu - before.cpu).Seconds() / took.Seconds()
-	fmt.Fprintf(w.o.Out, "the console: %.2f cores, goal %.0f: %s; %d MiB, at its peak %d, goal %d: %s\n", cores, goalCores, verdict(cores <= goalCores), after.rss>>20,
+	fmt.Fprintf(w.o.Out, "the console: %.2f cores, goal %.0f: %s; %d MiB, at its peak %d, goal %d: %s\n", cores, goalCores,
+		verdict(cores <= goalCores), after.rss>>20,
 		after.peak>>20, goalMemory>>20, verdict(after.peak <= goalMemory))
 	return nil
 }

@@ -154,7 +154,8 @@ func (l *reportLoad) startServer(ctx context.Context) error {
 // options is how the server is started.
 func (l *reportLoad) options() *reportsapi.Options {
 	return &reportsapi.Options{
-		Binary: filepath.Join(l.bin, "reports-apiserver"), Dir: l.dir, Kubeconfig: l.cluster.Kubeconfig, Client: l.client, Namespace: reportsService, Database: l.database,
+		Binary: filepath.Join(l.bin, "reports-apiserver"), Dir: l.dir, Kubeconfig: l.cluster.Kubeconfig, Client: l.client, Namespace: reportsService,
+		Database: l.database,
 	}
 }
 

@@ -103,7 +103,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{}
 	port, err := s.launch(ctx, &o, args)
 	if err == nil {
-		err = route(ctx, o.Client, metav1.ObjectMeta{Namespace: o.Namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}}, address, port, certificate)
+		meta := metav1.ObjectMeta{Namespace: o.Namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}}
+		err = route(ctx, o.Client, meta, address, port, certificate)
 	}
 	if err != nil {
 		s.Stop()
