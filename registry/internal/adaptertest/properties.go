@@ -150,11 +150,12 @@ func (s *Session) change(sbom string, random *rand.Rand, names []string) (diff s
 		}
 	}
 	touched = !result.Comparable
+	told := func(key string) bool { return slices.Contains(hashes, protocol.KeyHash(key)) }
 	for _, k := range keys {
-		touched = touched || slices.ContainsFunc(k.Keys, func(key string) bool { return slices.Contains(hashes, protocol.KeyHash(key)) })
+		touched = touched || slices.ContainsFunc(k.Keys, told)
 	}
 	for i := range before {
-		touched = touched || slices.ContainsFunc(namesOf(&before[i]), func(id string) bool { return slices.Contains(hashes, protocol.KeyHash(protocol.Key("vuln", id))) })
+		touched = touched || slices.ContainsFunc(namesOf(&before[i]), func(id string) bool { return told(protocol.Key("vuln", id)) })
 	}
 	return cmp.Diff(before, after), touched
 }
