@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -310,19 +309,7 @@ func (r *frozenReceiver) start(t *testing.T) string {
 		},
 		Streams: []googlegrpc.StreamDesc{{StreamName: "Forward", Handler: r.forward, ServerStreams: true, ClientStreams: true}},
 	}, struct{}{})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
+	return listen(t, server)
 }
 
 // TestFrozen crosses a sender and a receiver of now with peers that were frozen at the last release.

@@ -419,13 +419,18 @@ func TestSilenceAndPause(t *testing.T) {
 
 func serve(t *testing.T, service forwardingv1.ForwardingServiceServer) string {
 	t.Helper()
-	var listen net.ListenConfig
-	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	server := googlegrpc.NewServer()
+	forwardingv1.RegisterForwardingServiceServer(server, service)
+	return listen(t, server)
+}
+
+// listen has a server answer until the test ends, and gives its address.
+func listen(t *testing.T, server *googlegrpc.Server) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := googlegrpc.NewServer()
-	forwardingv1.RegisterForwardingServiceServer(server, service)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {

@@ -4,7 +4,6 @@ package grpc_test
 
 import (
 	"context"
-	"net"
 	"testing"
 
 	googlegrpc "google.golang.org/grpc"
@@ -82,19 +81,7 @@ func skewedReceiver(t *testing.T, change func(proto.Message)) string {
 		}),
 	)
 	forwardingv1.RegisterForwardingServiceServer(server, receiver.New(receiver.Options{Keeper: right.Store, Version: "skewed"}))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
+	return listen(t, server)
 }
 
 // proved asks that the receiver has all of a Scan.
