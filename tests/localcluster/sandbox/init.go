@@ -156,7 +156,7 @@ func mountRoot(s *Spec) (string, error) {
 				return "", fmt.Errorf("make container layer: %w", err)
 			}
 		}
-		opts := "lowerdir=" + s.Root + ",upperdir=" + upper + ",workdir=" + work
+		opts := layer(s.Root, upper, work)
 		if s.Rootless {
 			opts += ",userxattr"
 		}
@@ -176,6 +176,14 @@ func mountRoot(s *Spec) (string, error) {
 		return "", fmt.Errorf("mount container root: %w", err)
 	}
 	return root, nil
+}
+
+// layer returns the options of an overlay mount. A container's layer is removed with the container, so that
+// nothing is lost where it never reaches the disk: without "volatile" the kernel writes the whole file system of
+// the layer to the disk whenever a container ends (Linux: Documentation/filesystems/overlayfs.rst), and every
+// etcd of the machine waits for that.
+func layer(lower, upper, work string) string {
+	return "lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work + ",volatile"
 }
 
 // enter makes root the file system and forgets the machine's.

@@ -62,7 +62,7 @@ func mountPart(s *Spec, name, target string) error {
 		return err
 	}
 	source := "/" + name
-	layerErr := unix.Mount("overlay", target, "overlay", 0, "lowerdir="+source+",upperdir="+upper+",workdir="+work+",userxattr")
+	layerErr := unix.Mount("overlay", target, "overlay", 0, layer(source, upper, work)+",userxattr")
 	if layerErr == nil {
 		return nil
 	}
