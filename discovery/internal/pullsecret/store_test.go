@@ -7,9 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +62,18 @@ func newWorld(t *testing.T, verbs ...string) *world {
 	var err error
 	w.client, err = kubernetes.NewForConfig(config)
 	w.Expect(err).NotTo(HaveOccurred())
+	// The API server's authorizer learns of a new binding by a watch of its own.
+	for _, verb := range verbs {
+		w.Eventually(func(g Gomega) {
+			review, err := w.client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: ns.Name, Verb: verb, Resource: "secrets"},
+				},
+			}, metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(review.Status.Allowed).To(BeTrue(), "%s secrets", verb)
+		}, time.Minute, 10*time.Millisecond).Should(Succeed())
+	}
 	return w
 }
 
