@@ -26,6 +26,7 @@ import (
 
 	"github.com/scanyard/scanyard/tests/localcluster/images"
 	"github.com/scanyard/scanyard/tests/localcluster/process"
+	"github.com/scanyard/scanyard/tests/localcluster/sandbox"
 )
 
 // Options configure an agent. All paths are absolute.
@@ -65,6 +66,7 @@ type Agent struct {
 	o          Options
 	podIP      string
 	cgroups    cgroups
+	resolver   func() ([]sandbox.Mount, error)
 	spawn      *process.Spawner
 	startSlots chan struct{}
 	place      workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -119,6 +121,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.o.Log.Warn("limits of memory, CPU and processes are not enforced: cgroups cannot be used", "error", err)
 	}
 	defer a.cgroups.close()
+	// The name servers have their time while the node starts.
+	a.resolver = sync.OnceValues(func() ([]sandbox.Mount, error) { return a.resolverMounts(ctx) })
+	go func() { _, _ = a.resolver() }() // The first container tells of an error.
 	port, serving, err := a.serve(ctx)
 	if err != nil {
 		return err

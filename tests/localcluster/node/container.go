@@ -221,10 +221,15 @@ func (r *runner) spec(ctx context.Context, im *images.Image) (*sandbox.Spec, err
 	if len(args) == 0 {
 		return nil, errors.New("no command specified")
 	}
-	mounts, err := w.mounts(c, r.vols, own)
+	resolver, err := w.a.resolver()
 	if err != nil {
 		return nil, err
 	}
+	volumes, err := w.mounts(c, r.vols, own)
+	if err != nil {
+		return nil, err
+	}
+	mounts := slices.Concat(resolver, volumes)
 	for _, target := range slices.Sorted(maps.Keys(im.Binaries)) {
 		mounts = append(mounts, sandbox.Mount{Source: im.Binaries[target], Target: target, ReadOnly: true})
 	}
