@@ -79,7 +79,8 @@ func Open(config sink.Config) (sink.Sink, error) {
 		return nil, fmt.Errorf("sink %s: %w", config.Name, err)
 	}
 	if mechanism != nil {
-		options = append(options, kgo.SASL(mechanism))
+		s.refusal.sasl = true
+		options = append(options, kgo.SASL(exchange{mechanism}))
 	}
 	if s.client, err = kgo.NewClient(options...); err != nil {
 		return nil, fmt.Errorf("sink %s: %w", config.Name, err)
@@ -125,21 +126,20 @@ func (s *Sink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, 
 	}
 	waiting, ended := s.refusal.wait(ctx)
 	defer ended()
-	results := s.client.ProduceSync(waiting, messages...)
-	var failure *sink.Error
-	for _, result := range results {
-		if result.Err == nil {
-			continue
-		}
-		// What is no fault of records says more than what is.
-		if f := s.classify(waiting, result.Err); failure == nil || failure.Class == sink.Refused {
-			failure = f
-		}
-	}
-	if failure != nil {
-		return sink.Outcome{}, failure
+	if err := worst(s.client.ProduceSync(waiting, messages...)); err != nil {
+		return sink.Outcome{}, s.classify(waiting, err)
 	}
 	return sink.Outcome{}, nil
+}
+
+// worst is the error of the records that says most: what is no fault of records says more than what is. Nil: all are acknowledged.
+func worst(results kgo.ProduceResults) (err error) {
+	for _, result := range results {
+		if result.Err != nil && (err == nil || classify(err).Class == sink.Refused) {
+			err = result.Err
+		}
+	}
+	return err
 }
 
 // keyOf is the same for all records of a stream.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -251,24 +252,73 @@ func TestOpenRefuses(t *testing.T) {
 // patience is longer than any of these tests may take: a sink that is told why does not wait for its timeout.
 const patience = 10 * time.Minute
 
-// TestRefusalIsReportedAtOnce has secrets that a broker does not accept. The one of the tests would hang up without a word.
+// TestRefusalIsReportedAtOnce has secrets that a broker does not accept. Some brokers say so, and some hang up without a word; some answer
+// in a way that ends the exchange.
 func TestRefusalIsReportedAtOnce(t *testing.T) {
-	c := newCluster(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "user", "right"))
-	c.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		response := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
-		response.ErrorCode = kerr.SaslAuthenticationFailed.Code
-		return response, nil, true
-	})
-	wrong := open(t, c.ListenAddrs()[0], "results", func(config *sink.Config) {
-		config.Options["mechanism"] = "SCRAM-SHA-256"
-		config.Secrets, config.Timeout = secrets{Username: "user", Password: "wrong"}, patience
-	})
-	if _, err := wrong.Deliver(t.Context(), batch(1)); sink.AsError(err).Class != sink.Auth {
-		t.Errorf("got %v", err)
+	answer := func(change func(*kmsg.SASLAuthenticateResponse)) func(*kfake.Cluster) {
+		return func(c *kfake.Cluster) {
+			c.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				response := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+				change(response)
+				return response, nil, true
+			})
+		}
 	}
-	if got := c.PartitionInfo("results", 0).HighWatermark; got != 0 {
-		t.Errorf("%d records came through", got)
+	for name, test := range map[string]struct {
+		mechanism string
+		broker    func(*kfake.Cluster)
+	}{
+		"Answers":         {"SCRAM-SHA-256", answer(func(r *kmsg.SASLAuthenticateResponse) { r.ErrorCode = kerr.SaslAuthenticationFailed.Code })},
+		"EndsTheExchange": {"SCRAM-SHA-512", answer(func(r *kmsg.SASLAuthenticateResponse) { r.SASLAuthBytes = []byte("e=invalid-proof") })},
+		"HangsUp":         {"SCRAM-SHA-256", func(*kfake.Cluster) {}},
+		"HangsUpAtOnce":   {"PLAIN", func(*kfake.Cluster) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, kfake.EnableSASL(), kfake.Superuser(test.mechanism, "user", "right"))
+			test.broker(c)
+			wrong := open(t, c.ListenAddrs()[0], "results", func(config *sink.Config) {
+				config.Options["mechanism"] = test.mechanism
+				config.Secrets, config.Timeout = secrets{Username: "user", Password: "wrong"}, patience
+			})
+			for what, err := range map[string]error{"records": deliver(t, wrong, 3), "a probe": wrong.Probe(t.Context())} {
+				if e := sink.AsError(err); e.Class != sink.Auth || e.Reason != sink.TokenRejected {
+					t.Errorf("%s: got %v", what, err)
+				}
+			}
+			if got := c.PartitionInfo("results", 0).HighWatermark; got != 0 {
+				t.Errorf("%d records came through", got)
+			}
+		})
+	}
+}
+
+func deliver(t *testing.T, to sink.Sink, records int) error {
+	t.Helper()
+	_, err := to.Deliver(t.Context(), batch(records))
+	return err
+}
+
+// TestWorst: one error stands for all records, so that the broker is asked once why, and not once for each record.
+func TestWorst(t *testing.T) {
+	for name, test := range map[string]struct {
+		records []error
+		want    error
+	}{
+		"Acknowledged":     {[]error{nil, nil}, nil},
+		"OneOfMany":        {[]error{nil, kgo.ErrRecordTimeout, nil}, kgo.ErrRecordTimeout},
+		"NoFaultOfRecords": {[]error{kerr.InvalidRecord, kgo.ErrRecordTimeout, kerr.InvalidRecord}, kgo.ErrRecordTimeout},
+		"FaultOfRecords":   {[]error{nil, kerr.InvalidRecord}, kerr.InvalidRecord},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var results kgo.ProduceResults
+			for _, err := range test.records {
+				results = append(results, kgo.ProduceResult{Err: err})
+			}
+			if got := worst(results); !errors.Is(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
 	}
 }
 

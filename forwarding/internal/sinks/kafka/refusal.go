@@ -5,8 +5,10 @@ package kafka
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,6 +21,8 @@ import (
 // whoever waits is told at once instead.
 type refusal struct {
 	dialer *trust.Client
+	// sasl says that the sink tells brokers who it is.
+	sasl bool
 
 	mu      sync.Mutex
 	waiting map[*context.CancelCauseFunc]struct{}
@@ -27,11 +31,18 @@ type refusal struct {
 var _ kgo.HookBrokerConnect = (*refusal)(nil)
 
 // OnBrokerConnect is called with each attempt.
-func (r *refusal) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+func (r *refusal) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, conn net.Conn, err error) {
 	if err == nil {
 		return
 	}
 	e := classify(err)
+	if r.sasl && conn != nil && isHangUp(err) {
+		// Some brokers say no word to whom they do not know. Before the exchange of SASL such an end has another type.
+		e = &sink.Error{
+			Class: sink.Auth, Reason: sink.TokenRejected,
+			Message: "the broker ended the connection when the sink said who it is: look at the mechanism, the user name and the password or token",
+		}
+	}
 	if reason := r.dialer.Reason(); reason != nil && reason.Class == sink.Auth {
 		e = reason
 	}
@@ -43,6 +54,19 @@ func (r *refusal) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.C
 	for cancel := range r.waiting {
 		(*cancel)(e)
 	}
+}
+
+// isHangUp tells whether the other side has ended a connection.
+func isHangUp(err error) bool {
+	if errors.As(err, new(*kgo.ErrFirstReadEOF)) {
+		return false
+	}
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // wait gives a context that ends with the refusal as its cause. The function ends the waiting.

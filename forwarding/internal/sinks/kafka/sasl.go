@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -47,4 +48,29 @@ func saslOf(config sink.Config, dialer *trust.Client) (sasl.Mechanism, error) {
 		m, err := dialer.Material(ctx)
 		return oauth.Auth{Token: m.Token.Reveal()}, err
 	}), nil
+}
+
+// exchange is a mechanism whose sessions say that the broker refuses the sink where they do not like its answer: to the client each such
+// end is an error of its own. The answer itself is not told, since it may hold what was derived from the password.
+type exchange struct{ sasl.Mechanism }
+
+// Authenticate begins a session.
+func (e exchange) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
+	inner, first, err := e.Mechanism.Authenticate(ctx, host)
+	return session{inner, e.Name()}, first, err
+}
+
+type session struct {
+	sasl.Session
+
+	mechanism string
+}
+
+// Challenge answers the broker.
+func (s session) Challenge(said []byte) (bool, []byte, error) {
+	done, answer, err := s.Session.Challenge(said)
+	if err != nil {
+		err = fmt.Errorf("the exchange of %s failed: %w", s.mechanism, kerr.SaslAuthenticationFailed)
+	}
+	return done, answer, err
 }
