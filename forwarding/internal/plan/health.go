@@ -37,8 +37,8 @@ type Health struct {
 	Failures int
 	// NextTry is when a sink that fails is probed.
 	NextTry time.Time
-	// Acknowledged is when the far end last acknowledged a record or answered a probe.
-	Acknowledged time.Time
+	// Acknowledged is when the far end last acknowledged records, and Heard when it last did that or answered a probe.
+	Acknowledged, Heard time.Time
 	// Share of the configured batch that is sent, from above 0 to 1; 0 is 1.
 	Share float64
 }
@@ -51,7 +51,7 @@ const (
 
 // Delivered is the health after an acknowledgement.
 func (h Health) Delivered(now time.Time) Health {
-	next := Health{Phase: Healthy, Since: h.Since, Acknowledged: now, Share: 1}
+	next := Health{Phase: Healthy, Since: h.Since, Acknowledged: now, Heard: now, Share: 1}
 	if h.Phase != Healthy {
 		next.Since = now
 	}
@@ -63,7 +63,7 @@ func (h Health) Delivered(now time.Time) Health {
 
 // Answered is the health after a probe that was answered.
 func (h Health) Answered(now time.Time) Health {
-	h.Acknowledged = now
+	h.Heard = now
 	if h.Phase == Failing {
 		h.Phase = Trial
 	}
@@ -75,14 +75,14 @@ func (h Health) Idle(now time.Time) Health {
 	if h.Phase != Trial {
 		return h
 	}
-	return Health{Phase: Healthy, Since: now, Acknowledged: h.Acknowledged, Share: h.Share}
+	return Health{Phase: Healthy, Since: now, Acknowledged: h.Acknowledged, Heard: h.Heard, Share: h.Share}
 }
 
 // Failed is the health after a failure. random is from 0 to 1.
 func (h Health) Failed(failure *sink.Error, bounds retry.Bounds, now time.Time, random float64) Health {
 	next := Health{
 		Phase: Failing, Class: failure.Class, Reason: failure.Reason, Message: failure.Message, Since: h.Since,
-		Failures: h.Failures + 1, Acknowledged: h.Acknowledged, Share: h.Share,
+		Failures: h.Failures + 1, Acknowledged: h.Acknowledged, Heard: h.Heard, Share: h.Share,
 	}
 	if h.Reason != failure.Reason {
 		next.Since = now

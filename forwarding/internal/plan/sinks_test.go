@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -95,5 +96,22 @@ func TestSinkRemovedCounts(t *testing.T) {
 	}
 	if want := []string{"sink hub: 3 Scans no longer wait for it", "sink siem: 0 Scans no longer wait for it"}; !slices.Equal(removed, want) {
 		t.Errorf("told %q, want %q", removed, want)
+	}
+}
+
+// TestNothingAcknowledged: a far end that has only answered probes, as one does that refuses every token, has acknowledged nothing.
+func TestNothingAcknowledged(t *testing.T) {
+	refusal := &sink.Error{Class: sink.Auth, Reason: sink.TokenRejected, Message: "the far end answered 401"}
+	var h Health
+	h = h.Failed(refusal, retry.Bounds{}, now, 1).Answered(now).Failed(refusal, retry.Bounds{}, now, 1)
+	for what, health := range map[string]Health{"it fails": h, "nobody waits": h.Answered(now).Idle(now)} {
+		d := DecideSetting(Setting{Now: now, Sinks: []SinkFacts{{Name: "hub", Provider: "http", Health: health}}})
+		if at := d.Sinks[0].LastAcknowledgedTime; at != nil {
+			t.Errorf("%s: acknowledged at %s", what, at)
+		}
+	}
+	d := DecideSetting(Setting{Now: now, Sinks: []SinkFacts{{Name: "hub", Provider: "http", Health: h.Answered(now).Delivered(now)}}})
+	if at := d.Sinks[0].LastAcknowledgedTime; !at.Equal(timeOf(now)) {
+		t.Errorf("records were taken, and the status says %v", at)
 	}
 }

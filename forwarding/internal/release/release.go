@@ -207,7 +207,7 @@ func unhealthy(o *Observation, _ []executionv1.SinkProgress) *Decision {
 			why = "a Scan has waited for it for an hour or longer"
 		case !s.Refused.IsZero() && o.Now.Sub(s.Refused) < refusalRest:
 			why = "it has refused a record a moment ago"
-		case o.Now.Sub(s.Health.Acknowledged) < freshFor:
+		case o.Now.Sub(s.Health.Heard) < freshFor:
 			continue
 		case !o.Evidence.Probed[s.ID]:
 			return &Decision{Step: Probe, Sink: s.ID}

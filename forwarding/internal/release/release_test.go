@@ -32,7 +32,7 @@ func forwarded() *Observation {
 	}
 	for _, id := range []string{hub, siem} {
 		o.Sinks = append(o.Sinks, Sink{Sink: plan.Sink{
-			EffectiveSink: settings.EffectiveSink{ID: id}, Health: plan.Health{Phase: plan.Healthy, Acknowledged: now.Add(-time.Minute)},
+			EffectiveSink: settings.EffectiveSink{ID: id}, Health: plan.Health{Phase: plan.Healthy, Heard: now.Add(-time.Minute)},
 		}})
 		verdict := executionv1.VerdictAccepted
 		if id == hub {
@@ -93,7 +93,7 @@ func upTo(step Step) func(*Observation) {
 // TestOrder: the steps come in the order of the contract, and each only after the one before.
 func TestOrder(t *testing.T) {
 	o := forwarded()
-	o.Sinks[1].Health.Acknowledged = now.Add(-time.Hour)
+	o.Sinks[1].Health.Heard = now.Add(-time.Hour)
 	var order []string
 	for _, step := range []Step{Probe, Prove, Ask, DeleteReports, Release, Done} {
 		upTo(step)(o)
@@ -104,7 +104,7 @@ func TestOrder(t *testing.T) {
 		order = append(order, string(d.Step)+" "+d.Sink)
 		if step == Probe { // it has answered
 			o.Evidence.Probed[d.Sink] = true
-			o.Sinks[1].Health.Acknowledged = now
+			o.Sinks[1].Health.Heard = now
 		}
 	}
 	if got := strings.Join(order, ";"); got != "Probe "+siem+";Prove "+hub+";Ask ;DeleteReports ;Release ;Done " {
@@ -135,7 +135,7 @@ func TestNext(t *testing.T) {
 		return func(o *Observation) { o.Evidence.Refusal = &apiresults.Refusal{Reason: reason, Message: "no"} }
 	}
 	fails := func(o *Observation) {
-		o.Sinks[1].Health = plan.Health{Phase: plan.Failing, Reason: sink.ConnectionRefused, Acknowledged: now}
+		o.Sinks[1].Health = plan.Health{Phase: plan.Failing, Reason: sink.ConnectionRefused, Heard: now}
 	}
 	type changes []func(*Observation)
 	cases := map[string]struct {
@@ -163,7 +163,7 @@ func TestNext(t *testing.T) {
 		"SwitchOff":        {"the forwarder may not", changes{func(o *Observation) { o.Allowed = false }}, Keep, "StorageSwitchOff"},
 		"NothingProves":    {"only acknowledged", changes{entry(hub, func(p *executionv1.SinkProgress) { p.Verdict = executionv1.VerdictAccepted })}, Keep, "KeptUnproved"},
 		"SinkFails":        {"health is lost", changes{fails}, Keep, "ForwardingUnhealthy"},
-		"Silent":           {"nothing was heard lately", changes{func(o *Observation) { o.Sinks[0].Health.Acknowledged = now.Add(-freshFor) }}, Probe, ""},
+		"Silent":           {"nothing was heard lately", changes{func(o *Observation) { o.Sinks[0].Health.Heard = now.Add(-freshFor) }}, Probe, ""},
 		"NeverHeard":       {"after a start nothing is known", changes{func(o *Observation) { o.Sinks[0].Health = plan.Health{} }}, Probe, ""},
 		"ProbeInVain":      {"it was asked", changes{func(o *Observation) { o.Sinks[0].Health = plan.Health{}; o.Evidence.Probed[hub] = true }}, Keep, "ForwardingUnhealthy"},
 		"Trial":            {"a probe was answered", changes{func(o *Observation) { o.Sinks[0].Health.Phase = plan.Trial }}, Prove, ""},
