@@ -24,6 +24,10 @@ import (
 
 var cluster *testcluster.Cluster
 
+var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+const day = 24 * time.Hour
+
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(testcluster.Main(m, func(c *testcluster.Cluster) { cluster = c }))
@@ -51,7 +55,7 @@ func TestStatusIsWritten(t *testing.T) {
 		{now.Add(30 * day), metav1.ConditionFalse, metav1.ConditionFalse, 0},
 	} {
 		clock.SetTime(step.at)
-		result, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: key})
+		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
 		if err != nil || result.RequeueAfter != step.after {
 			t.Errorf("at %s: after %s, %v; want %s", step.at, result.RequeueAfter, err, step.after)
 		}
@@ -65,7 +69,7 @@ func TestStatusIsWritten(t *testing.T) {
 			}
 		}
 		// A second look writes nothing.
-		if _, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 			t.Error(err)
 		}
 		if err := cluster.Client.Get(t.Context(), key, e); err != nil || e.ResourceVersion != version {
@@ -78,7 +82,7 @@ func TestStatusIsWritten(t *testing.T) {
 	if err := cluster.Client.Delete(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 		t.Errorf("after the deletion: %v", err)
 	}
 }
@@ -113,7 +117,7 @@ func TestStampIsMissing(t *testing.T) {
 		r := exception.NewReconciler(exception.Options{
 			Client: cluster.Client, Events: events.NewFakeRecorder(10), Clock: clocktesting.NewFakePassiveClock(now), Sealer: sealer,
 		})
-		if _, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
 		}
 		if err := cluster.Client.Get(t.Context(), key, e); err != nil {

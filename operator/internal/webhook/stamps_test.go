@@ -68,7 +68,7 @@ func TestForgedExceptionAuthor(t *testing.T) {
 	var e *settingsv1alpha2.FindingException
 	want := func(when, created, changed string) {
 		t.Helper()
-		_, err := r.ReconcileNamespace(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)})
+		_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)})
 		must(t, err)
 		must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(e), e))
 		if s := e.Status; s.CreatedBy != created || s.ChangedBy != changed || (s.ChangedAt == nil) != (changed == "") {
@@ -147,7 +147,7 @@ func TestClusterExceptionAuthor(t *testing.T) {
 	r := exception.NewReconciler(exception.Options{
 		Client: cluster.Client, Events: events.NewFakeRecorder(10), Clock: clock.RealClock{}, Sealer: sealer,
 	})
-	_, err := r.ReconcileCluster(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)})
+	_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)})
 	must(t, err)
 	must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(e), e))
 	if e.Status.CreatedBy != "alice" || e.Status.ChangedBy != "alice" || !e.Status.ChangedAt.After(before) {
