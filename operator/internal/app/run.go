@@ -215,6 +215,17 @@ func newStore(c store.Config, tenants store.Tenants) (*store.Store, error) {
 	}))
 }
 
+// An operator that cannot renew its lease ends, and the next one reads all Scans
+// anew. An API server that is overloaded for twenty seconds is no reason for
+// that, so the lease lasts longer than Kubernetes' usual 15 s, of which renewal
+// has 10 s. An operator that ends gives its lease up; only after one that is killed
+// does the next wait for the whole duration.
+const (
+	leaseDuration = 30 * time.Second
+	leaseRenewal  = 25 * time.Second
+	leaseRetry    = 3 * time.Second
+)
+
 func newManager(config *rest.Config, scheme *runtime.Scheme, o Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
@@ -225,6 +236,9 @@ func newManager(config *rest.Config, scheme *runtime.Scheme, o Options) (ctrl.Ma
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(leaseDuration),
+		RenewDeadline:                 new(leaseRenewal),
+		RetryPeriod:                   new(leaseRetry),
 		Cache:                         o.cache(),
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 	})
