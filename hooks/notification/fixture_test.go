@@ -18,6 +18,7 @@ import (
 	"github.com/scanyard/scanyard/apis/finding"
 	"github.com/scanyard/scanyard/hooks/notification/rules"
 	"github.com/scanyard/scanyard/hooks/sdk/sdktest"
+	"github.com/scanyard/scanyard/tests/testcluster/mailbox"
 )
 
 // network stands in for remote services of the internet: it keeps requests and says yes.
@@ -79,15 +80,15 @@ func TestFixtureNotification(t *testing.T) {
 		w.Scan, w.Objects["/findings.json"] = string(c.Scan), c.Findings
 		far := &network{}
 		w.Transport = far
-		server := newMailbox(t, "smtp.example.com")
-		env := map[string]string{"NOTIFICATION_CHANNELS": "[" + string(c.Channel) + "]", "NODE_EXTRA_CA_CERTS": server.ca}
+		server := newMailbox(t, mailbox.Options{Host: "smtp.example.com"})
+		env := map[string]string{"NOTIFICATION_CHANNELS": "[" + string(c.Channel) + "]", "NODE_EXTRA_CA_CERTS": server.caFile}
 		maps.Copy(env, c.Env)
-		got := w.Run(t, newHook(options{dial: server.dial}), env)
+		got := w.Run(t, newHook(options{dial: server.Dial}), env)
 		wantFailure := c.Expected.Error != nil && c.Expected.Error != false
 		if failed := got.ExitCode != 0; failed != wantFailure {
 			t.Fatalf("failed: %t, want %t: %s", failed, wantFailure, got.Stderr)
 		}
-		if silent := len(far.requests)+len(server.taken()) == 0; c.Expected.Skipped && !silent {
+		if silent := len(far.requests)+len(server.Mails()) == 0; c.Expected.Skipped && !silent {
 			t.Error("something is sent, though nothing should be said")
 		}
 		if len(far.requests) != len(c.Expected.Requests) {
@@ -114,23 +115,23 @@ func TestFixtureNotification(t *testing.T) {
 	})
 }
 
-func (c *fixture) compareMails(t *testing.T, server *mailbox) {
-	mails := server.taken()
+func (c *fixture) compareMails(t *testing.T, server *testMailbox) {
+	mails := server.Mails()
 	if len(mails) != len(c.Expected.Mails) {
 		t.Fatalf("%d mails, want %d", len(mails), len(c.Expected.Mails))
 	}
 	for i, want := range c.Expected.Mails {
 		got := mails[i]
-		if !strings.HasPrefix(want.SMTP, "smtp://"+got.user+":"+got.password+"@") {
-			t.Errorf("logged in as %s with %q, want what is in %s", got.user, got.password, want.SMTP)
+		if !strings.HasPrefix(want.SMTP, "smtp://"+got.User+":"+got.Password+"@") {
+			t.Errorf("logged in as %s with %q, want what is in %s", got.User, got.Password, want.SMTP)
 		}
-		if diff := cmp.Diff([]string{want.Message.To}, got.to); diff != "" {
+		if diff := cmp.Diff([]string{want.Message.To}, got.Recipients); diff != "" {
 			t.Errorf("recipients (-want +got):\n%s", diff)
 		}
-		if want.Message.From != nil && got.from.Name != *want.Message.From && got.from.Address != *want.Message.From {
-			t.Errorf("from %v, want %q", got.from, *want.Message.From)
+		if want.Message.From != nil && got.From.Name != *want.Message.From && got.From.Address != *want.Message.From {
+			t.Errorf("from %v, want %q", got.From, *want.Message.From)
 		}
-		if diff := cmp.Diff([]string{want.Message.Subject, want.Message.Text, want.Message.HTML}, []string{got.subject, got.text, got.html}); diff != "" {
+		if diff := cmp.Diff([]string{want.Message.Subject, want.Message.Text, want.Message.HTML}, []string{got.Subject, got.Text, got.HTML}); diff != "" {
 			t.Errorf("subject, text, HTML (-want +got):\n%s", diff)
 		}
 	}

@@ -30,8 +30,8 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/tests/install"
-	"github.com/scanyard/scanyard/tests/mailbox"
 	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/testcluster/mailbox"
 )
 
 // webhookSecret is the Secret that generic-webhook reads.
@@ -178,7 +178,7 @@ var _ = Describe("Far ends of hooks", Label("hooks"), func() {
 	// that no rule selects.
 	It("get a mail about open ports and one about a failed Scan, by TLS and password", func(ctx SpecContext) {
 		const user, password, ca = "scanner@example.com", "Tm41lp4ssw0rdT", "/certificates"
-		box, err := mailbox.Start(user, password)
+		box, err := mailbox.Start(mailbox.Options{User: user, Password: password})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() {
 			Expect(box.Close()).To(Succeed())
@@ -186,7 +186,7 @@ var _ = Describe("Far ends of hooks", Label("hooks"), func() {
 		ns := namespace(ctx)
 		create(ctx, shellType(ns, "nmap-xml", once), parser(ns, "nmap-xml"), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "mail"},
-			StringData: map[string]string{"ca.pem": string(box.CA), "server": fmt.Sprintf("smtp://%s:%s@%s:%d", url.QueryEscape(user), password, mailbox.Host, box.Port)},
+			StringData: map[string]string{"ca.pem": string(box.CA), "server": fmt.Sprintf("smtp://%s:%s@%s:%d", url.QueryEscape(user), password, mailbox.Localhost, box.Port)},
 		})
 		chart(ctx, "notification", ns, map[string]any{
 			"notificationChannels": []any{map[string]any{
@@ -210,15 +210,15 @@ var _ = Describe("Far ends of hooks", Label("hooks"), func() {
 		create(ctx, failing)
 		until(ctx, failing, "have told everybody", toldEverybody)
 		mails := map[string]mailbox.Mail{}
-		for _, m := range box.Taken() {
+		for _, m := range box.Mails() {
 			for _, name := range []string{"with-ports", "without-ports", "failing"} {
 				if strings.Contains(m.Text, name) {
 					mails[name] = m
 				}
 			}
 		}
-		if len(box.Taken()) != 2 || len(mails) != 2 || mails["with-ports"].Text == "" || mails["failing"].Text == "" {
-			Fail(fmt.Sprintf("the mail server took %d mails, want one of with-ports and one of failing: %+v", len(box.Taken()), box.Taken()))
+		if len(box.Mails()) != 2 || len(mails) != 2 || mails["with-ports"].Text == "" || mails["failing"].Text == "" {
+			Fail(fmt.Sprintf("the mail server took %d mails, want one of with-ports and one of failing: %+v", len(box.Mails()), box.Mails()))
 		}
 		for name, says := range map[string][]string{"with-ports": {"Open Port: 2"}, "failing": {"failed"}} {
 			m := mails[name]
