@@ -250,8 +250,10 @@ func (r *Reconciler) holds(s *seen, reports, queue string) []job.Hold {
 	if told := registry.Status.RateLimit; told != nil && told.Remaining == nil && told.ResetTime != nil && told.ResetTime.After(now) {
 		r.Feeder.Pause(told.Host, accountOf(registry), told.ResetTime.Time)
 	}
-	// A registry that refuses holds no job: one item goes out now and then, and sees a new Secret.
-	if _, paused := r.Feeder.Held(string(registry.UID), hostOf(registry), accountOf(registry), registry.Generation); paused.After(now) {
+	// A registry that refuses holds no job: one item goes out now and then, and sees a new Secret. Matching asks no host, so a ScanJob goes
+	// on; what it has made anew of failed images waits in the Feeder.
+	_, paused := r.Feeder.Held(string(registry.UID), hostOf(registry), accountOf(registry), registry.Generation)
+	if r.kind == job.Discovery && paused.After(now) {
 		hold(registryv1alpha1.ReasonRateLimited, "the registry wants fewer requests", paused)
 	}
 	return all

@@ -323,6 +323,25 @@ func TestScanJobCountsByItsData(t *testing.T) {
 	}
 }
 
+func TestHostThatWantsFewerRequestsHoldsDiscoveryOnly(t *testing.T) {
+	w := newWorld(t)
+	w.reports.databases["mini"] = &reportsv1.VulnerabilityDatabase{Status: reportsv1.VulnerabilityDatabaseStatus{Version: "sha256:two"}}
+	w.image("api", reportsv1.ImageScanned, nil).Status.Database.Version = "sha256:one"
+	w.feeder.Pause("hub.example", "", w.clock.Now().Add(time.Hour))
+	w.discover("look")
+	w.pass(w.discovery, "look")
+	w.discoveryState("look", registryv1alpha1.ReasonRateLimited, registryv1alpha1.Progress{})
+	j := &registryv1alpha1.ScanJob{ObjectMeta: metav1.ObjectMeta{Name: "again", Namespace: w.namespace}}
+	j.Spec.Registry = "hub"
+	w.must(cluster.Client.Create(t.Context(), j))
+	w.pass(w.scans, "again")
+	w.pass(w.scans, "again")
+	w.get(j, "again")
+	if j.Status.State != registryv1alpha1.ReasonWorking || w.waiting()[queue.Match] != 1 {
+		t.Errorf("the job is %s and offers %v: the images' SBOMs are stored", j.Status.State, w.waiting())
+	}
+}
+
 func TestScanJobWaitsForData(t *testing.T) {
 	w := newWorld(t)
 	j := &registryv1alpha1.ScanJob{ObjectMeta: metav1.ObjectMeta{Name: "again", Namespace: w.namespace}}
