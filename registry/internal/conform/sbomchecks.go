@@ -242,14 +242,18 @@ var sbomChecks = []check{
 		if err != nil {
 			return err
 		}
-		if err := s.end(); err != nil {
+		if err := s.close(); err != nil {
 			return err
 		}
+		// How long an SBOM takes is the machine's: the answer is waited for, and then the end.
 		a, err := s.hear(answers, s.patience)
-		if err == nil && a.Error != nil {
+		if err != nil {
+			return err
+		}
+		if a.Error != nil {
 			return a.Error
 		}
-		return err
+		return s.exited(s.patience)
 	})},
 	{
 		name: "a token that is not good is Unauthorized", needs: makesSBOMs,

@@ -181,12 +181,17 @@ func (s *session) ask(op protocol.Op, params, result any) error {
 	return protocol.Decode(a.Result, result)
 }
 
-// end closes the input, and wants the process to end with 0.
-func (s *session) end() error {
+// close ends the input: the adapter finishes what runs.
+func (s *session) close() error {
 	if err := s.in.Close(); err != nil {
 		return fmt.Errorf("close standard input: %w", err)
 	}
-	timer := time.NewTimer(farewell)
+	return nil
+}
+
+// exited wants the process to end with 0.
+func (s *session) exited(most time.Duration) error {
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-s.ended:
@@ -195,8 +200,16 @@ func (s *session) end() error {
 		}
 		return s.fault()
 	case <-timer.C:
-		return fmt.Errorf("the adapter did not end within %s of the end of input", farewell)
+		return fmt.Errorf("the adapter did not end within %s of the end of input", most)
 	}
+}
+
+// end closes the input of an adapter that has nothing to do, and wants the process to end with 0.
+func (s *session) end() error {
+	if err := s.close(); err != nil {
+		return err
+	}
+	return s.exited(farewell)
 }
 
 // signal tells the process group.
