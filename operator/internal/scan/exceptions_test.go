@@ -66,7 +66,7 @@ func TestExceptionsAreHandedOver(t *testing.T) {
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(mark.Name).To(Equal(want), element)
 	}
-	w.lastWords(parser, words(t, &outcome.Outcome{
+	w.terminationMessage(parser, words(t, &outcome.Outcome{
 		Findings: &outcome.Findings{
 			Count: 2, Severities: outcome.Severities{High: 1, Low: 1}, Stored: outcome.StoredBytes([]byte("[1,2]")),
 			Open: &outcome.Severities{Low: 1}, Excepted: 1, Exceptions: []outcome.ExceptionCount{{Name: cluster.Name, Cluster: true, Count: 1}},

@@ -64,7 +64,7 @@ func (r *Reconciler) ensureParserEarly(ctx context.Context, o *life.Observation)
 // mayHaveAccount reports whether an account of the Scan may exist: a Job that needs it exists, or no Job shows.
 func (r *Reconciler) mayHaveAccount(o *life.Observation) bool {
 	for _, j := range o.Jobs {
-		if !j.Handed {
+		if !j.Handover {
 			return true
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // lastWords plays the kubelet: a pod of a Job that has ended well with these last words.
-func (w *world) lastWords(j *batchv1.Job, words string) {
+func (w *world) terminationMessage(j *batchv1.Job, words string) {
 	w.Helper()
 	// Nothing makes the accounts of namespaces here.
 	err := w.Client.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "default"}})
@@ -97,7 +97,7 @@ func TestHandover(t *testing.T) {
 	))
 	// The Job's end may be seen before the last words.
 	w.finish(parser, batchv1.JobComplete, "CompletionsReached")
-	w.lastWords(parser, words(t, &outcome.Outcome{
+	w.terminationMessage(parser, words(t, &outcome.Outcome{
 		Findings: &outcome.Findings{
 			Count: 3, Severities: outcome.Severities{High: 3}, Categories: map[string]int64{"Open Port": 3}, Stored: outcome.StoredBytes([]byte("[1,2,3]")),
 		},
@@ -120,12 +120,12 @@ func TestHandover(t *testing.T) {
 	spilt, err := o.Spill()
 	w.Expect(err).NotTo(HaveOccurred())
 	w.put(w.get("s"), outcome.CategoriesFile, string(spilt))
-	w.lastWords(edit, words(t, o))
+	w.terminationMessage(edit, words(t, o))
 	w.finish(edit, batchv1.JobComplete, "CompletionsReached")
 
 	read := w.job(executionv1.JobTypeReadOnlyHook)
 	w.Expect(w.handed(read).Status.Findings.FindingCategories).To(Equal(map[string]int64{"a": 1, "b": 1}))
-	w.lastWords(read, words(t, &outcome.Outcome{}))
+	w.terminationMessage(read, words(t, &outcome.Outcome{}))
 	w.finish(read, batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateDone))
 	status := w.get("s").Status
@@ -157,7 +157,7 @@ func TestHandoverToImageWithoutOutcome(t *testing.T) {
 	w.Create(w.scanType(), definition, w.scan("s"))
 	w.finish(w.job(executionv1.JobTypeScanner), batchv1.JobComplete, "CompletionsReached")
 	parser := w.job(executionv1.JobTypeParser)
-	w.lastWords(parser, "all is well")
+	w.terminationMessage(parser, "all is well")
 	w.finish(parser, batchv1.JobComplete, "CompletionsReached")
 	w.Eventually(w.state("s")).Should(Equal(executionv1.ScanStateErrored))
 	w.Expect(w.get("s").Status.ErrorDescription).To(ContainSubstring("take scanAccess: Handover out of ParseDefinition"))

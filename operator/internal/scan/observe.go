@@ -155,7 +155,7 @@ func (r *Reconciler) addJob(ctx context.Context, o *life.Observation, b *batchv1
 	switch {
 	case life.IsSettled(o) && !life.IsReopened(o) || life.IsDeleted(o):
 	case j.Outcome == life.Complete:
-		if j.Handed && j.Role != life.ScannerRole {
+		if j.Handover && j.Role != life.ScannerRole {
 			err = r.observeReport(ctx, o, b, &j)
 		}
 	case j.Outcome == life.Failed:

@@ -98,7 +98,7 @@ func (p *previousRuns) watch(ctx context.Context, mgr ctrl.Manager) error {
 // isComparable reports whether a Scan has findings that hooks of later runs may be compared with. A Scan that is not Done, is
 // being deleted, or whose results were removed after they were forwarded, has none.
 func isComparable(s *executionv1.Scan) bool {
-	return s.Status.State == executionv1.ScanStateDone && s.DeletionTimestamp.IsZero() && !life.CarriesRelease(s)
+	return s.Status.State == executionv1.ScanStateDone && s.DeletionTimestamp.IsZero() && !life.HasReleaseAnnotation(s)
 }
 
 // see notes a Scan in its present version.

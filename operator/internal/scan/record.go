@@ -24,7 +24,7 @@ func (r *Reconciler) hasStored(ctx context.Context, b *life.Belief) (bool, error
 	if !kept || !life.SettledState(&b.Scan.Status) || len(b.Jobs) > 0 || b.BelievesEnd() {
 		return false, nil
 	}
-	if life.CarriesRelease(b.Scan) {
+	if life.HasReleaseAnnotation(b.Scan) {
 		return true, nil // it had some, until they were forwarded
 	}
 	owner := store.OwnerOf(b.Scan)

@@ -125,7 +125,7 @@ func stripScan(in any) (any, error) {
 	if c := life.FindCondition(s.Status.Conditions, executionv1.ConditionCancelled); c != nil {
 		small.Status.Conditions = append(small.Status.Conditions, metav1.Condition{Type: c.Type, Status: c.Status})
 	}
-	if c := life.FindCondition(s.Status.Conditions, executionv1.ConditionResultsStored); c != nil && life.CarriesRelease(s) {
+	if c := life.FindCondition(s.Status.Conditions, executionv1.ConditionResultsStored); c != nil && life.HasReleaseAnnotation(s) {
 		small.Status.Conditions = append(small.Status.Conditions, metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 	}
 	return small, nil

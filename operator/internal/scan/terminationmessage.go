@@ -70,7 +70,7 @@ func stripEndedPod(in any) (any, error) {
 	if c := metav1.GetControllerOf(p); c != nil {
 		small.OwnerReferences = []metav1.OwnerReference{*c}
 	}
-	if t := life.Spoken(p); t != nil {
+	if t := life.SucceededContainer(p); t != nil {
 		small.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: t.Message, FinishedAt: t.FinishedAt}},
 		}}

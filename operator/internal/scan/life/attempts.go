@@ -11,13 +11,13 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// Attempts are the numbers of the runs of scanner and parser that count. A Scan that was run
-// once has ones. Re-runs of any part of a Scan are counted together, so that the Jobs of
-// a later phase belong to those of an earlier one if their number is not lower.
+// Attempts are the numbers of the current runs of scanner and parser. Both are 1 for a Scan that was
+// run once. Re-runs of any part of a Scan are counted together, so that the Jobs of a later phase
+// belong to those of an earlier phase if their number is not lower.
 type Attempts struct{ Scanner, Parser int }
 
-// attemptsOf returns the higher of what the status and the Jobs show: the one may have been
-// overwritten, the others go by their TTL.
+// attemptsOf returns the higher numbers of status and Jobs: the status may have been
+// overwritten, and Jobs may have been deleted by their TTL.
 func attemptsOf(scan *executionv1.Scan, jobs []Job) Attempts {
 	r := Attempts{1, 1}
 	if a := scan.Status.Attempts; a != nil {
@@ -34,7 +34,7 @@ func attemptsOf(scan *executionv1.Scan, jobs []Job) Attempts {
 	return r
 }
 
-// For is the number that a new Job of scanner or parser gets, and that its present one has.
+// For returns the number of the current Job of scanner or parser, which a new Job gets as well.
 func (r Attempts) For(role Role) int {
 	if role == ParserRole {
 		return max(r.Scanner, r.Parser)
@@ -42,29 +42,29 @@ func (r Attempts) For(role Role) int {
 	return r.Scanner
 }
 
-// givenRaw says whether the parser was run again over a raw result that was there. How
-// the scanner ended does not matter then.
-func (r Attempts) givenRaw() bool { return r.Parser > r.Scanner }
+// isParserRerun reports whether the parser was run again over a stored raw result. The end of
+// the scanner does not matter then.
+func (r Attempts) isParserRerun() bool { return r.Parser > r.Scanner }
 
-// counts says whether a Job belongs to the run that counts, and not to one before.
+// counts reports whether a Job belongs to the current run, not to an earlier one.
 func (r Attempts) counts(j Job) bool {
 	switch j.Role {
 	case ScannerRole:
-		return j.Attempt >= r.Scanner && !r.givenRaw()
+		return j.Attempt >= r.Scanner && !r.isParserRerun()
 	default:
 		return j.Attempt >= r.For(ParserRole)
 	}
 }
 
-// further is the number of the hooks of a run, as it is recorded: 0 for the first run.
-func (r Attempts) further() int {
+// hookAttempt returns the number of the hooks of the current run, as it is recorded: 0 for the first run.
+func (r Attempts) hookAttempt() int {
 	if n := r.For(ParserRole); n > 1 {
 		return n
 	}
 	return 0
 }
 
-// recorded is how the status says it; a number of 1 is not written.
+// recorded returns the field of the status; a number of 1 is left out.
 func (r Attempts) recorded() *executionv1.PhaseAttempts {
 	var a executionv1.PhaseAttempts
 	if r.Scanner > 1 {
@@ -76,10 +76,10 @@ func (r Attempts) recorded() *executionv1.PhaseAttempts {
 	return &a
 }
 
-// Attempts are the numbers of the present runs.
+// Attempts returns the numbers of the current runs.
 func (o *Observation) Attempts() Attempts { return attemptsOf(o.Scan, o.Jobs) }
 
-// highestAttempt is the highest number that any part of the Scan was run with.
+// highestAttempt returns the highest number of a run of any part of the Scan.
 func highestAttempt(o *Observation) int {
 	r := o.Attempts()
 	last := max(r.Scanner, r.Parser)
@@ -94,16 +94,16 @@ func highestAttempt(o *Observation) int {
 	return last
 }
 
-// nextAttempt numbers a further run of a hook; 0, which is not written, for the first.
+// nextAttempt returns the number of the next run of a hook; 0, which is left out, for the first.
 func nextAttempt(o *Observation, hook Role) int {
-	next := o.Attempts().further()
+	next := o.Attempts().hookAttempt()
 	if last := o.lastAttempt(hook); last > 0 {
 		next = max(next, last+1)
 	}
 	return next
 }
 
-// rerunOf is the value of the annotation that a new Job is made for; "" in the first run.
+// rerunOf returns the value of the annotation that requested the run of a new Job; "" in the first run.
 func rerunOf(s *executionv1.ScanStatus, attempt int) string {
 	if attempt > 1 {
 		return s.LastRerun
@@ -111,13 +111,13 @@ func rerunOf(s *executionv1.ScanStatus, attempt int) string {
 	return ""
 }
 
-// isMadeFor says whether a Job shows that an annotation was acted upon.
+// isMadeFor reports whether a Job was created for a value of the annotation.
 func isMadeFor(jobs []Job, asked string) bool {
 	return asked != "" && slices.ContainsFunc(jobs, func(j Job) bool { return j.Rerun == asked })
 }
 
-// StoredSince is from when on a stored result is one of the present run of a role; the
-// zero time where every one is. false means that nothing tells.
+// StoredSince returns from when on a stored result belongs to the current run of a role; the
+// zero time if every one does. false means that this is not known.
 func StoredSince(o *Observation, r Role) (time.Time, bool) {
 	if o.Attempts().For(r) == 1 || o.Lowered {
 		return time.Time{}, true

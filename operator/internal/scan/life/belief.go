@@ -126,7 +126,7 @@ func (b *Belief) BelievesEnd() bool {
 	if b.contradictsEnd(s, b.runs(s)) {
 		return false
 	}
-	return !kept || b.Stored || showEnd(b.Scan, b.Jobs, s.State)
+	return !kept || b.Stored || jobsShowEnd(b.Scan, b.Jobs, s.State)
 }
 
 // own returns the Jobs in the Scan's namespace.
@@ -228,7 +228,7 @@ func (b *Belief) lower(s *executionv1.ScanStatus, r Attempts, rec Record, kept b
 		s.State = executionv1.ScanStateScanning
 	case parsing, said > PhaseParsing:
 		s.State = executionv1.ScanStateParsing
-	case said == PhaseScanned && !r.givenRaw():
+	case said == PhaseScanned && !r.isParserRerun():
 		s.State = executionv1.ScanStateScanning
 	}
 	return phases[s.State] < said && !scanning && !parsing
@@ -237,7 +237,7 @@ func (b *Belief) lower(s *executionv1.ScanStatus, r Attempts, rec Record, kept b
 // shown returns the state of a running Scan that its present Jobs show.
 func (b *Belief) shown(r Attempts) executionv1.ScanState {
 	state := executionv1.ScanStateNew
-	if r.givenRaw() {
+	if r.isParserRerun() {
 		state = executionv1.ScanStateScanCompleted
 	}
 	for _, j := range b.Jobs {

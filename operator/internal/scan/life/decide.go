@@ -43,7 +43,7 @@ var (
 // transitions is the whole life of a Scan, most final first. The first row that applies is taken.
 var transitions = []transition{
 	{"StorageUnavailable", none, isKeptFromStorage, awaitStorage},
-	{"HeldBack", toGo, isHeldAnd(IsDeleted), hold},
+	{"HeldBack", toGo, isHeld(IsDeleted), hold},
 	{"Deleted", toGo, IsDeleted, cleanUp},
 	{"CancelledLeftOver", none, hasLeftOver, deleteLeftOver},
 	{"CancelFailureHooks", []Need{NeedCanceller}, wantsHooksCancelled, cancelFailureHooks},
@@ -51,7 +51,7 @@ var transitions = []transition{
 	{"CancelTooLate", []Need{NeedCanceller}, isLateCancel, refuseCancel},
 	{"Rerun", again, wantsRerun, rerun},
 	{"Releasing", toGo, isReleasing, releaseResults},
-	{"HeldBeyondTTL", toGo, isHeldAnd(isExpired), hold},
+	{"HeldBeyondTTL", toGo, isHeld(isExpired), hold},
 	{"Expired", none, isExpired, deleteScan},
 	{"Settled", none, IsSettled, keepSettled},
 	{"FinalizerMissing", none, LacksFinalizer, addFinalizer},

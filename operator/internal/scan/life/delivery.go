@@ -16,10 +16,10 @@ import (
 	"github.com/scanyard/scanyard/settings"
 )
 
-// The forwarder says in the status how far each sink has the results of a Scan. What is said is read from what the API
-// server has, since the cache leaves it out where a Scan has ended.
+// The forwarder writes into the status how many of the results of a Scan each sink has. The decision reads this from the
+// object of the API server: the cache drops these fields of ended Scans.
 
-// forwarding is what the settings say of the results of the Scan.
+// forwarding returns the settings in force for forwarding the results of the Scan.
 func (o *Observation) forwarding() settings.Forwarding {
 	if o.Tenant == nil {
 		return settings.Forwarding{}
@@ -27,21 +27,21 @@ func (o *Observation) forwarding() settings.Forwarding {
 	return o.Tenant.Forwarding
 }
 
-// Forwards says whether there are sinks that are to have the results of the Scan.
+// Forwards reports whether the results of the Scan are forwarded to a sink.
 func (o *Observation) Forwards() bool { return len(o.forwarding().Sinks) > 0 }
 
-// hasDelivery holds where the Scan was taken up while there were sinks. Whoever removes the finalizer ends the wait.
+// hasDelivery reports whether the Scan was initialized while there were sinks. A user who removes the finalizer ends the wait.
 func hasDelivery(o *Observation) bool {
 	return slices.Contains(o.Scan.Finalizers, executionv1.FinalizerDelivery)
 }
 
-// isDue says whether the results are to be sent: nothing changes them any more.
+// isDue reports whether the results can be sent, since nothing changes them any more.
 func isDue(o *Observation) bool {
 	return IsSettled(o) && !HasFailureHooks(o) || meta.IsStatusConditionTrue(o.Scan.Status.Conditions, executionv1.ConditionHooksCompleted)
 }
 
-// undelivered are the sinks that lack the results of the present run, by their IDs. A sink without an entry need not have
-// them, where all that have one do, and the forwarder says so: the sink may be younger than they are.
+// undelivered returns the IDs of the sinks that lack the results of the current run. A sink without an entry does not count
+// if all sinks with an entry have the results and the condition Forwarded is True: the sink may be newer than the results.
 func undelivered(o *Observation) []string {
 	said := &executionv1.Scan{Status: *o.Found}
 	var complete, begun, without []string
@@ -62,7 +62,7 @@ func undelivered(o *Observation) []string {
 	case len(begun)+len(without) > 0:
 		return append(begun, without...)
 	default:
-		return complete // it has refused some of them
+		return complete // a sink has refused some of the results
 	}
 }
 
@@ -70,13 +70,13 @@ func isComplete(p *executionv1.SinkProgress, revision, epoch int32) bool {
 	return p.CompletedAt != nil && p.Revision == revision && p.Epoch == epoch
 }
 
-// awaitsDelivery holds for a Scan whose results a sink is to have, as far as it is known that it has not.
+// awaitsDelivery reports whether a sink still lacks the results of the Scan. True until the whole Scan is known.
 func awaitsDelivery(o *Observation) bool {
 	return hasDelivery(o) && o.Forwards() && isDue(o) && (!o.Known.Has(NeedWhole) || !isReleased(o) && len(undelivered(o)) > 0)
 }
 
-// holdEnds is when a Scan that is to go is held no longer, wherever its results are.
-func holdEnds(o *Observation) time.Time {
+// holdDeadline returns until when the deletion of a Scan waits for its delivery.
+func holdDeadline(o *Observation) time.Time {
 	var from []time.Time
 	if IsDeleted(o) {
 		from = append(from, o.Scan.DeletionTimestamp.Time)
@@ -90,19 +90,19 @@ func holdEnds(o *Observation) time.Time {
 	return slices.MinFunc(from, time.Time.Compare).Add(o.forwarding().Hold)
 }
 
-// mustForward holds where a Scan whose hooks have run is Done only when every sink has its results.
+// mustForward reports whether the Scan, whose hooks have run, becomes Done only when every sink has its results.
 func mustForward(o *Observation) bool {
 	return o.forwarding().FailurePolicy == settingsv1alpha2.FailurePolicyFail && o.Forwards() && len(undelivered(o)) > 0
 }
 
-// awaitForwarding keeps the Scan in its last phase, as a hook would, and ends it when that takes too long. The condition
-// of the hooks, by which the forwarder sees that it can begin, says since when this is waited for.
+// awaitForwarding keeps the Scan in its last phase, as a hook does, and fails the Scan at the deadline. The wait begins with
+// the condition HooksCompleted, which also starts the forwarder.
 func (d *Decision) awaitForwarding(o *Observation, s *Status) {
 	after := o.forwarding().FailAfter
 	left := s.condition(executionv1.ConditionHooksCompleted).LastTransitionTime.Add(after).Sub(o.Now)
 	if left <= 0 {
 		d.fail(o, s, executionv1.ConditionReady, Cause{executionv1.ReasonForwardingFailed, fmt.Sprintf(
-			"Within %s (failAfterSeconds) the results were not forwarded to: %s", after, lackingAndWhy(o),
+			"Within %s (failAfterSeconds) the results were not forwarded to: %s", after, undeliveredMessage(o),
 		)})
 		return
 	}
@@ -115,8 +115,8 @@ func (d *Decision) awaitForwarding(o *Observation, s *Status) {
 	d.RequeueAfter = left
 }
 
-// lackingAndWhy are the sinks that lack the results, with what the forwarder says of the worst.
-func lackingAndWhy(o *Observation) string {
+// undeliveredMessage names the sinks that lack the results, with the forwarder's message about the worst of them.
+func undeliveredMessage(o *Observation) string {
 	text := strings.Join(undelivered(o), ", ")
 	if c := FindCondition(o.Found.Conditions, executionv1.ConditionForwarded); c != nil && c.Status == metav1.ConditionFalse {
 		text += fmt.Sprintf(" (%s: %s)", c.Reason, c.Message)
@@ -124,25 +124,25 @@ func lackingAndWhy(o *Observation) string {
 	return text
 }
 
-// isHeldAnd holds for a Scan that is to go and waits for its delivery.
-func isHeldAnd(toGo func(*Observation) bool) func(*Observation) bool {
-	return func(o *Observation) bool { return toGo(o) && awaitsDelivery(o) && o.Now.Before(holdEnds(o)) }
+// isHeld returns a condition: the Scan is about to be deleted, and its delivery is awaited.
+func isHeld(toGo func(*Observation) bool) func(*Observation) bool {
+	return func(o *Observation) bool { return toGo(o) && awaitsDelivery(o) && o.Now.Before(holdDeadline(o)) }
 }
 
-// hold says once that the Scan waits, and what the forwarder had said of its sinks. The forwarder writes over it when all
-// have the results.
+// hold reports once that the deletion waits, with the forwarder's message about the sinks. The forwarder replaces the
+// condition when all sinks have the results.
 func hold(o *Observation, d *Decision) {
-	d.RequeueAfter = holdEnds(o).Sub(o.Now)
+	d.RequeueAfter = holdDeadline(o).Sub(o.Now)
 	was := FindCondition(o.Found.Conditions, executionv1.ConditionForwarded)
 	if was != nil && was.Reason == executionv1.ReasonHeld && (IsDeleted(o) || o.Scan.Status.FinishedAt != nil) {
 		return
 	}
 	t := Cause{executionv1.ReasonHeld, fmt.Sprintf(
-		"The Scan is to be deleted. It waits for at most %s (holdSeconds) until its results are with: %s", o.forwarding().Hold, lackingAndWhy(o),
+		"The Scan is to be deleted. It waits for at most %s (holdSeconds) until its results are with: %s", o.forwarding().Hold, undeliveredMessage(o),
 	)}
 	s := NewStatus(o)
 	if IsSettled(o) && s.FinishedAt == nil {
-		s.FinishedAt = &metav1.Time{Time: lastEnd(o)} // or the TTL would never have ended
+		s.FinishedAt = &metav1.Time{Time: lastEnd(o)} // else the TTL never ends
 	}
 	s.set(o, executionv1.ConditionForwarded, metav1.ConditionUnknown, t)
 	d.Status = s.result()
@@ -165,7 +165,7 @@ func cleanUpBegan(o *Observation) time.Time {
 	if !hasDelivery(o) || !o.Forwards() || !isDue(o) {
 		return began
 	}
-	until := holdEnds(o)
+	until := holdDeadline(o)
 	c := FindCondition(o.Found.Conditions, executionv1.ConditionForwarded)
 	if c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.Time.Before(until) {
 		until = c.LastTransitionTime.Time

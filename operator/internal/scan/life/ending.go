@@ -61,7 +61,7 @@ func cleanUp(o *Observation, d *Decision) {
 
 // revokeAway ends the access of a hook that ran in another namespace.
 func (d *Decision) revokeAway(o *Observation, j Job) {
-	if j.Role.Hook != "" && j.Namespace != o.Scan.Namespace && !j.Handed {
+	if j.Role.Hook != "" && j.Namespace != o.Scan.Namespace && !j.Handover {
 		d.Revoke = append(d.Revoke, j)
 	}
 }

@@ -32,7 +32,7 @@ func NameHookJob(s *executionv1.ScanStatus, hook, job string) {
 func runHooks(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	s.parsed(o)
-	s.takeReports(o)
+	s.applyReports(o)
 	if bad := invalidHook(o.Hooks, s.RawResultFile); bad != "" && len(s.OrderedHookStatuses) == 0 {
 		d.fail(o, s, executionv1.ConditionHooksCompleted, Cause{executionv1.ReasonInvalidHook, bad})
 		return
@@ -40,7 +40,7 @@ func runHooks(o *Observation, d *Decision) {
 	if len(s.OrderedHookStatuses) == 0 {
 		s.OrderedHookStatuses = group(hooksFor(o.Hooks, executionv1.RunOnSuccess))
 		s.migrateHooks()
-		s.numberHooks(o.Attempts().further())
+		s.numberHooks(o.Attempts().hookAttempt())
 	}
 	r := &hookRun{o: o, d: d, s: s, requeueAfter: -1}
 	for i := range s.OrderedHookStatuses {
@@ -260,7 +260,7 @@ func (r *hookRun) followJob(h *executionv1.HookStatus, j Job) {
 		if r.trouble == nil && j.Trouble != nil {
 			r.trouble = &Cause{j.Trouble.Reason, fmt.Sprintf("Hook %q: %s", h.HookName, j.Trouble.Message)}
 		}
-		if again := j.tries(); again != "" {
+		if again := j.failedTries(); again != "" {
 			r.tries = append(r.tries, fmt.Sprintf("Hook %q: %s", h.HookName, again))
 		}
 		if j.Suspended {

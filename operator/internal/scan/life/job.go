@@ -20,7 +20,7 @@ import (
 
 // Role is what a Job does for a Scan.
 type Role struct {
-	// JobType is one of the JobType constants; both hook types read as JobTypeReadOnlyHook,
+	// JobType is one of the JobType constants; it is JobTypeReadOnlyHook for both types of hooks,
 	// since the type of a hook may change while its Job runs.
 	JobType string
 	// Hook is the name of the hook, as a label value.
@@ -37,63 +37,63 @@ var (
 type Outcome int
 
 const (
-	// Running means that it has not ended.
+	// Running means that the Job has not ended.
 	Running Outcome = iota
-	// Complete means that all it was to do is done.
+	// Complete means that the Job has succeeded.
 	Complete
-	// Failed means that it will not be tried again.
+	// Failed means that the Job has failed and is not tried again.
 	Failed
 )
 
-// Job is what matters of a Job.
+// Job is what the decision needs of a Job.
 type Job struct {
 	Name, Namespace string
 	Role            Role
-	// Attempt is the number of the run that it belongs to, from 1.
+	// Attempt is the number of the run that the Job belongs to, from 1.
 	Attempt int
-	// Rerun is the annotation that it was made for; "" in the first run.
+	// Rerun is the value of the annotation that requested the run; "" in the first run.
 	Rerun string
-	// Result is what the Scan has stored; zero on Jobs of other operators.
+	// Result is where the Scan stores its result; zero on Jobs of other operators.
 	Result   jobs.Result
 	Created  time.Time
 	Started  time.Time // zero: the Job controller has not started it
-	Finished time.Time // zero: it has not ended
+	Finished time.Time // zero: the Job has not ended
 	Outcome  Outcome
-	// Failure says why it failed: the Job's own words and those of its pods.
+	// Failure says why the Job failed: the messages of the Job and of its pods.
 	Failure string
-	// Explained means that its pods have told how it failed.
+	// Explained means that Failure has the messages of the pods.
 	Explained bool
-	// Deleted is when it was asked to go; zero while nobody has.
+	// Deleted is the deletion timestamp; zero for none.
 	Deleted time.Time
 	// Suspended means that spec.suspend of the Job is true.
 	Suspended bool
 	// PendingSince is set while the Job waits for its containers to start.
 	PendingSince time.Time
-	// Trouble is why its containers do not start; nil while nothing is wrong.
+	// Trouble is why the containers of the Job do not start; nil if nothing is wrong.
 	Trouble *Cause
 	// NoPod means that the Job has no pod yet.
 	NoPod bool
-	// PodGone means that the Job has had a pod and has none.
+	// PodGone means that the Job had a pod and has none any more.
 	PodGone bool
-	// Handed means that its Scan was handed over, so that its pod tells what it has done; of a scanner's, that no
-	// account was made for the parser.
-	Handed bool
-	// Passing means that its TTL removes it some time after it has ended.
-	Passing bool
-	// Hooks are, of a parser's that lists them, those that were to run when it was made.
-	Hooks []string
-	Lists bool
-	// Report is what its pod has told, of Jobs that have ended well.
+	// Handover means that the Scan was handed over to the pod, which reports its outcome. On a scanner's Job it means that
+	// no account was created for the parser.
+	Handover bool
+	// HasTTL means that Kubernetes deletes the Job some time after its end.
+	HasTTL bool
+	// Hooks are the hooks that were to run when the parser's Job was created; they are known if ListsHooks.
+	Hooks      []string
+	ListsHooks bool
+	// Report is what the pod of a Job that succeeded reported.
 	Report Report
-	// Ended is how a container of its pods has ended that failed; nil where none has, or where that is not known.
+	// Ended is the end of a failed container of the Job's pods; nil if none has failed, or if that is not known.
 	Ended *executionv1.ContainerFailure
-	// FailedPods is how many of its pods have failed so far, lastTry what the last of them ended
-	// with; "" where that is not known.
+	// FailedPods is how many pods of the Job have failed so far; LastTry is how the last of them ended,
+	// "" if that is not known.
 	FailedPods int32
 	LastTry    string
 }
 
-// NewJob takes from a Job what needs no further read.
+// NewJob returns the fields that follow from the Job alone.
 func NewJob(b *batchv1.Job) Job {
 	j := Job{
 		Name: b.Name, Namespace: b.Namespace, Created: b.CreationTimestamp.Time,
@@ -101,11 +101,11 @@ func NewJob(b *batchv1.Job) Job {
 		Suspended: b.Spec.Suspend != nil && *b.Spec.Suspend,
 		Attempt:   1, FailedPods: b.Status.Failed,
 		Rerun: b.Annotations[executionv1.AnnotationRerun], Result: jobs.OnJob(b.Annotations),
-		Handed: b.Annotations[executionv1.AnnotationScanAccess] == string(executionv1.ScanAccessHandover),
+		Handover: b.Annotations[executionv1.AnnotationScanAccess] == string(executionv1.ScanAccessHandover),
 	}
-	j.Passing = b.Spec.TTLSecondsAfterFinished != nil
+	j.HasTTL = b.Spec.TTLSecondsAfterFinished != nil
 	if list, ok := b.Annotations[executionv1.AnnotationHooks]; ok {
-		j.Lists, j.Hooks = true, strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
+		j.ListsHooks, j.Hooks = true, strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
 	}
 	if b.DeletionTimestamp != nil {
 		j.Deleted = b.DeletionTimestamp.Time
@@ -134,14 +134,14 @@ func NewJob(b *batchv1.Job) Job {
 	return j
 }
 
-// IsFinal says whether a Job has failed by an exit code after which nothing is tried again.
+// IsFinal reports whether a Job failed with an exit code that excludes another try.
 func IsFinal(b *batchv1.Job) bool {
 	return slices.ContainsFunc(b.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue && c.Reason == batchv1.JobReasonPodFailurePolicy
 	})
 }
 
-// OwnedPods are those of the pods that a Job controls.
+// OwnedPods returns the pods that a Job controls.
 func OwnedPods(pods []corev1.Pod, job types.UID) []corev1.Pod {
 	var own []corev1.Pod
 	for i := range pods {
@@ -152,21 +152,21 @@ func OwnedPods(pods []corev1.Pod, job types.UID) []corev1.Pod {
 	return own
 }
 
-// HasTried says whether pods of a Job have ended already.
+// HasTried reports whether a pod of the Job has ended.
 func HasTried(b *batchv1.Job) bool {
 	u := b.Status.UncountedTerminatedPods
 	return b.Status.Failed > 0 || b.Status.Succeeded > 0 || u != nil && len(u.Succeeded)+len(u.Failed) > 0
 }
 
-// Serves says whether a Job works for a Scan: by owner in its namespace, by label in
-// an execution namespace. The UID counts, never the name.
+// Serves reports whether a Job belongs to a Scan: by its owner in the Scan's namespace, by a label in
+// an execution namespace. The UID is compared, never the name.
 func Serves(b *batchv1.Job, scan *executionv1.Scan) bool {
 	return ScanUID(b) == string(scan.UID)
 }
 
-// ScanUID is the UID of the Scan that a Job claims to work for, or "". In the Scan's
-// namespace the owner reference says so; elsewhere a label does, which
-// observing compares with where the hook is to run.
+// ScanUID returns the UID of the Scan that a Job claims to belong to, or "". In the Scan's
+// namespace the owner reference has the UID. Elsewhere a label has it; observe accepts the label
+// only in the namespace where the hook must run.
 func ScanUID(b *batchv1.Job) string {
 	if c := metav1.GetControllerOf(b); c != nil {
 		if c.Kind == "Scan" && strings.HasPrefix(c.APIVersion, executionv1.SchemeGroupVersion.Group+"/") {
@@ -184,8 +184,8 @@ func hookRole(label string) Role {
 	return Role{JobType: executionv1.JobTypeReadOnlyHook, Hook: label}
 }
 
-// tries says how often a running Job was tried and why the last try failed; "" while none has.
-func (j *Job) tries() string {
+// failedTries says how often a running Job has failed, and why the last try failed; "" if no try failed.
+func (j *Job) failedTries() string {
 	if j.FailedPods == 0 {
 		return ""
 	}

@@ -79,7 +79,7 @@ func isWanted(o *Observation, n Need) bool {
 	case NeedHookJobs:
 		return IsSettled(o) || PhaseOf(o.Scan, o.Jobs) == PhaseHooks
 	case NeedWhole:
-		return awaitsDelivery(o) || CarriesRelease(o.Scan)
+		return awaitsDelivery(o) || HasReleaseAnnotation(o.Scan)
 	case NeedStored:
 		return IsSettled(o) && needsStored(o.Scan)
 	default:

@@ -17,7 +17,7 @@ import (
 	"github.com/scanyard/scanyard/podkit/redact"
 )
 
-// waitingReasons tells what kubelet's reasons for a waiting container mean to a user.
+// waitingReasons maps the kubelet's reasons of a waiting container to reasons for users.
 var waitingReasons = map[string]string{
 	"ErrImagePull":               executionv1.ReasonImagePull,
 	"ImagePullBackOff":           executionv1.ReasonImagePull,
@@ -31,7 +31,7 @@ var waitingReasons = map[string]string{
 	"CrashLoopBackOff":           executionv1.ReasonContainerFailing,
 }
 
-// PodTrouble says what keeps a pod from getting on; nil where nothing does.
+// PodTrouble returns why a pod does not start or keeps failing; nil if nothing is wrong.
 func PodTrouble(pod *corev1.Pod) *Cause {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
@@ -47,8 +47,8 @@ func PodTrouble(pod *corev1.Pod) *Cause {
 			return &Cause{reason, waitingMessage(reason, images[s.Name], pod, s)}
 		}
 	}
-	// A container that runs again after it has failed may fail for the last time: the Job
-	// controller removes the pod then, and nothing else would tell why.
+	// A restarted container may be in its last try: after that the Job controller removes the
+	// pod, and the reason would be lost.
 	for _, s := range containerStatuses(pod) {
 		if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && lastFailure(pod, s) != nil {
 			return &Cause{executionv1.ReasonContainerFailing, waitingMessage(executionv1.ReasonContainerFailing, images[s.Name], pod, s)}
@@ -57,8 +57,8 @@ func PodTrouble(pod *corev1.Pod) *Cause {
 	return nil
 }
 
-// lastFailure is how a container has failed that is or will be restarted; nil where it
-// has not. How it ends once its pod is being removed tells nothing: it was made to.
+// lastFailure returns the last failure of a container that is or will be restarted; nil if it has
+// not failed. The end of a container whose pod is being deleted is ignored: the deletion caused it.
 func lastFailure(pod *corev1.Pod, s corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	ends := []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated}
 	if !pod.DeletionTimestamp.IsZero() {
@@ -72,8 +72,8 @@ func lastFailure(pod *corev1.Pod, s corev1.ContainerStatus) *corev1.ContainerSta
 	return nil
 }
 
-// waitingMessage is stable while the trouble stays the same: kubelet's own message
-// changes between a pull and the pause before the next one.
+// waitingMessage returns a message that does not change while the problem stays the same: the
+// kubelet's own message changes between a pull and the pause before the next one.
 func waitingMessage(reason, image string, pod *corev1.Pod, s corev1.ContainerStatus) string {
 	switch reason {
 	case executionv1.ReasonImagePull:
@@ -108,7 +108,7 @@ func containerStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
 	return append(all, pod.Status.ContainerStatuses...)
 }
 
-// HasStarted says whether every container of a pod has run at least once.
+// HasStarted reports whether every container of a pod has run at least once.
 func HasStarted(pod *corev1.Pod) bool {
 	if len(pod.Status.ContainerStatuses) < len(pod.Spec.Containers) {
 		return false
@@ -121,7 +121,7 @@ func HasStarted(pod *corev1.Pod) bool {
 	return true
 }
 
-// FailingContainer is the container of a pod that has failed and is or will be restarted; nil where there is none.
+// FailingContainer returns the container of a pod that has failed and is or will be restarted; nil if there is none.
 func FailingContainer(pod *corev1.Pod) *executionv1.ContainerFailure {
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
 		return nil
@@ -134,9 +134,8 @@ func FailingContainer(pod *corev1.Pod) *executionv1.ContainerFailure {
 	return nil
 }
 
-// PodsFailure says what the pods of a failed Job ended with: the newest failed one's
-// containers, and the first of these. Empty where there is none, as the Job controller removes pods whose
-// containers are restarted in place.
+// PodsFailure returns how the containers of the newest failed pod of a Job ended, and the first of them. Both are
+// empty if there is no such pod: the Job controller removes pods whose containers are restarted in place.
 func PodsFailure(pods []corev1.Pod) (string, *executionv1.ContainerFailure) {
 	var newest *corev1.Pod
 	for i := range pods {
@@ -162,9 +161,9 @@ func PodsFailure(pods []corev1.Pod) (string, *executionv1.ContainerFailure) {
 	return strings.Join(parts, "; "), first
 }
 
-// containerFailure is how a container has ended, without the Job.
+// containerFailure returns the end of a container; the Job is not filled in.
 func containerFailure(name string, t *corev1.ContainerStateTerminated) *executionv1.ContainerFailure {
-	f := &executionv1.ContainerFailure{Container: name, ExitCode: t.ExitCode, Message: lastWords(t.Message)}
+	f := &executionv1.ContainerFailure{Container: name, ExitCode: t.ExitCode, Message: terminationMessage(t.Message)}
 	if t.Reason != "Error" {
 		f.Reason = text.Cut(t.Reason, maxQuoted)
 	}
@@ -179,13 +178,13 @@ func terminated(t *corev1.ContainerStateTerminated) string {
 	if t.Reason != "" && t.Reason != "Error" {
 		s += " (" + t.Reason + ")"
 	}
-	if m := lastWords(t.Message); m != "" {
+	if m := terminationMessage(t.Message); m != "" {
 		s += ": " + m
 	}
 	return s
 }
 
-// jobFailure is what the Job controller says of a failed Job.
+// jobFailure returns the reason and the message of a failed Job, from its condition.
 func jobFailure(j *batchv1.Job) string {
 	for _, c := range j.Status.Conditions {
 		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
@@ -195,8 +194,8 @@ func jobFailure(j *batchv1.Job) string {
 	return ""
 }
 
-// CreateTrouble says why the Job controller cannot create pods, from the Events that
-// it writes; nil where it can.
+// CreateTrouble returns why the Job controller cannot create pods, from the Events that
+// it writes; nil if it can.
 func CreateTrouble(events []corev1.Event) *Cause {
 	var newest *corev1.Event
 	for i := range events {
@@ -215,8 +214,8 @@ func CreateTrouble(events []corev1.Event) *Cause {
 	return &Cause{executionv1.ReasonPodRejected, "The pod cannot be created: " + podName.ReplaceAllString(message, "pod")}
 }
 
-// podName is the random name in the Job controller's message; without it the message
-// stays the same from try to try.
+// podName matches the random name in the Job controller's message; without the name the
+// message is the same for each try.
 var podName = regexp.MustCompile(`pods? "[^"]*"`)
 
 func eventTime(e *corev1.Event) time.Time {
@@ -229,29 +228,30 @@ func eventTime(e *corev1.Event) time.Time {
 func isQuota(message string) bool { return strings.Contains(message, "exceeded quota") }
 
 var (
-	// escape are the sequences by which a program drives a terminal; control is what is left of such, and what turns
-	// the direction of writing.
+	// escape matches the escape sequences of terminals; control matches what is left of them, and the characters that
+	// change the direction of text.
 	escape  = regexp.MustCompile(`\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])`)
 	control = regexp.MustCompile(`[\p{Cc}\x{061C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{2069}]+`)
 )
 
-// maxQuoted is how much of a text that pods or servers wrote is quoted.
+// maxQuoted is how many bytes of a text from pods or servers are quoted.
 const maxQuoted = 500
 
-// Clean makes text of pods and servers fit for a condition: queries and users of URLs,
-// which may be credentials, are cut out, as are control characters and what is too long.
-func Clean(s string) string { return text.Cut(calm(s), maxQuoted) }
+// Clean prepares a text from pods or servers for a condition: it removes queries and users of
+// URLs, which may be credentials, and control characters, and cuts the text at maxQuoted bytes.
+func Clean(s string) string { return text.Cut(singleLine(s), maxQuoted) }
 
-// lastWords is what a container said of its end. Where that is more than can be quoted it
-// is mostly the end of a log, and the reason stands in its last lines.
-func lastWords(s string) string {
-	if log := calm(s); len(log) > maxQuoted && strings.Contains(strings.TrimSpace(s), "\n") {
+// terminationMessage returns the termination message of a container. A long message of several lines is mostly the end
+// of a log, whose last lines have the reason: of such a message the end is quoted.
+func terminationMessage(s string) string {
+	if log := singleLine(s); len(log) > maxQuoted && strings.Contains(strings.TrimSpace(s), "\n") {
 		return "…" + strings.ToValidUTF8(log[len(log)-maxQuoted:], "")
 	}
 	return Clean(s)
 }
 
-func calm(s string) string {
+// singleLine returns the text as one line without control characters and without secrets of URLs.
+func singleLine(s string) string {
 	s = redact.URLs(strings.ToValidUTF8(s, "\uFFFD"))
 	return strings.Join(strings.Fields(control.ReplaceAllString(escape.ReplaceAllString(s, ""), " ")), " ")
 }

@@ -147,13 +147,13 @@ func TestLastWords(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := lastWords(tc.said); got != tc.want {
+			if got := terminationMessage(tc.said); got != tc.want {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})
 	}
 	const end = "FATAL: no such template"
-	if got := lastWords(strings.Repeat("progress\n", 200) + end); !strings.HasPrefix(got, "…") || !strings.HasSuffix(got, " "+end) || len(got) > maxQuoted+len("…") {
+	if got := terminationMessage(strings.Repeat("progress\n", 200) + end); !strings.HasPrefix(got, "…") || !strings.HasSuffix(got, " "+end) || len(got) > maxQuoted+len("…") {
 		t.Errorf("of a log there is %q", got)
 	}
 }

@@ -18,13 +18,13 @@ func withRecord(text string) func(*executionv1.Scan) {
 
 // listing is a parser's Job that has ended well and names hooks.
 func listing(hooks ...string) Job {
-	return Job{Role: ParserRole, Outcome: Complete, Lists: true, Hooks: hooks}
+	return Job{Role: ParserRole, Outcome: Complete, ListsHooks: true, Hooks: hooks}
 }
 
 // TestBelieveWithRecord: a Scan with a record stands where its Jobs and the record show.
 func TestBelieveWithRecord(t *testing.T) {
 	scanned, hook := Job{Role: ScannerRole, Outcome: Complete}, Job{Role: hookRole("webhook"), Outcome: Complete}
-	passing := Job{Role: ScannerRole, Outcome: Complete, Passing: true}
+	passing := Job{Role: ScannerRole, Outcome: Complete, HasTTL: true}
 	cases := map[string]struct {
 		reason      string
 		record      string
@@ -100,7 +100,7 @@ func TestNextRecord(t *testing.T) {
 	completed := [][]executionv1.HookStatus{{{HookName: "webhook", State: executionv1.HookStateCompleted}}}
 	onFailure := [][]executionv1.HookStatus{{{HookName: "mail", State: executionv1.HookStatePending, AfterFailure: true}}}
 	hook := Job{Role: hookRole("webhook"), Outcome: Complete}
-	passing := func(j Job) Job { j.Passing = true; return j }
+	passing := func(j Job) Job { j.HasTTL = true; return j }
 	scanned := Job{Role: ScannerRole, Outcome: Complete}
 	cases := map[string]struct {
 		reason    string

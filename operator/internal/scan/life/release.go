@@ -14,36 +14,36 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
-// The results of a Scan may go when every sink has them, as the settings say. The annotation that says so is written first,
-// by the results endpoint after the forwarder's proof; pods cannot write it. From then on missing results are no sign of a
-// Job that was lost, and removing goes on until nothing is left, whoever is killed in between.
+// If the settings say so, the results of a Scan are removed when every sink has them. First the results endpoint writes the
+// annotation that releases the results, after the forwarder's proof; pods cannot write that annotation. From then on missing
+// results do not mean that a Job was lost, and the removal goes on until nothing is left, even if a program is killed.
 
-// CarriesRelease says whether a Scan has the annotation of results that were given up. It is taken away when the Scan
-// begins anew; whether it is of the present run, only the whole Scan tells.
-func CarriesRelease(s *executionv1.Scan) bool {
+// HasReleaseAnnotation reports whether a Scan has the annotation of released results. A re-run removes the annotation;
+// whether it belongs to the current run can be decided only from the whole Scan.
+func HasReleaseAnnotation(s *executionv1.Scan) bool {
 	return s.Annotations[executionv1.AnnotationReleased] != ""
 }
 
-// isReleased holds where the results of the present run were given up. The numbers of runs are those that the API server has.
+// isReleased reports whether the results of the current run were released. The number of the run is that of the API server.
 func isReleased(o *Observation) bool {
-	return IsSettled(o) && CarriesRelease(o.Scan) && (&executionv1.Scan{ObjectMeta: o.Scan.ObjectMeta, Status: *o.Found}).Released()
+	return IsSettled(o) && HasReleaseAnnotation(o.Scan) && (&executionv1.Scan{ObjectMeta: o.Scan.ObjectMeta, Status: *o.Found}).Released()
 }
 
-// isReleasing holds where something may be left of results that were given up.
+// isReleasing reports whether released results may still be in storage.
 func isReleasing(o *Observation) bool {
-	if !IsSettled(o) || !CarriesRelease(o.Scan) || saysRemoved(o.Found) {
+	if !IsSettled(o) || !HasReleaseAnnotation(o.Scan) || isRemoved(o.Found) {
 		return false
 	}
 	return !o.Known.Has(NeedWhole) || isReleased(o)
 }
 
-// saysRemoved holds where nothing is left of them.
-func saysRemoved(s *executionv1.ScanStatus) bool {
+// isRemoved reports whether the released results are gone from storage.
+func isRemoved(s *executionv1.ScanStatus) bool {
 	c := FindCondition(s.Conditions, executionv1.ConditionResultsStored)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == executionv1.ReasonRemovedAfterForwarding
 }
 
-// releaseResults says that the results are removed, and removes them in the pass after that.
+// releaseResults first reports that the results are removed; the next pass removes them.
 func releaseResults(o *Observation, d *Decision) {
 	was := FindCondition(o.Found.Conditions, executionv1.ConditionResultsStored)
 	if was == nil || was.Status != metav1.ConditionFalse || was.Reason != executionv1.ReasonRemoving || hasLinks(o.Found) {
@@ -56,9 +56,9 @@ func releaseResults(o *Observation, d *Decision) {
 	d.RequeueAfter, _ = untilExpiry(o)
 }
 
-// Removing is the status of a Scan whose results were given up: it says who has them, and links to none.
+// Removing returns the status of a Scan whose results were released: it names the sinks that have them, and has no links.
 func Removing(s *executionv1.ScanStatus, generation int64, now time.Time) *executionv1.ScanStatus {
-	next := withResultsStored(s, generation, now, Cause{executionv1.ReasonRemoving, whoHas(s)})
+	next := withResultsStored(s, generation, now, Cause{executionv1.ReasonRemoving, forwardedMessage(s)})
 	next.FindingDownloadLink, next.FindingHeadLink, next.RawResultDownloadLink, next.RawResultHeadLink = "", "", "", ""
 	next.ScannerLogDownloadLink = ""
 	return next
@@ -68,7 +68,7 @@ func hasLinks(s *executionv1.ScanStatus) bool {
 	return s.FindingDownloadLink+s.FindingHeadLink+s.RawResultDownloadLink+s.RawResultHeadLink+s.ScannerLogDownloadLink != ""
 }
 
-// withResultsStored is a status, unchanged but for the condition.
+// withResultsStored returns a copy of the status with the condition ResultsStored.
 func withResultsStored(s *executionv1.ScanStatus, generation int64, now time.Time, t Cause) *executionv1.ScanStatus {
 	at := &Observation{Now: now, Scan: &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Generation: generation}}}
 	next := &Status{s.DeepCopy()}
@@ -76,8 +76,8 @@ func withResultsStored(s *executionv1.ScanStatus, generation int64, now time.Tim
 	return next.result()
 }
 
-// whoHas says which sinks have the results, how many records that are, and the digest of one that has proved it.
-func whoHas(s *executionv1.ScanStatus) string {
+// forwardedMessage names the sinks that have the results, with the number of records and the digest that one of them proved.
+func forwardedMessage(s *executionv1.ScanStatus) string {
 	message := "The results are removed after they were forwarded to " + ForwardedTo(s)
 	for i := range s.Forwarding {
 		if p := &s.Forwarding[i]; p.CompletedAt != nil && p.Verdict == executionv1.VerdictComplete {
@@ -99,7 +99,7 @@ func ForwardedTo(s *executionv1.ScanStatus) string {
 	return orNone(strings.Join(sinks, ", "))
 }
 
-// refusedRelease says why a Scan whose results were given up does not do again what needs them; "" where it does.
+// refusedRelease returns why a part of a Scan cannot be run again: it needs results that were released. "" if it can.
 func refusedRelease(o *Observation, what string) string {
 	needs := what == rerunParser || what == rerunHooks || what == rerunLinks || strings.HasPrefix(what, rerunOneHook)
 	if !needs || !isReleased(o) {
@@ -108,7 +108,7 @@ func refusedRelease(o *Observation, what string) string {
 	return "the results were removed after they were forwarded to " + ForwardedTo(o.Found)
 }
 
-// releasedRun is the number of the run whose results were given up last; 0 for none.
+// releasedRun returns the number of the last run whose results were released; 0 for none.
 func releasedRun(s *executionv1.Scan) int {
 	n, err := strconv.Atoi(s.Annotations[executionv1.AnnotationReleased])
 	if err != nil || n < 0 || n > MaxRun {

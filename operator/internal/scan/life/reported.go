@@ -16,9 +16,9 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// Spoken is how the container of a pod that speaks for its Job ended well; nil where it did not. It is the first one,
-// whatever others have been added.
-func Spoken(p *corev1.Pod) *corev1.ContainerStateTerminated {
+// SucceededContainer returns the end of the first container of a pod, which reports for the Job, whatever containers others
+// have added; nil if that container has not succeeded.
+func SucceededContainer(p *corev1.Pod) *corev1.ContainerStateTerminated {
 	name := ""
 	if len(p.Spec.Containers) > 0 {
 		name = p.Spec.Containers[0].Name
@@ -31,14 +31,14 @@ func Spoken(p *corev1.Pod) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// ReportGrace is how long after the end of a Job its last words are waited for before the API is asked for its pods.
+// ReportGrace is how long after the end of a Job its report is awaited before the Job's pods are read from the API server.
 const ReportGrace = 2 * time.Second
 
-// NewReport is what the pods of a Job have told: the last that ended well.
+// NewReport returns the report of the pods of a Job, that of the last pod that succeeded.
 func NewReport(pods []corev1.Pod) Report {
 	var last *corev1.ContainerStateTerminated
 	for i := range pods {
-		if t := Spoken(&pods[i]); t != nil && (last == nil || !t.FinishedAt.Before(&last.FinishedAt)) {
+		if t := SucceededContainer(&pods[i]); t != nil && (last == nil || !t.FinishedAt.Before(&last.FinishedAt)) {
 			last = t
 		}
 	}
@@ -52,36 +52,36 @@ func NewReport(pods []corev1.Pod) Report {
 	return Report{State: ReportReceived, Outcome: out}
 }
 
-// ReportState is how much is known of what the pod of a Job has told.
+// ReportState says whether the report of a Job is known.
 type ReportState int
 
 const (
-	// The zero value is of Jobs that have not ended well, or whose image writes the status itself.
+	// The zero value is for Jobs that have not succeeded, or whose image writes the status itself.
 	_ ReportState = iota
-	// ReportAwaited means that the pod's last words have not come yet.
+	// ReportAwaited means that the pod's termination message is not known yet.
 	ReportAwaited
-	// ReportGone means that there is no pod any more that could tell.
+	// ReportGone means that no pod is left that has a termination message.
 	ReportGone
-	// ReportInvalid means that the pod has ended well and told no outcome.
+	// ReportInvalid means that the pod has succeeded, and its termination message is not an outcome.
 	ReportInvalid
-	// ReportReceived means that there is an outcome.
+	// ReportReceived means that the outcome is known.
 	ReportReceived
 )
 
-// Report is what the pod of a Job has told.
+// Report is what the pod of a Job reported by its termination message.
 type Report struct {
 	State   ReportState
 	Outcome *apioutcome.Outcome
-	// Categories are those that are stored beside the findings.
+	// Categories are the counts that are stored beside the findings.
 	Categories map[string]int64
-	// Why says what is wrong with last words that are no outcome.
+	// Why says why the termination message is not an outcome.
 	Why string
 }
 
-// reportedConditions are the conditions that parsers and hooks may have told; all others are the operator's own.
+// reportedConditions are the conditions that parsers and hooks may report; all others are the operator's own.
 var reportedConditions = []string{executionv1.ConditionCascadingRulesMatched, executionv1.ConditionExceptionsApplied}
 
-// uncounted is what the condition Parsed says where nobody could tell how many findings there are.
+// uncounted is the message of the condition Parsed if the number of findings is not known.
 const uncounted = "The findings are stored. How many there are is not known: the parser's pod was gone before its last words were read."
 
 func parserReports(want ReportState) func(*Observation) bool {
@@ -91,7 +91,8 @@ func parserReports(want ReportState) func(*Observation) bool {
 	}
 }
 
-// awaitParserReport waits for the last words of a parser that has ended. They come with its pod, or the API is asked.
+// awaitParserReport waits for the report of a parser that has ended: it comes with the pod's watch, or with a read after
+// ReportGrace.
 func awaitParserReport(o *Observation, d *Decision) {
 	j, _ := o.JobOf(ParserRole)
 	d.RequeueAfter = untilReport(o, j)
@@ -101,7 +102,7 @@ func untilReport(o *Observation, j Job) time.Duration {
 	return max(j.Finished.Add(ReportGrace).Sub(o.Now), time.Millisecond)
 }
 
-// rejectParserReport ends a Scan whose parser does not do what its ParseDefinition says.
+// rejectParserReport fails a Scan whose parser does not report as its ParseDefinition says.
 func rejectParserReport(o *Observation, d *Decision) {
 	s := NewStatus(o)
 	s.scanned(o)
@@ -111,25 +112,25 @@ func rejectParserReport(o *Observation, d *Decision) {
 			"take scanAccess: Handover out of ParseDefinition %q (parser.scanAccess of its chart).", j.Name, j.Report.Why, s.RawResultType)})
 }
 
-// takeReports takes over what parser and hooks have told.
-func (s *Status) takeReports(o *Observation) {
+// applyReports copies the reports of parser and hooks into the status.
+func (s *Status) applyReports(o *Observation) {
 	if j, ok := o.JobOf(ParserRole); ok && j.Outcome == Complete {
-		s.takeReached(o, j.Report)
+		s.applyReached(o, j.Report)
 		if j.Report.State == ReportReceived {
-			s.takeConditions(o, j.Report.Outcome.Conditions)
+			s.applyConditions(o, j.Report.Outcome.Conditions)
 		}
 	}
 	for _, g := range s.OrderedHookStatuses {
 		for _, h := range g {
 			if j, ok := o.JobOf(hookRole(names.LabelValue(h.HookName))); ok && j.Report.State == ReportReceived {
-				s.takeConditions(o, j.Report.Outcome.Conditions)
+				s.applyConditions(o, j.Report.Outcome.Conditions)
 			}
 		}
 	}
-	s.takeFindings(o)
+	s.applyFindings(o)
 }
 
-func (s *Status) takeReached(o *Observation, t Report) {
+func (s *Status) applyReached(o *Observation, t Report) {
 	switch {
 	case t.State == ReportGone && s.condition(executionv1.ConditionTargetReached) == nil:
 		s.set(o, executionv1.ConditionTargetReached, metav1.ConditionUnknown, Cause{
@@ -145,7 +146,7 @@ func (s *Status) takeReached(o *Observation, t Report) {
 	}
 }
 
-func (s *Status) takeConditions(o *Observation, all []apioutcome.Condition) {
+func (s *Status) applyConditions(o *Observation, all []apioutcome.Condition) {
 	for _, c := range all {
 		if slices.Contains(reportedConditions, c.Type) {
 			s.set(o, c.Type, metav1.ConditionStatus(c.Status), Cause{c.Reason, Clean(c.Message)})
@@ -156,20 +157,20 @@ func (s *Status) takeConditions(o *Observation, all []apioutcome.Condition) {
 // writer is a Job that may have written findings.
 type writer struct {
 	Job
-	// recorded means that the status had taken over what it did when this pass began.
+	// recorded means that the status had the result of the Job when this pass began.
 	recorded bool
 }
 
-// takeFindings takes over the counts, and which bytes the findings are, of the last Job that has written findings.
-// Where that one does not tell, the status stays as its image has written it.
-func (s *Status) takeFindings(o *Observation) {
+// applyFindings copies the counts and the digest of the findings from the report of the last Job that wrote findings. If that
+// Job has no report, the status stays as the Job's image wrote it.
+func (s *Status) applyFindings(o *Observation) {
 	writers, whole := s.writers(o)
 	if !whole {
 		return
 	}
 	for _, w := range writers {
 		switch {
-		case !w.Handed, w.Outcome == Failed, w.Report.State == ReportInvalid:
+		case !w.Handover, w.Outcome == Failed, w.Report.State == ReportInvalid:
 			s.StoredFindings = nil
 			return
 		case w.Outcome == Running, w.Report.State == ReportAwaited:
@@ -185,8 +186,8 @@ func (s *Status) takeFindings(o *Observation) {
 	}
 }
 
-// writers are the Jobs of the present run that may have written findings, the last first. whole is false where a hook
-// has ended whose Job is gone: then the order is not known, and what it did is recorded.
+// writers returns the Jobs of the current run that may have written findings, the last one first. whole is false if the Job of
+// an ended hook is gone: then the order is not known, and the status already has the result of that hook.
 func (s *Status) writers(o *Observation) (all []writer, whole bool) {
 	if j, ok := o.JobOf(ParserRole); ok {
 		was := meta.IsStatusConditionTrue(o.Scan.Status.Conditions, executionv1.ConditionParsed)
@@ -211,7 +212,7 @@ func (s *Status) writers(o *Observation) (all []writer, whole bool) {
 	return all, true
 }
 
-// ended is when a Job ended; one that runs ends after all others.
+// ended returns when a Job ended. A running Job ends after all others.
 func (w writer) ended() time.Time {
 	if w.Finished.IsZero() {
 		return time.Unix(1<<40, 0)
@@ -219,7 +220,7 @@ func (w writer) ended() time.Time {
 	return w.Finished
 }
 
-// hasEnded says whether the status that was read has a hook as ended.
+// hasEnded reports whether a hook has ended by the status that was read.
 func hasEnded(scan *executionv1.Scan, hook string) bool {
 	for _, g := range scan.Status.OrderedHookStatuses {
 		for _, h := range g {
@@ -243,7 +244,7 @@ func (s *Status) setFindings(f *apioutcome.Findings, stored map[string]int64) {
 		categories = stored
 	}
 	if categories == nil {
-		categories = map[string]int64{} // as all parsers of the contract leave it
+		categories = map[string]int64{} // all parsers of the contract write an empty map
 	}
 	s.Findings = executionv1.FindingStats{
 		Count: new(f.Count),
@@ -269,7 +270,7 @@ func (s *Status) setFindings(f *apioutcome.Findings, stored map[string]int64) {
 	s.StoredFindings = new(StoredObject(f.Stored))
 }
 
-// StoredObject is what was stored, as a status says it.
+// StoredObject returns the size and the digest of a stored object as fields of the status.
 func StoredObject(s apioutcome.Stored) executionv1.StoredObject {
 	return executionv1.StoredObject{Size: s.Size, SHA256: s.SHA256}
 }

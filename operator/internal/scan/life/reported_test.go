@@ -19,7 +19,7 @@ import (
 // reports has a Job tell that it has stored so many findings; negative for none at all.
 func reports(count int64, after time.Duration) func(*Job) {
 	return func(j *Job) {
-		j.Handed, j.Finished = true, testobjects.Epoch.Add(after)
+		j.Handover, j.Finished = true, testobjects.Epoch.Add(after)
 		j.Report = Report{State: ReportReceived, Outcome: &apioutcome.Outcome{}}
 		if count >= 0 {
 			j.Report.Outcome.Findings = &apioutcome.Findings{
@@ -30,7 +30,7 @@ func reports(count int64, after time.Duration) func(*Job) {
 }
 
 func reportAs(state ReportState) func(*Job) {
-	return func(j *Job) { j.Handed, j.Report = true, Report{State: state, Why: "it is a sentence"} }
+	return func(j *Job) { j.Handover, j.Report = true, Report{State: state, Why: "it is a sentence"} }
 }
 
 func hookLabel(name string) Role { return hookRole(names.LabelValue(name)) }
@@ -55,12 +55,12 @@ func TestTakeFindings(t *testing.T) {
 		"HookAfterParser":    {[]executionv1.HookStatus{writes("a", done)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Complete, reports(2, 2))), 3, 2, false},
 		"InTheSameSecond":    {[]executionv1.HookStatus{writes("a", done)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Complete, reports(2, 1))), 3, 2, false},
 		"HookWroteNothing":   {[]executionv1.HookStatus{writes("a", done)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Complete, reports(-1, 2))), -1, 3, false},
-		"HookRuns":           {[]executionv1.HookStatus{writes("a", executionv1.HookStateInProgress)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Running, func(j *Job) { j.Handed = true })), 99, 3, false},
+		"HookRuns":           {[]executionv1.HookStatus{writes("a", executionv1.HookStateInProgress)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Running, func(j *Job) { j.Handover = true })), 99, 3, false},
 		"HookOfOthersRuns":   {[]executionv1.HookStatus{writes("a", executionv1.HookStateInProgress)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Running)), 8, 8, true},
 		"HookOfOthersWasIt":  {[]executionv1.HookStatus{writes("a", done)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Complete, func(j *Job) { j.Finished = testobjects.Epoch.Add(time.Hour) })), 8, 8, true},
 		"OursAfterOthers":    {[]executionv1.HookStatus{writes("a", done), writes("b", done)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Complete, func(j *Job) { j.Finished = testobjects.Epoch.Add(2) }), withJob(hookLabel("b"), Complete, reports(1, 3))), 8, 1, false},
 		"HookRunAgainLast":   {[]executionv1.HookStatus{writes("a", done), writes("b", done)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Complete, reports(5, 9)), withJob(hookLabel("b"), Complete, reports(4, 3))), 4, 5, false},
-		"HookFailed":         {[]executionv1.HookStatus{writes("a", executionv1.HookStateFailed)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Failed, func(j *Job) { j.Handed = true })), 3, 3, true},
+		"HookFailed":         {[]executionv1.HookStatus{writes("a", executionv1.HookStateFailed)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Failed, func(j *Job) { j.Handover = true })), 3, 3, true},
 		"HookGoneAsRecorded": {[]executionv1.HookStatus{writes("a", done)}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Complete, reportAs(ReportGone))), 8, 8, false},
 		"HookJobGone":        {[]executionv1.HookStatus{writes("a", done)}, list(withJob(ParserRole, Complete, reports(3, 1))), 8, 8, false},
 		"ReaderIsNoWriter":   {[]executionv1.HookStatus{{HookName: "a", State: done, Type: executionv1.ReadOnly}}, list(withJob(ParserRole, Complete, reports(3, 1)), withJob(hookLabel("a"), Complete)), 9, 3, false},
@@ -77,7 +77,7 @@ func TestTakeFindings(t *testing.T) {
 			}
 			o := observationOf(scan, test.see...)
 			s := NewStatus(o)
-			s.takeReports(o)
+			s.applyReports(o)
 			if got := ptr.Deref(s.Findings.Count, -1); got != test.want {
 				t.Errorf("count %d, want %d", got, test.want)
 			}
@@ -85,7 +85,7 @@ func TestTakeFindings(t *testing.T) {
 				t.Errorf("stored findings %v", s.StoredFindings)
 			}
 			again := s.DeepCopy()
-			s.takeReports(o)
+			s.applyReports(o)
 			if ptr.Deref(again.Findings.Count, -1) != ptr.Deref(s.Findings.Count, -1) {
 				t.Error("taking it over twice is not the same")
 			}
@@ -138,13 +138,13 @@ func TestOnlyPermittedScansAreReported(t *testing.T) {
 	scan.Status.State = executionv1.ScanStateHookProcessing
 	scan.Status.OrderedHookStatuses = [][]executionv1.HookStatus{{{HookName: "a", State: executionv1.HookStateCompleted, Type: executionv1.ReadOnly}}}
 	o := observationOf(scan, withJob(hookLabel("a"), Complete, func(j *Job) {
-		j.Handed, j.Report = true, Report{State: ReportReceived, Outcome: &apioutcome.Outcome{Conditions: []apioutcome.Condition{
+		j.Handover, j.Report = true, Report{State: ReportReceived, Outcome: &apioutcome.Outcome{Conditions: []apioutcome.Condition{
 			{Type: executionv1.ConditionCascadingRulesMatched, Status: "False", Reason: "CategoryMissing", Message: "https://x/?secret=1"},
 			{Type: executionv1.ConditionReady, Status: "True", Reason: "Forged"},
 		}}}
 	}))
 	s := NewStatus(o)
-	s.takeReports(o)
+	s.applyReports(o)
 	if c := s.condition(executionv1.ConditionCascadingRulesMatched); c == nil || c.Reason != "CategoryMissing" || strings.Contains(c.Message, "secret") {
 		t.Errorf("condition %v", c)
 	}

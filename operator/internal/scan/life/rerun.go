@@ -77,7 +77,7 @@ func rerun(o *Observation, d *Decision) {
 		d.RequeueAfter, _ = untilExpiry(o)
 	default:
 		s.reopen(o, what, again, max(highestAttempt(o), releasedRun(o.Scan))+1)
-		d.ForgetReleased = CarriesRelease(o.Scan)
+		d.ForgetReleased = HasReleaseAnnotation(o.Scan)
 		d.FreshLinks = o.Settings.StatusLinks
 		d.RequeueAfter = ConflictRetry
 	}

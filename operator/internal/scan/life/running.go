@@ -23,7 +23,7 @@ func startScanner(o *Observation, d *Decision) {
 	s.Admitted(o)
 	s.wait(o, executionv1.ConditionScanned, Cause{executionv1.ReasonRunning, "The scanner is running."})
 	d.Create = []JobRequest{s.requestOf(o, ScannerRole, o.Attempts().For(ScannerRole))}
-	d.ForgetReleased = CarriesRelease(o.Scan) // of a Scan that this one was copied from
+	d.ForgetReleased = HasReleaseAnnotation(o.Scan) // of a Scan that this one was copied from
 	d.Links = o.Settings.StatusLinks
 	d.Status = s.result()
 	d.RequeueAfter = LookForPods
@@ -106,7 +106,7 @@ func (d *Decision) watchJob(o *Observation, s *Status, r Role, phase, message st
 		// next pod exists or the Job has failed.
 		t = Cause{last.Reason, last.Message}
 	default:
-		t.Message += " " + j.tries()
+		t.Message += " " + j.failedTries()
 	}
 	switch {
 	case j.Trouble != nil:

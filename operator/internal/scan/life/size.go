@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// largestScan is what a Scan may have, in bytes: more ends it. The CRD bounds the fields
-	// that grow in honest use; nobody needs the rest.
+	// largestScan is how large a spec may be, in bytes; a larger one fails the Scan. The CRD bounds
+	// the fields that grow in normal use, and this bounds all the others together.
 	largestScan = 256 << 10
-	// LargestLabels is what the labels of a Scan may have, in bytes. Limits are set by labels, so
-	// that all have to be known.
+	// LargestLabels is how large the labels of a Scan may be, in bytes. Limits select Scans by
+	// labels, so that the operator must keep all of them in memory.
 	LargestLabels = 8 << 10
 )
 
-// SpecBytes is about the size of a spec, in bytes.
+// SpecBytes returns about the size of a spec, in bytes.
 func SpecBytes(p *executionv1.ScanSpec) int {
 	n := len(p.ScanType) + MapBytes(p.NodeSelector) + p.Resources.Size()
 	for _, text := range p.Parameters {
@@ -69,7 +69,7 @@ func cascadeBytes(c *executionv1.CascadeSpec) int {
 	return n
 }
 
-// MapBytes is the size of labels or annotations, in bytes.
+// MapBytes returns the size of labels or annotations, in bytes.
 func MapBytes(m map[string]string) (n int) {
 	for k, v := range m {
 		n += len(k) + len(v)
@@ -77,8 +77,8 @@ func MapBytes(m map[string]string) (n int) {
 	return n
 }
 
-// tooLarge says that a Scan is larger than any may be; "" where it is not. Annotations are bounded
-// by the API server.
+// tooLarge returns why a Scan is too large; "" if it is not. The API server bounds the size of
+// annotations.
 func tooLarge(s *executionv1.Scan) string {
 	if n := SpecBytes(&s.Spec); n > largestScan {
 		return fmt.Sprintf(
