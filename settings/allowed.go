@@ -14,10 +14,10 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// Allowed says what pods may use; nil is everything.
+// Allowed is what pods may use. The zero value allows everything.
 type Allowed struct {
 	volumeTypes, serviceAccounts *[]string
-	// hostPath says that the cluster's list has it by name: no list says nothing about nodes.
+	// hostPath means that the list of the cluster names hostPath; the absence of a list does not mean that.
 	hostPath bool
 }
 
@@ -41,7 +41,7 @@ func texts(types *[]settingsv1alpha2.VolumeType) *[]string {
 	return &out
 }
 
-// both is what is on both lists.
+// both returns the entries that are on both lists; nil is a list of everything.
 func both(a, b *[]string) *[]string {
 	switch {
 	case a == nil:
@@ -58,8 +58,8 @@ func both(a, b *[]string) *[]string {
 	return &out
 }
 
-// Volumes says which of some volumes is not allowed, and what to do; "" where all are. Path is
-// where they stand, such as spec.volumes.
+// Volumes returns which volume is not allowed, and what to do; "" if all are. Path is the field of
+// the volumes, such as spec.volumes.
 func (a Allowed) Volumes(path string, volumes []corev1.Volume) string {
 	for i := range volumes {
 		if kind := VolumeType(&volumes[i]); a.volumeTypes != nil && !slices.Contains(*a.volumeTypes, kind) {
@@ -73,8 +73,8 @@ func (a Allowed) Volumes(path string, volumes []corev1.Volume) string {
 	return ""
 }
 
-// ServiceAccount says that one that pods are to run as is not allowed, and what to do; "" where
-// it is, or where none is named.
+// ServiceAccount returns that the ServiceAccount of pods is not allowed, and what to do; "" if it is
+// allowed, or if the name is empty. Path is the field of the name.
 func (a Allowed) ServiceAccount(path, name string) string {
 	if name == "" || a.serviceAccounts == nil || slices.Contains(*a.serviceAccounts, name) {
 		return ""
@@ -93,8 +93,8 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// VolumeType is the type of a volume as its field in a pod is called. One without a source is
-// an emptyDir, as the API server makes it.
+// VolumeType returns the type of a volume: the name of its field in a pod. A volume without a source
+// is an emptyDir, which is the default of the API server.
 func VolumeType(v *corev1.Volume) string {
 	s := reflect.ValueOf(v.VolumeSource)
 	for i := range s.NumField() {
@@ -106,7 +106,7 @@ func VolumeType(v *corev1.Volume) string {
 	return "emptyDir"
 }
 
-// volumeTypes are all there are.
+// volumeTypes returns all types of volumes.
 func volumeTypes() []string {
 	var all []string
 	for f := range reflect.TypeFor[corev1.VolumeSource]().Fields() {

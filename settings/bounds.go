@@ -13,7 +13,7 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// tooWide says that a namespace sets more than the cluster allows.
+// tooWide returns an error if the value of a namespace is more than the bound of the cluster.
 func tooWide[T cmp.Ordered](path *field.Path, own, bound *T, by string) field.ErrorList {
 	if own == nil || bound == nil || *own <= *bound {
 		return nil
@@ -88,7 +88,7 @@ func allowedBounds(cluster, own *settingsv1alpha2.Allowed, path *field.Path) fie
 	)
 }
 
-// privilegeBounds keeps a namespace from enabling for all its Jobs what its patches may not set.
+// privilegeBounds refuses privileged Jobs of a namespace, which patches of the namespace may not set either.
 func privilegeBounds(own *settingsv1alpha2.Phases, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if own == nil {
@@ -106,7 +106,7 @@ func privilegeBounds(own *settingsv1alpha2.Phases, path *field.Path) field.Error
 	return errs
 }
 
-// storageProblems says which storage of a namespace the cluster does not allow.
+// storageProblems returns which storage of a namespace the cluster does not allow.
 func storageProblems(c settingsv1alpha2.ClusterStorage, own settingsv1alpha2.Storage, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if own.LinksInStatus != nil && *own.LinksInStatus && !ptr.Deref(c.LinksInStatus, true) {

@@ -17,7 +17,7 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// Defaults are what the operator's flags say. They hold where no setting says otherwise.
+// Defaults are the values of the operator's flags, for what no setting sets.
 type Defaults struct {
 	StartDeadline, ScannerDeadline, ParserDeadline, HookDeadline time.Duration
 
@@ -25,19 +25,19 @@ type Defaults struct {
 }
 
 // Input is what the settings of a namespace are computed from. Cluster and Setting are specs
-// that are in force; nil where there is none.
+// in force; nil for none.
 type Input struct {
 	Namespace string
-	// Labels are those of the Namespace, which weights and sinks may select by.
+	// Labels are the labels of the Namespace, by which weights and sinks may select it.
 	Labels  map[string]string
 	Cluster *settingsv1alpha2.ClusterScanSettingSpec
 	Setting *settingsv1alpha2.ScanSettingSpec
-	// ClusterUID and SettingUID are those of the objects: a setting that was made anew has other sinks.
+	// ClusterUID and SettingUID are the UIDs of the objects: a setting that was deleted and created again has other sinks.
 	ClusterUID, SettingUID types.UID
 	Defaults               Defaults
 }
 
-// Compute returns what holds for the Scans of a namespace. It is a pure function.
+// Compute returns the settings in force for the Scans of a namespace. It is a pure function.
 func Compute(in Input) *Effective {
 	cluster := ptr.Deref(in.Cluster, settingsv1alpha2.ClusterScanSettingSpec{})
 	own := ptr.Deref(in.Setting, settingsv1alpha2.ScanSettingSpec{})
@@ -59,7 +59,7 @@ func Compute(in Input) *Effective {
 	return e
 }
 
-// Bounds of ScheduledScans where the cluster's settings say nothing.
+// Default bounds of ScheduledScans.
 const (
 	defaultMinInterval = 10 * time.Second
 	defaultMaxHistory  = 1000
@@ -103,7 +103,7 @@ func byTarget(limits []settingsv1alpha2.TargetLimit) map[string]int32 {
 	return all
 }
 
-// weight is that of the first entry that fits.
+// weight returns the weight of the first entry that matches the namespace, or 1.
 func weight(weights []settingsv1alpha2.Weight, namespace string, of map[string]string) int32 {
 	for _, w := range weights {
 		fits := w.Namespace == namespace
@@ -209,8 +209,8 @@ func patches(cluster, own []settingsv1alpha2.JobPatch) []Patch {
 	return all
 }
 
-// scanSelector is that of a target; one that cannot be read, which validation refuses, fits
-// nothing.
+// scanSelector returns the selector of a target. A selector that is not valid, which validation
+// refuses, matches nothing.
 func scanSelector(t *settingsv1alpha2.PatchTarget) labels.Selector {
 	if t == nil || t.LabelSelector == nil {
 		return labels.Everything()

@@ -20,21 +20,21 @@ import (
 type ExceptionLimits struct {
 	// MaxDuration is the longest time from the creation to the end; 0 for no bound.
 	MaxDuration time.Duration
-	// RequireSecondPerson lets only somebody else than the creator set a later end.
+	// RequireSecondPerson means that the creator of an exception may not set a later end.
 	RequireSecondPerson bool
-	// AllowedStatuses are those that exceptions may have; nil for all.
+	// AllowedStatuses are the statuses that exceptions may have; nil for all.
 	AllowedStatuses []settingsv1alpha2.ExceptionStatus
 	// MaxSeverity is the highest severity that may be suppressed; "" for no bound.
 	MaxSeverity string
-	// MaxPerNamespace is how many exceptions there may be.
+	// MaxPerNamespace is the maximum number of exceptions.
 	MaxPerNamespace int
 }
 
-// severities are in their order.
+// severities are all severities, the lowest first.
 var severities = []string{"INFORMATIONAL", "LOW", "MEDIUM", "HIGH"}
 
-// ExceptionsOf are the limits of a namespace. Cluster and own are specs that are in force, nil for none; without own they are
-// those of the cluster.
+// ExceptionsOf returns the limits of a namespace. Cluster and own are specs in force, nil for none; without own, the limits
+// are those of the cluster.
 func ExceptionsOf(cluster *settingsv1alpha2.ClusterScanSettingSpec, own *settingsv1alpha2.ScanSettingSpec) ExceptionLimits {
 	limits := ExceptionLimits{MaxPerNamespace: settingsv1alpha2.DefaultMaxExceptions}
 	if cluster != nil && cluster.Exceptions != nil {
@@ -42,7 +42,7 @@ func ExceptionsOf(cluster *settingsv1alpha2.ClusterScanSettingSpec, own *setting
 	}
 	if own != nil && own.Exceptions != nil {
 		if n := own.Exceptions.MaxPerNamespace; n != nil && (cluster == nil || cluster.Exceptions == nil || cluster.Exceptions.MaxPerNamespace == nil) {
-			limits.MaxPerNamespace = int(*n) // the default binds nobody
+			limits.MaxPerNamespace = int(*n) // a namespace may have more than the default
 		}
 		limits.tighten(own.Exceptions)
 	}
@@ -55,7 +55,7 @@ func (l *ExceptionLimits) take(s *settingsv1alpha2.ExceptionLimits) {
 	l.MaxPerNamespace = int(ptr.Deref(s.MaxPerNamespace, settingsv1alpha2.DefaultMaxExceptions))
 }
 
-// tighten takes what a namespace says beside the cluster's.
+// tighten applies the limits of a namespace as far as they are tighter than those of the cluster.
 func (l *ExceptionLimits) tighten(own *settingsv1alpha2.ExceptionLimits) {
 	if d := period(own.MaxDuration); d > 0 && (l.MaxDuration == 0 || d < l.MaxDuration) {
 		l.MaxDuration = d
@@ -65,7 +65,7 @@ func (l *ExceptionLimits) tighten(own *settingsv1alpha2.ExceptionLimits) {
 	case l.AllowedStatuses == nil:
 		l.AllowedStatuses = own.AllowedStatuses
 	case own.AllowedStatuses != nil:
-		both := []settingsv1alpha2.ExceptionStatus{} // none is not all
+		both := []settingsv1alpha2.ExceptionStatus{} // an empty list, which allows no status; nil would allow all
 		for _, s := range l.AllowedStatuses {
 			if slices.Contains(own.AllowedStatuses, s) {
 				both = append(both, s)
@@ -81,7 +81,7 @@ func (l *ExceptionLimits) tighten(own *settingsv1alpha2.ExceptionLimits) {
 	}
 }
 
-// Severities are those up to MaxSeverity.
+// Severities returns the severities up to MaxSeverity.
 func (l *ExceptionLimits) Severities() []string {
 	if l.MaxSeverity == "" {
 		return severities
@@ -91,7 +91,7 @@ func (l *ExceptionLimits) Severities() []string {
 
 func rank(severity string) int { return slices.Index(severities, severity) }
 
-// period reads days or hours; 0 for none. The schema lets nothing else pass.
+// period parses a number of days or hours; 0 for none. The schema accepts no other text.
 func period(text string) time.Duration {
 	unit := time.Hour
 	if strings.HasSuffix(text, "d") {
@@ -104,7 +104,7 @@ func period(text string) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// exceptionBounds says which limits of a namespace are wider than the cluster's.
+// exceptionBounds returns which limits of a namespace are wider than those of the cluster.
 func exceptionBounds(cluster, own *settingsv1alpha2.ExceptionLimits, path *field.Path) (errs field.ErrorList) {
 	if cluster == nil || own == nil {
 		return nil
@@ -130,7 +130,7 @@ func exceptionBounds(cluster, own *settingsv1alpha2.ExceptionLimits, path *field
 	return append(errs, tooWide(path.Child("maxPerNamespace"), own.MaxPerNamespace, cluster.MaxPerNamespace, "spec.exceptions.maxPerNamespace")...)
 }
 
-// Refuse says what of an exception is beyond the limits, as problems of its fields. The exception is new or its spec was changed.
+// Refuse returns an error for each field of an exception that is beyond the limits. The exception is new or its spec was changed.
 func (l *ExceptionLimits) Refuse(x *Excepting) (errs field.ErrorList) {
 	spec, path := x.Spec, field.NewPath("spec")
 	if l.AllowedStatuses != nil && !slices.Contains(l.AllowedStatuses, spec.Status) {
@@ -147,14 +147,14 @@ func (l *ExceptionLimits) Refuse(x *Excepting) (errs field.ErrorList) {
 	return append(errs, l.refuseEnd(x, path.Child("expiresAt"))...)
 }
 
-// Excepting is an exception that somebody writes.
+// Excepting is a request to create or change an exception.
 type Excepting struct {
 	Spec *settingsv1alpha2.ExceptionSpec
-	// Cluster says that it is a ClusterFindingException.
+	// Cluster means that the exception is a ClusterFindingException.
 	Cluster bool
-	// Before is the spec as it was, nil for a new exception.
+	// Before is the old spec; nil for a new exception.
 	Before *settingsv1alpha2.ExceptionSpec
-	// User writes it now; Creator made it, "" where that is not known.
+	// User makes the request; Creator created the exception, "" if that is not known.
 	User, Creator string
 	Now           time.Time
 }
@@ -173,7 +173,7 @@ func (l *ExceptionLimits) refuseSeverities(named []string, path *field.Path) fie
 	return nil
 }
 
-// refuseEnd says why the exception may not end as late as it does. An end that was there already stays good.
+// refuseEnd returns why the exception may not end as late as it does. An unchanged end is allowed.
 func (l *ExceptionLimits) refuseEnd(x *Excepting, path *field.Path) field.ErrorList {
 	end := x.Spec.ExpiresAt
 	suppressed := x.Before != nil && x.Before.Status.Suppresses()
@@ -203,7 +203,7 @@ func (l *ExceptionLimits) refuseEnd(x *Excepting, path *field.Path) field.ErrorL
 	return nil
 }
 
-// later says whether an end is later than the one before; none is the latest.
+// later reports whether an end is later than the old one. No end is the latest.
 func later(end, before *metav1.Time) bool {
 	return before != nil && (end == nil || end.After(before.Time))
 }

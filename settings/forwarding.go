@@ -22,7 +22,7 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// Forwarding is where the results of a namespace's Scans are sent, besides the cluster. The zero value is nowhere.
+// Forwarding is where the results of a namespace's Scans are sent, besides the object storage. The zero value has no sinks.
 type Forwarding struct {
 	// Sinks are the sinks of the cluster that select the namespace, then the sinks of the namespace.
 	Sinks []EffectiveSink
@@ -45,27 +45,27 @@ type EffectiveSink struct {
 	// Namespace is the namespace of the setting; "" for the cluster's.
 	Namespace string
 	Name      string
-	// Sink is the sink as it is written.
+	// Sink is the sink as the setting has it.
 	Sink settingsv1alpha2.Sink
 	// Metadata is sent with each result: the metadata of the sink and of its setting, overridden by the cluster's.
 	Metadata map[string]string
 	// OutOfBounds says why the cluster does not allow the sink, and what to do; "" if it does. Nothing is sent to such a sink.
 	OutOfBounds string
-	// Networks are those whose addresses may be dialled for a sink of a namespace, loopback and the like among them.
+	// Networks are the networks whose addresses may be dialled for a sink of a namespace, even loopback addresses.
 	Networks []netip.Prefix
 }
 
-// What holds where no setting says otherwise.
+// Defaults of what no setting sets.
 const (
 	defaultHold      = time.Hour
 	defaultFailAfter = time.Hour
 	defaultMaxSinks  = 4
 )
 
-// clusterSinks is what the IDs of the cluster's sinks begin with.
+// clusterSinks is the prefix of the IDs of the cluster's sinks.
 const clusterSinks = "cluster"
 
-// forwarding returns what holds for the results of a namespace. It is a pure function.
+// forwarding returns the settings in force for the results of a namespace. It is a pure function.
 func forwarding(in Input) Forwarding {
 	cluster := ptr.Deref(in.Cluster, settingsv1alpha2.ClusterScanSettingSpec{}).ResultForwarding
 	own := ptr.Deref(in.Setting, settingsv1alpha2.ScanSettingSpec{}).ResultForwarding
@@ -98,7 +98,7 @@ func forwarding(in Input) Forwarding {
 	return f
 }
 
-// ownID is the ID of a namespace's sink. A namespace called cluster gets a dot, which names of namespaces cannot have.
+// ownID returns the ID of a namespace's sink. A namespace called cluster gets a dot, which names of namespaces cannot have.
 func ownID(namespace, name string) string {
 	if namespace == clusterSinks {
 		namespace += "."
@@ -106,7 +106,7 @@ func ownID(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// SinkID is the ID of a sink of a namespace, or with "" of the cluster.
+// SinkID returns the ID of a sink of a namespace or, for "", of the cluster.
 func SinkID(namespace, name string) string {
 	if namespace == "" {
 		return clusterSinks + "/" + name
@@ -114,7 +114,7 @@ func SinkID(namespace, name string) string {
 	return ownID(namespace, name)
 }
 
-// SinkNamespace is the namespace whose sink has the ID; "" for the cluster's.
+// SinkNamespace returns the namespace of the sink with the ID; "" for a sink of the cluster.
 func SinkNamespace(id string) string {
 	namespace, _, _ := strings.Cut(id, "/")
 	if namespace == clusterSinks {
@@ -143,7 +143,7 @@ func ofGRPC(s *settingsv1alpha2.Sink) settingsv1alpha2.Metadata {
 	return s.GRPC.ExtraMetadata
 }
 
-// metadata puts later ones over earlier ones.
+// metadata merges metadata; later values override earlier ones.
 func metadata(all ...settingsv1alpha2.Metadata) map[string]string {
 	out := map[string]string{}
 	for _, m := range all {
@@ -152,12 +152,12 @@ func metadata(all ...settingsv1alpha2.Metadata) map[string]string {
 	return out
 }
 
-// strictness of what becomes of results: to keep more is stricter.
+// strictness orders the values of afterForwarding: to keep more is stricter.
 var strictness = []settingsv1alpha2.AfterForwarding{
 	settingsv1alpha2.AfterForwardingRemove, settingsv1alpha2.AfterForwardingKeepLastRun, settingsv1alpha2.AfterForwardingKeep,
 }
 
-// delivery is what holds of cluster and namespace together: what a namespace may not loosen is the cluster's.
+// delivery combines the settings of cluster and namespace: a namespace may not loosen the cluster's, unless the cluster allows that.
 func delivery(cluster *settingsv1alpha2.ClusterResultForwarding, own *settingsv1alpha2.ResultForwarding) Forwarding {
 	c, n := cluster.Rules(), own.Rules()
 	f := Forwarding{AfterForwarding: after(c), Hold: hold(c), FailurePolicy: policy(c), FailAfter: failAfter(c)}
@@ -177,7 +177,7 @@ func delivery(cluster *settingsv1alpha2.ClusterResultForwarding, own *settingsv1
 	return f
 }
 
-// loosened says what a namespace may not set to what it has.
+// loosened marks the fields of a namespace that are looser than the cluster's and than the cluster allows.
 type loosened struct{ storage, hold, policy bool }
 
 func looser(cluster *settingsv1alpha2.ClusterResultForwarding, own *settingsv1alpha2.ResultForwarding) loosened {
@@ -247,7 +247,7 @@ func boundsOf(cluster *settingsv1alpha2.ClusterResultForwarding) sinkBounds {
 
 const orAsk = ", or ask the cluster admin"
 
-// refuse says why the cluster does not allow the sink at a place of a namespace's; "" where it does.
+// refuse returns why the cluster does not allow the i-th sink of a namespace; "" if it does.
 func (b sinkBounds) refuse(at int, s *settingsv1alpha2.Sink) string {
 	if b.allowed == nil {
 		return "the cluster does not let namespaces have sinks of their own (spec.resultForwarding.allowNamespaces of the ClusterScanSetting): " +
@@ -282,7 +282,7 @@ func (b sinkBounds) refuse(at int, s *settingsv1alpha2.Sink) string {
 	return ""
 }
 
-// fits says whether a pattern (host, *.domain, host:port or a network) has an endpoint.
+// fits reports whether a pattern (host, *.domain, host:port or a network) matches an endpoint.
 func fits(pattern string, e settingsv1alpha2.Endpoint) bool {
 	address, err := netip.ParseAddr(e.Host)
 	isAddress := err == nil
@@ -302,15 +302,15 @@ func fits(pattern string, e settingsv1alpha2.Endpoint) bool {
 
 // Remote is what is known of the remote end of a sink.
 type Remote struct {
-	// Stores is what a receiver of gRPC says of itself.
+	// Stores means that a gRPC receiver reports that it stores what it acknowledges.
 	Stores bool
-	// MinInsyncReplicas is that of a topic of Kafka.
+	// MinInsyncReplicas is min.insync.replicas of a Kafka topic.
 	MinInsyncReplicas int
-	// FileStorage and DiscardNew are those of a stream of NATS JetStream.
+	// FileStorage and DiscardNew describe a stream of NATS JetStream.
 	FileStorage, DiscardNew bool
 }
 
-// Proves says whether an acknowledgement of a sink proves that the remote end has stored the data.
+// Proves reports whether an acknowledgement of a sink proves that the remote end has stored the data.
 func Proves(s *settingsv1alpha2.Sink, far Remote) bool {
 	if !s.CanProve() {
 		return false
@@ -319,7 +319,7 @@ func Proves(s *settingsv1alpha2.Sink, far Remote) bool {
 	case settingsv1alpha2.ProviderGRPC:
 		return far.Stores
 	case settingsv1alpha2.ProviderKafka:
-		const replicas = 2 // one that was lost must leave another
+		const replicas = 2 // one replica must be left when one is lost
 		return far.MinInsyncReplicas >= replicas || ptr.Deref(s.ProvesStorage, false)
 	case settingsv1alpha2.ProviderNATS:
 		return far.FileStorage && far.DiscardNew
@@ -328,7 +328,7 @@ func Proves(s *settingsv1alpha2.Sink, far Remote) bool {
 	}
 }
 
-// reviewForwarding looks at the resultForwarding of a namespace, under what is in force for the cluster.
+// reviewForwarding validates resultForwarding of a namespace, under the settings in force of the cluster.
 func (p *Problems) reviewForwarding(c *settingsv1alpha2.ClusterResultForwarding, own *settingsv1alpha2.ResultForwarding, path *field.Path) {
 	if own == nil {
 		return
@@ -367,7 +367,7 @@ func (p *Problems) reviewForwarding(c *settingsv1alpha2.ClusterResultForwarding,
 	p.invalid = append(p.invalid, settingsv1alpha2.NeedsProof(after(own.Rules()), sinks, path)...)
 }
 
-// reviewClusterForwarding looks at the resultForwarding of the cluster.
+// reviewClusterForwarding validates resultForwarding of the cluster.
 func (p *Problems) reviewClusterForwarding(f *settingsv1alpha2.ClusterResultForwarding, path *field.Path) {
 	if f == nil {
 		return

@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The fields by which a pod gets at its node, after the level baseline of the Pod Security Standards. A
+// The fields that give a pod access to its node, after the level baseline of the Pod Security Standards. A
 // team's patch may not add one: cluster admins let the team write settings, which does not include
-// nodes. Fields that baseline leaves open, such as running as root, are the matter of Pod Security.
+// nodes. Fields that baseline allows, such as running as root, are left to Pod Security admission.
 
 // podCapabilities are the capabilities of the level baseline, and those with which scanners open raw
 // sockets, which reach only the pod's own network.

@@ -13,7 +13,7 @@ import (
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
-// checkRegistry returns the mistakes in what settings say of Registries. The registry controller computes what is in force: it takes
+// checkRegistry returns the mistakes in the settings of Registries. The registry controller computes what is in force: it takes
 // the tightest bound of the installation, the cluster and the namespace.
 func checkRegistry(s *settingsv1alpha2.RegistryScanning, at *field.Path) (errs field.ErrorList) {
 	if s == nil {
@@ -31,7 +31,7 @@ func checkRegistry(s *settingsv1alpha2.RegistryScanning, at *field.Path) (errs f
 	return errs
 }
 
-// registryBounds says which quotas of a namespace are wider than the cluster's.
+// registryBounds returns which quotas of a namespace are wider than those of the cluster.
 func registryBounds(cluster, own *settingsv1alpha2.RegistryScanning, at *field.Path) (errs field.ErrorList) {
 	if cluster == nil || own == nil {
 		return nil

@@ -237,7 +237,7 @@ func checkProxy(text string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// shown is a URL without its password, or "" for a URL that cannot be read.
+// shown returns a URL without its password, or "" for a URL that is not valid.
 func shown(u *url.URL) string {
 	if u == nil {
 		return "(unreadable URL)"
