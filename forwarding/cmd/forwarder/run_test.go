@@ -147,6 +147,12 @@ func (o *operator) of(uid string) string {
 // start runs the program; its address of HTTP is returned.
 func start(t *testing.T, release string, o *operator, flags ...string) (*exec.Cmd, string) {
 	t.Helper()
+	return startTold(t, os.Stderr, release, o, flags...)
+}
+
+// startTold is start with another place for what the program says.
+func startTold(t *testing.T, said io.Writer, release string, o *operator, flags ...string) (*exec.Cmd, string) {
+	t.Helper()
 	directory := t.TempDir()
 	access := clientcmdapi.NewConfig()
 	access.Clusters["c"] = &clientcmdapi.Cluster{Server: cluster.Config.Host, CertificateAuthority: cluster.Config.CAFile, CertificateAuthorityData: cluster.Config.CAData}
@@ -164,7 +170,7 @@ func start(t *testing.T, release string, o *operator, flags ...string) (*exec.Cm
 	}, flags...)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], arguments...)
 	cmd.Env = append(os.Environ(), "FORWARDER_RUN=1")
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = said
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/scanyard/scanyard/forwarding/internal/delivery"
+	"github.com/scanyard/scanyard/forwarding/internal/discreet"
 	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/internal/sinkurl"
 	"github.com/scanyard/scanyard/forwarding/sink"
@@ -43,7 +44,7 @@ func (s *sinkSet) open(targets []sinkurl.Sink) ([]*servedSink, error) {
 		}
 		config := target.Config
 		config.ClusterID, config.Version, config.Expires = s.p.s.clusterID, s.p.o.Version, s.p.metrics.expires(target.Config.Name)
-		opened, err := sink.Open(config)
+		opened, err := discreet.Open(config)
 		if err != nil {
 			return nil, errors.Join(&usageError{err}, closeUnserved(all))
 		}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/forwarding/internal/discreet"
 	"github.com/scanyard/scanyard/forwarding/internal/plan"
 	"github.com/scanyard/scanyard/forwarding/internal/target"
 	"github.com/scanyard/scanyard/forwarding/sink"
@@ -231,7 +232,7 @@ func (f *Follower) use(s *far) (*connection, error) {
 		if s.target.Config.Secrets == nil {
 			return nil, &sink.Error{Class: s.health.Class, Reason: s.health.Reason, Message: s.health.Message}
 		}
-		opened, err := sink.Open(s.target.Config)
+		opened, err := discreet.Open(s.target.Config)
 		if err != nil {
 			return nil, &sink.Error{Class: sink.Incompatible, Reason: sink.NotCompatible, Message: err.Error()}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/scanyard/scanyard/forwarding/internal/discreet"
 	"github.com/scanyard/scanyard/forwarding/internal/mapping"
 	"github.com/scanyard/scanyard/forwarding/internal/retry"
 	"github.com/scanyard/scanyard/forwarding/internal/scans"
@@ -126,7 +127,7 @@ func (f *sendFlags) openAll(targets []sinkurl.Sink, clusterID string) ([]sink.Si
 	for i := range targets {
 		config := targets[i].Config
 		config.ClusterID, config.Version = clusterID, f.options.Version
-		s, err := sink.Open(config)
+		s, err := discreet.Open(config)
 		if err != nil {
 			for _, other := range opened {
 				err = errors.Join(err, other.Close())

@@ -5,9 +5,11 @@ package trust
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -88,7 +90,7 @@ func (c *Client) HTTP() *http.Client {
 	}
 }
 
-// proxyAnswer is the error of a proxy that does not lead to the far end.
+// proxyAnswer is the error of a proxy that does not lead to the far end. The words of the proxy are not told: they may repeat what it was asked with.
 func proxyAnswer(answer *http.Response) error {
 	class := sink.Transport
 	switch answer.StatusCode {
@@ -97,7 +99,8 @@ func proxyAnswer(answer *http.Response) error {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 		class = sink.Auth
 	}
-	return &sink.Error{Class: class, Reason: sink.ProxyFailed, Message: "the proxy does not lead to the far end: it answers " + answer.Status}
+	said := strings.TrimSpace(fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode)))
+	return &sink.Error{Class: class, Reason: sink.ProxyFailed, Message: "the proxy does not lead to the far end: it answers " + said}
 }
 
 // Explain says why a request of HTTP had no answer, without the address, whose query may hold secrets.

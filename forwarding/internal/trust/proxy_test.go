@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -236,6 +237,30 @@ func TestProxyThatIsNoURL(t *testing.T) {
 		return nil, errors.New("invalid proxy address http://me:the-word@proxy")
 	}})
 	if e := get(t, known, "https://"+hub); e == nil || e.Reason != sink.ProxyFailed || e.Message != "proxyconnect tcp: the URL of the proxy in the environment is not valid: write it such as https://proxy.example.com:3128" {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// TestProxiesRepeatNoPassword: a proxy that refuses may repeat what it was asked with.
+func TestProxiesRepeatNoPassword(t *testing.T) {
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		said := r.Header.Get("Proxy-Authorization")
+		r.Header.Set("Authorization", said)
+		_, password, _ := r.BasicAuth()
+		_, err = fmt.Fprintf(conn, "HTTP/1.1 407 Not %s, which is %s\r\nContent-Length: 0\r\n\r\n", said, password)
+		if err := errors.Join(err, conn.Close()); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer echo.Close()
+	at := &url.URL{Scheme: "http", Host: echo.Listener.Addr().String(), User: url.UserPassword(trusttest.ProxyUser, trusttest.Sesame)}
+	e := get(t, trust.New(trust.Config{Now: time.Now, Proxy: http.ProxyURL(at)}), "https://"+hub)
+	if e == nil || e.Class != sink.Auth || e.Reason != sink.ProxyFailed || !strings.HasSuffix(e.Message, "it answers 407 Proxy Authentication Required") || len(trusttest.Traces(e.Message)) > 0 {
 		t.Errorf("got %+v", e)
 	}
 }

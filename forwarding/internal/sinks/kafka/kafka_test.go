@@ -5,6 +5,8 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,9 +19,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/discreet"
+	"github.com/scanyard/scanyard/forwarding/internal/trust/trusttest"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -72,9 +77,11 @@ func batch(n int) sink.Batch {
 }
 
 // consume reads n messages of the topic.
-func consume(t *testing.T, c *kfake.Cluster, n int) []*kgo.Record {
+func consume(t *testing.T, c *kfake.Cluster, n int, more ...kgo.Opt) []*kgo.Record {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("results"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("results"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	}, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,5 +385,52 @@ func TestFaultPartial(t *testing.T) {
 		if string(message.Headers[0].Value) == poison {
 			t.Error("the refused record is in the topic")
 		}
+	}
+}
+
+// TestSecretsAreNowhere: the password is in no message of the topic, and not in what the sink says of a broker that repeats it.
+func TestSecretsAreNowhere(t *testing.T) {
+	const mechanism, password = "PLAIN", trusttest.Sesame + " of kafka"
+	authority := trusttest.NewAuthority(t, "brokers")
+	issued := authority.Issue(t, "127.0.0.1", time.Now().Add(time.Hour))
+	certificate, err := tls.X509KeyPair(issued.Certificate, issued.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	c := newCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "user", password), kfake.TLS(config))
+	known := trusttest.NewSecrets(sink.Material{Username: "user", Password: password, Roots: authority.PEM})
+	opened := func() sink.Sink {
+		s, err := discreet.Open(sink.Config{
+			Name: "k", URL: &url.URL{Scheme: "kafka", Host: c.ListenAddrs()[0], Path: "/results"}, Options: map[string]string{"mechanism": mechanism},
+			Secrets: known, Timeout: patience,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	if _, err := opened().Deliver(t.Context(), batch(3)); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority.PEM)
+	for _, message := range consume(t, c, 3, kgo.DialTLSConfig(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}), kgo.SASL(plain.Auth{User: "user", Pass: password}.AsMechanism())) {
+		if traces := trusttest.Traces(fmt.Sprint(string(message.Key), message.Headers, string(message.Value))); len(traces) > 0 {
+			t.Errorf("a secret is in a message: %v", traces)
+		}
+	}
+	echo := &trusttest.Echo{}
+	c.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		answer := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		answer.ErrorCode = kerr.SaslAuthenticationFailed.Code
+		answer.ErrorMessage = new(echo.Repeats(string(request.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes)))
+		return answer, nil, true
+	})
+	_, err = opened().Deliver(t.Context(), batch(3))
+	if e := sink.AsError(err); e.Reason != sink.TokenRejected || !echo.Heard() || len(trusttest.Traces(e.Message)) > 0 {
+		t.Errorf("got %v; repeated: %t", err, echo.Heard())
 	}
 }

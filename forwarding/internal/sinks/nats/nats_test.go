@@ -286,6 +286,29 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
+// TestSecretsAreNowhere: the token is in no message of the stream.
+func TestSecretsAreNowhere(t *testing.T) {
+	f := start(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "admin", Password: "admin"}, {Username: "results", Password: trusttest.Sesame}}
+	})
+	stream := f.stream(t, nil)
+	s := open(t, f.address, func(c *sink.Config) {
+		c.Secrets = trusttest.NewSecrets(sink.Material{Username: "results", Password: trusttest.Sesame})
+	})
+	if _, err := s.Deliver(t.Context(), batch("u", 3)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range count(t, stream) {
+		message, err := stream.GetMsg(t.Context(), uint64(n+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if traces := trusttest.Traces(fmt.Sprint(message.Subject, message.Header, string(message.Data))); len(traces) > 0 {
+			t.Errorf("a secret is in a message: %v", traces)
+		}
+	}
+}
+
 func TestSecretsAreNotSentInPlainText(t *testing.T) {
 	s := open(t, "hub.example.com", func(c *sink.Config) {
 		c.Secrets = trusttest.NewSecrets(sink.Material{Token: "secret"})

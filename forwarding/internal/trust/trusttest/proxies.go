@@ -122,10 +122,7 @@ func both(near, far net.Conn) {
 // NewSOCKSProxy starts a proxy of SOCKS 5, by RFC 1928 and, with user and password, RFC 1929.
 func NewSOCKSProxy(t testing.TB, names map[string]string) *Proxy {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := listen(t)
 	p := &Proxy{t: t, scheme: "socks5", address: listener.Addr().String(), names: names}
 	var open sync.WaitGroup
 	var mutex sync.Mutex
