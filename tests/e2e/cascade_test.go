@@ -245,7 +245,7 @@ var _ = Describe("Cascading Scans", Label("cascades"), func() {
 
 	// Lets the same cascade go without brakes and with each of them. Two
 	// findings start equal Scans, from which one more comes, and one more.
-	It("stop where a brake says", func(ctx SpecContext) {
+	It("stop at each limit that is set", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		chart(ctx, "nmap", ns, nil)
 		chart(ctx, cascadingHook, ns, nil)
@@ -353,7 +353,7 @@ var _ = Describe("Cascading Scans", Label("cascades"), func() {
 
 	// The API server lets the hook start some Scans only. When it lets it
 	// start all, the hook's next try starts those that are missing and no other.
-	It("start at the next try what the API server has refused at first, and nothing twice", func(ctx SpecContext) {
+	It("start at the next try what the API server refused at first, and nothing twice", func(ctx SpecContext) {
 		const total, first, refused = 8, 1000, 1003
 		ns := namespace(ctx)
 		create(ctx, shellType(ns, "nmap-xml"), parser(ns, "nmap-xml"))
@@ -404,7 +404,7 @@ var _ = Describe("Cascading Scans", Label("cascades"), func() {
 
 	// A hook that writes has changed what rules match by,
 	// and the Scan says so.
-	It("tell that a hook has changed what rules match by", func(ctx SpecContext) {
+	It("report that a hook has changed what rules match", func(ctx SpecContext) {
 		web, ns := webSite(), namespace(ctx)
 		chart(ctx, "nmap", ns, nil)
 		chart(ctx, cascadingHook, ns, nil)

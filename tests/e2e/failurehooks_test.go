@@ -60,7 +60,7 @@ func wantHooksCompleted(ctx context.Context, s *executionv1.Scan, status metav1.
 }
 
 var _ = Describe("Hooks that fail", Label("hooks"), func() {
-	It("let the Scan go on with failurePolicy Ignore, and are named on it", slow, func(ctx SpecContext) {
+	It("let the Scan continue with failurePolicy Ignore, and are named in its status", slow, func(ctx SpecContext) {
 		broken := startFarEnd(func(exchange) reply { return reply{status: http.StatusBadGateway} })
 		ns := prepared(ctx)
 		webhookAs(ctx, "unimportant", ns, webhookValues(broken.URL, map[string]any{"failurePolicy": "Ignore", "priority": 1}))
@@ -83,7 +83,7 @@ var _ = Describe("Hooks that fail", Label("hooks"), func() {
 		wantHooksCompleted(ctx, got, metav1.ConditionFalse, `Hook "generic-webhook" failed`, broken.host(), "502 Bad Gateway")
 	})
 
-	It("hear of Scans that went well, that failed, or of both, once each", slow, func(ctx SpecContext) {
+	It("run for Scans that succeeded, for Scans that failed, or for both, once each", slow, func(ctx SpecContext) {
 		there := startFarEnd(func(exchange) reply { return reply{} })
 		broken := hook("", "broken", "fail", executionv1.ReadOnly, -1)
 		ns := namespace(ctx)
@@ -146,7 +146,7 @@ var _ = Describe("Hooks that fail", Label("hooks"), func() {
 	// A far end goes away in the middle of a delivery, and comes back when
 	// the hook has given up. The hook is asked to run again, and the far end, which remembers
 	// keys, has then taken each finding once.
-	It("run again when asked to, and a far end that remembers keys has each finding once", slow, func(ctx SpecContext) {
+	It("run again on request, and a remote server that remembers keys has each finding once", slow, func(ctx SpecContext) {
 		var back atomic.Bool
 		var mu sync.Mutex
 		taken := map[string]int{} // requests by key

@@ -77,7 +77,7 @@ var _ = Describe("Hooks", Label("hooks"), func() {
 		wantJobs(got, "scanner", "parser", "read-only-hook/broken", "read-only-hook/fine")
 	})
 
-	It("run under names that are no value of a label", defect(31), func(ctx SpecContext) {
+	It("run under names that are not valid as label values", defect(31), func(ctx SpecContext) {
 		h := hook("", "l"+strings.Repeat("o", 80)+"ng", "ok", executionv1.ReadOnly, 0)
 		h.Labels = nil // the name is no value of a label
 		ns := prepared(ctx, h)
@@ -85,7 +85,7 @@ var _ = Describe("Hooks", Label("hooks"), func() {
 		Expect(hookStates(got)).To(BeComparableTo([][]string{{h.Name + " Completed"}}), "hooks")
 	})
 
-	It("count as what they were when they were selected", defect(20), func(ctx SpecContext) {
+	It("keep the type that they had when they were selected", defect(20), func(ctx SpecContext) {
 		h := hook("", "edited", "slow", executionv1.ReadOnly, 0)
 		ns := prepared(ctx, h)
 		s := shellScan(ns, "steady", quick)
@@ -173,7 +173,7 @@ var _ = Describe("Hooks", Label("hooks"), func() {
 		}
 	})
 
-	It("come after a scanner that has no token", defect(48), func(ctx SpecContext) {
+	It("run after a scanner that has no token", defect(48), func(ctx SpecContext) {
 		ns := namespace(ctx)
 		create(ctx, shellType(ns, "test-txt", func(j *batchv1.JobSpec) { once(j) }), parser(ns, "test-txt"))
 		got := done(ctx, shellScan(ns, "no-token", "! test -e /var/run/secrets/kubernetes.io/serviceaccount/token; "+quick))

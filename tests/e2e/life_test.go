@@ -45,7 +45,7 @@ var _ = Describe("A Scan's life", Label("life"), func() {
 	})
 
 	// What runs goes on to its end, nothing further starts.
-	It("goes no further when it is suspended midway", func(ctx SpecContext) {
+	It("stops when it is suspended midway", func(ctx SpecContext) {
 		ns := prepared(ctx)
 		s := shellScan(ns, "midway", "sleep 2; "+quick)
 		create(ctx, s)
@@ -60,7 +60,7 @@ var _ = Describe("A Scan's life", Label("life"), func() {
 		wantJobs(wantDone(ctx, s), "scanner", "parser")
 	})
 
-	It("ends by deletion when it is suspended, too", defect(8), func(ctx SpecContext) {
+	It("can be deleted while it is suspended", defect(8), func(ctx SpecContext) {
 		ns := prepared(ctx)
 		s := shellScan(ns, "stuck", "sleep 60")
 		create(ctx, s)
@@ -70,7 +70,7 @@ var _ = Describe("A Scan's life", Label("life"), func() {
 		gone(ctx, s)
 	})
 
-	It("ends some time after it has finished, with all that is stored", func(ctx SpecContext) {
+	It("is deleted some time after its end, with all that is stored", func(ctx SpecContext) {
 		ns := prepared(ctx)
 		s := shellScan(ns, "short-lived", quick)
 		ttl := int32(1)
@@ -83,7 +83,7 @@ var _ = Describe("A Scan's life", Label("life"), func() {
 
 	// All of it, not the two known objects only, and
 	// the Jobs with it.
-	It("takes along all that is stored under its prefix when it is deleted, and its Jobs", defect(54), func(ctx SpecContext) {
+	It("is deleted with its Jobs and with all that is stored under its prefix", defect(54), func(ctx SpecContext) {
 		ns := prepared(ctx)
 		got := done(ctx, shellScan(ns, "doomed", quick))
 		extra := []byte("a screenshot")
@@ -107,7 +107,7 @@ var _ = Describe("A Scan's life", Label("life"), func() {
 		Expect(stored(ctx, s)).To(BeEmpty(), "storage has")
 	})
 
-	It("starts from scratch when it is made again under its old name", defect(14), func(ctx SpecContext) {
+	It("starts from scratch when it is created again under its old name", defect(14), func(ctx SpecContext) {
 		ns := prepared(ctx)
 		first := done(ctx, shellScan(ns, "again", quick))
 		Expect(w.admin.Delete(ctx, first, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
@@ -118,7 +118,7 @@ var _ = Describe("A Scan's life", Label("life"), func() {
 		Expect(first.UID).NotTo(Equal(second.UID), "it is the same Scan")
 	})
 
-	It("does not take a Job that somebody deletes for one that is done", defect(5), func(ctx SpecContext) {
+	It("does not treat a deleted Job as completed", defect(5), func(ctx SpecContext) {
 		ns := prepared(ctx)
 		s := shellScan(ns, "robbed", "sleep 60")
 		create(ctx, s)
@@ -139,7 +139,7 @@ var _ = Describe("A Scan's life", Label("life"), func() {
 		errored(ctx, shellScan(ns, "too-slow", "sleep 60"), executionv1.ReasonScannerFailed, "DeadlineExceeded")
 	})
 
-	It("has an end for every phase, which can be set", defect(7), func(ctx SpecContext) {
+	It("has a deadline for each phase, which can be set", defect(7), func(ctx SpecContext) {
 		ns := prepared(ctx)
 		s := shellScan(ns, "bounded", "sleep 60")
 		two := int64(2)

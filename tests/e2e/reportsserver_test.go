@@ -312,7 +312,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 	})
 
 	// What is asked about is what may be read.
-	It("answers questions about a namespace to its members, and about all namespaces to whom the role is given", func(ctx SpecContext) {
+	It("answers questions about a namespace to its members, and about all namespaces to users with the role", func(ctx SpecContext) {
 		mine, other := r.namespace(ctx), r.namespace(ctx)
 		r.create(ctx, report(mine, "asked", "CVE-2024-9", "critical"))
 		r.create(ctx, report(other, "asked", "CVE-2024-9", "critical"))
@@ -338,7 +338,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 
 	// Whoever reaches the server's port without kube-apiserver's certificate is nobody, whatever he says of himself.
 	// Row 16 of the fault list of the reports API.
-	It("believes no header of a client that goes around kube-apiserver", func(ctx SpecContext) {
+	It("trusts no header of a client that bypasses kube-apiserver", func(ctx SpecContext) {
 		pods, err := r.kube.CoreV1().Pods(reportsNamespace).List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(pods.Items).NotTo(BeEmpty())
@@ -360,7 +360,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 
 	// What kube-apiserver shows is verified by what a ConfigMap says, which changes when the authority is replaced.
 	// This is row 17 of the fault list of the reports API.
-	It("believes a new authority of kube-apiserver's proxy without a restart, and an old one no longer", func(ctx SpecContext) {
+	It("trusts a new CA of kube-apiserver's proxy without a restart, and the old one no longer", func(ctx SpecContext) {
 		pods, err := r.kube.CoreV1().Pods(reportsNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=server"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(pods.Items).To(HaveLen(1))
@@ -415,7 +415,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 	})
 
 	// Row 35.
-	It("has reports collected with their owner, and before the server's restart as after", func(ctx SpecContext) {
+	It("lets reports be garbage collected with their owner, before and after a restart of the server", func(ctx SpecContext) {
 		ns := r.namespace(ctx)
 		for round, name := range []string{"before", "after"} {
 			owner, err := r.kube.CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -506,7 +506,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 
 	// The quota controller follows all kinds by informers of metadata. One group that does not answer must not blind it.
 	// Row 36; what the garbage collector sees after a restart is part of row 35.
-	It("leaves quotas of other kinds alone while it is away, and has its own counted once it is back", func(ctx SpecContext) {
+	It("does not affect quotas of other kinds while it is unavailable, and counts its own when it is back", func(ctx SpecContext) {
 		ns := r.namespace(ctx)
 		const reports, maps = "count/policyreports.wgpolicyk8s.io", "count/configmaps"
 		_, err := r.kube.CoreV1().ResourceQuotas(ns).Create(ctx, &corev1.ResourceQuota{
@@ -555,7 +555,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 	})
 
 	// Rows 32 and 45.
-	It("makes an APIService again that somebody has deleted, and takes again what somebody's chart has reset", func(ctx SpecContext) {
+	It("creates a deleted APIService again, and takes back an APIService that a chart has reset", func(ctx SpecContext) {
 		name := taken[0]
 		Expect(r.any.Resource(apiServices).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
 		r.untilTaken(ctx, name)
@@ -614,7 +614,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 	})
 
 	// As docs/reports.md says it: what was written after the copy is gone, what was there is there, and who watches lists again.
-	It("copies its database into a bucket by its CronJob, and has the copy back", func(ctx SpecContext) {
+	It("copies its database into a bucket by its CronJob, and restores the copy", func(ctx SpecContext) {
 		ns := r.namespace(ctx)
 		uid := r.create(ctx, report(ns, "copied", "CVE-2024-1", "high")).GetUID()
 		r.backUp(ctx)
@@ -644,7 +644,7 @@ var _ = Describe("Reports API server", Label("reports"), Ordered, func() {
 
 	// An APIService without a server would keep every namespace from being deleted.
 	// This is row 33.
-	It("gives its groups back when the release is removed, and finds its reports when it comes again", func(ctx SpecContext) {
+	It("gives up its groups when the release is removed, and finds its reports when it is installed again", func(ctx SpecContext) {
 		ns, empty := r.namespace(ctx), r.namespace(ctx)
 		uid := r.create(ctx, report(ns, "kept", "CVE-2024-1", "high")).GetUID()
 		Expect(r.helm.Uninstall(ctx, "reports", reportsNamespace)).To(Succeed())

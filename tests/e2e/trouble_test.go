@@ -74,7 +74,7 @@ var _ = Describe("Trouble", Label("trouble"), func() {
 		}
 	})
 
-	Describe("lets the Scan go on by itself when it goes away", func() {
+	Describe("lets the Scan continue by itself when it ends", func() {
 		It("a missing Secret", func(ctx SpecContext) {
 			ns := namespace(ctx)
 			create(ctx, shellType(ns, "test-txt", func(j *batchv1.JobSpec) {
@@ -103,14 +103,14 @@ var _ = Describe("Trouble", Label("trouble"), func() {
 		})
 	})
 
-	It("with a missing kind ends the Scan after a while, with what to install", defect(15), func(ctx SpecContext) {
+	It("with a missing kind fails the Scan after a while, and says what to install", defect(15), func(ctx SpecContext) {
 		ns := namespace(ctx)
 		// All charts are installed for the whole cluster: it takes a scanner that has none.
 		errored(ctx, scans.New(ns, "nothing", "zmap"), executionv1.ReasonScanTypeNotFound, "zmap", "helm install zmap")
 		errored(ctx, scans.NewClusterWide(ns, "nothing-wide", "zmap"), executionv1.ReasonScanTypeNotFound, "ClusterScanType", "zmap", "clusterWide=true")
 	})
 
-	Describe("with a quota shows, and the Scan goes on when there is room", func() {
+	Describe("with a quota shows, and the Scan continues when the quota allows it", func() {
 		for name, what := range inOrder(map[string]corev1.ResourceName{"of Jobs": "count/jobs.batch", "of pods": corev1.ResourcePods}) {
 			It(name, func(ctx SpecContext) {
 				ns := prepared(ctx)
@@ -128,7 +128,7 @@ var _ = Describe("Trouble", Label("trouble"), func() {
 		}
 	})
 
-	It("with a Job that the API server refuses ends the Scan with its answer", defect(24), func(ctx SpecContext) {
+	It("with a Job that the API server refuses fails the Scan with the server's message", defect(24), func(ctx SpecContext) {
 		ns := prepared(ctx)
 		s := shellScan(ns, "twice", quick)
 		s.Spec.Volumes = []corev1.Volume{{Name: "same"}, {Name: "same"}}
@@ -136,13 +136,13 @@ var _ = Describe("Trouble", Label("trouble"), func() {
 		wantJobs(s)
 	})
 
-	It("with a policy that refuses pods, not Jobs, shows too", func(ctx SpecContext) {
+	It("with a policy that refuses pods, but not Jobs, shows as well", func(ctx SpecContext) {
 		ns := namespace(ctx, "pod-security.kubernetes.io/enforce=restricted")
 		create(ctx, shellType(ns, "test-txt"), parser(ns, "test-txt")) // its scanner may run as root
 		troubled(ctx, shellScan(ns, "refused", quick), executionv1.ReasonPodRejected, "violates PodSecurity")
 	})
 
-	It("with a scanner that is restarted shows, and at the end why it failed", func(ctx SpecContext) {
+	It("with a scanner that is restarted shows, and the end of the Scan says why it failed", func(ctx SpecContext) {
 		ns := prepared(ctx)
 		s := shellScan(ns, "crashes", "echo 'no such target' >/dev/termination-log; exit 7")
 		got := errored(ctx, s, executionv1.ReasonScannerFailed, "code 7", "no such target")
@@ -150,7 +150,7 @@ var _ = Describe("Trouble", Label("trouble"), func() {
 		Expect(resultsOf(ctx, got)).To(BeEmpty(), "a scanner that failed has stored")
 	})
 
-	It("with a wrong parameter is told in the tool's own sentence, and the end of its log is kept", func(ctx SpecContext) {
+	It("with a wrong parameter fails the Scan with the tool's own message, and keeps the end of its log", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		chart(ctx, "nmap", ns, scanner(ctx, "scanner-nmap"))
 		const words = "unrecognized option '--nosuchflag'"
@@ -169,7 +169,7 @@ var _ = Describe("Trouble", Label("trouble"), func() {
 		}
 	})
 
-	It("with a result that cannot be read ends the Scan at the first try, in the parser's own words", func(ctx SpecContext) {
+	It("with a result that is not valid fails the Scan at the first try, with the parser's own message", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		create(ctx, shellType(ns, "nmap-xml"), parser(ns, "nmap-xml"))
 		began := time.Now()
@@ -180,7 +180,7 @@ var _ = Describe("Trouble", Label("trouble"), func() {
 		GinkgoWriter.Printf("told after %s\n", time.Since(began).Round(time.Millisecond))
 	})
 
-	It("is none where a ScanType leaves the start to a queue such as Kueue", func(ctx SpecContext) {
+	It("is not reported if a ScanType leaves the start to a queue such as Kueue", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		create(ctx, shellType(ns, "test-txt", func(j *batchv1.JobSpec) { yes := true; j.Suspend = &yes }), parser(ns, "test-txt"))
 		s := shellScan(ns, "queued", quick)

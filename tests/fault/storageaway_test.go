@@ -15,7 +15,7 @@ import (
 var _ = Describe("A Scan whose storage is away", Label("fault", "slow"), func() {
 	// Its pods wait without a word. When storage is back it goes on with the same Jobs, and does not
 	// speak of storage at its end.
-	It("says so while it runs and goes on by itself", NodeTimeout(patience), func(ctx SpecContext) {
+	It("reports the outage while it runs, and continues by itself", NodeTimeout(patience), func(ctx SpecContext) {
 		r := newRig(ctx)
 		// The operator knows the storage by now, so signing works, and the scanner starts.
 		r.run(1, inFlight)
