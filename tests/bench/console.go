@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -59,6 +60,8 @@ type Console struct {
 const (
 	consoleTeams = 50 // namespaces that the filler writes to
 	pageEvery    = 5 * time.Second
+	// sessionPace is slower than the console lets one session ask.
+	sessionPace = 60 * time.Millisecond
 	// goals of the console's contract
 	goalOverview   = 300 * time.Millisecond
 	goalFindings   = 200 * time.Millisecond
@@ -96,6 +99,7 @@ type watchedConsole struct {
 	reports *reportLoad
 	client  client.WithWatch
 	url     string
+	status  string // where its figures are
 	process *exec.Cmd
 	said    *bytes.Buffer
 }
@@ -245,7 +249,7 @@ func (w *watchedConsole) start(ctx context.Context, dir string) error {
 		return err
 	}
 	pages, status := "127.0.0.1:"+strconv.Itoa(free[0]), "127.0.0.1:"+strconv.Itoa(free[1])
-	w.url = "http://" + pages
+	w.url, w.status = "http://"+pages, "http://"+status
 	w.process = exec.CommandContext(ctx, filepath.Join(w.o.Bin, "console"), "--url="+w.url, "--bind-address="+pages, "--status-bind-address="+status,
 		"--session-key-file="+key, "--api-server="+config.Host, "--api-server-ca-file="+ca)
 	w.process.Stdout, w.process.Stderr = w.said, w.said
@@ -254,7 +258,7 @@ func (w *watchedConsole) start(ctx context.Context, dir string) error {
 		return err
 	}
 	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+status+"/readyz", http.NoBody)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.status+"/readyz", http.NoBody)
 		if err != nil {
 			return false, err
 		}
@@ -375,13 +379,24 @@ func verdict(ok bool) string {
 
 // alone has one viewer look at each page, one after the other.
 func (w *watchedConsole) alone(ctx context.Context, v *viewer) error {
+	pace := time.NewTicker(sessionPace)
+	defer pace.Stop()
 	out := tabwriter.NewWriter(w.o.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "one viewer\tfirst ms\tp50 ms\tp95 ms\tgoal\t\tKiB\n")
+	fmt.Fprintf(out, "one viewer\tfirst ms\tp50 ms\tp95 ms\tgoal\t\tKiB\trequests\tCPU ms console\tAPI server\treports\n")
 	for _, page := range consolePages {
+		before, err := w.cost(ctx)
+		if err != nil {
+			return err
+		}
 		var times []time.Duration
 		var first time.Duration
 		size := 0
 		for i := range max(1, w.c.Visits) {
+			select {
+			case <-pace.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 			begun := time.Now()
 			body, err := v.send(ctx, http.MethodGet, page.path, nil)
 			if err != nil {
@@ -393,10 +408,14 @@ func (w *watchedConsole) alone(ctx context.Context, v *viewer) error {
 			}
 			times = append(times, took)
 		}
-		p95 := quantile(times, 95)
-		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\t%s\t%d\n", page.name,
+		after, err := w.cost(ctx)
+		if err != nil {
+			return err
+		}
+		p95, each := quantile(times, 95), after.since(before, len(times))
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\t%s\t%d\t%s\n", page.name,
 			first.Milliseconds(), quantile(times, 50).Milliseconds(), p95.Milliseconds(), page.goal.Milliseconds(),
-			verdict(p95 <= page.goal), size>>10)
+			verdict(p95 <= page.goal), size>>10, each)
 	}
 	if err := out.Flush(); err != nil {
 		return err
@@ -407,6 +426,61 @@ func (w *watchedConsole) alone(ctx context.Context, v *viewer) error {
 	}
 	fmt.Fprintf(w.o.Out, "first visit of the overview: %d KiB, goal %d: %s\n", size>>10, goalFirstVisit>>10, verdict(size <= goalFirstVisit))
 	return nil
+}
+
+// cost is what pages have cost until now.
+type cost struct {
+	console            used
+	apiServer, reports time.Duration
+	requests, refused  float64 // of the console to the API server
+}
+
+func (w *watchedConsole) cost(ctx context.Context) (c cost, err error) {
+	if c.console, err = processOf(w.process.Process.Pid); err != nil {
+		return c, err
+	}
+	components, err := w.reports.components(ctx)
+	if err != nil {
+		return c, err
+	}
+	for name, sum := range map[string]*time.Duration{localcluster.APIServer: &c.apiServer, localcluster.Etcd: &c.apiServer} {
+		p, err := processOf(components[name])
+		if err != nil {
+			return c, err
+		}
+		*sum += p.cpu
+	}
+	server, err := processOf(w.reports.server.Process.Pid)
+	if err != nil {
+		return c, err
+	}
+	c.reports = server.cpu
+	return c, w.upstream(ctx, &c)
+}
+
+// upstream reads how many requests the console says that it has sent.
+func (w *watchedConsole) upstream(ctx context.Context, c *cost) error {
+	return get(ctx, w.status+"/metrics", func(lines *bufio.Scanner) {
+		for lines.Scan() {
+			fields := strings.Fields(lines.Text())
+			if !strings.HasPrefix(lines.Text(), "scanyard_console_upstream_requests_total{") || len(fields) < 2 {
+				continue
+			}
+			if n, err := strconv.ParseFloat(fields[len(fields)-1], 64); err == nil {
+				c.requests += n
+				if strings.Contains(lines.Text(), `code="429"`) {
+					c.refused += n
+				}
+			}
+		}
+	})
+}
+
+// since is what each of so many pages has cost since an earlier time, as columns of a table.
+func (c cost) since(before cost, pages int) string {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / float64(pages) }
+	return fmt.Sprintf("%.1f\t%.1f\t%.1f\t%.1f", (c.requests-before.requests)/float64(pages), ms(c.console.cpu-before.console.cpu),
+		ms(c.apiServer-before.apiServer), ms(c.reports-before.reports))
 }
 
 // crowd counts what many viewers get.
@@ -437,7 +511,7 @@ func (w *watchedConsole) together(ctx context.Context, viewers []*viewer) error 
 	}
 	looking, cancel := context.WithTimeout(ctx, w.c.For)
 	defer cancel()
-	before, err := processOf(w.process.Process.Pid)
+	before, err := w.cost(ctx)
 	if err != nil {
 		return err
 	}
@@ -451,7 +525,7 @@ func (w *watchedConsole) together(ctx context.Context, viewers []*viewer) error 
 	all.Go(func() { w.change(looking, c) })
 	all.Wait()
 	took := time.Since(begun)
-	after, err := processOf(w.process.Process.Pid)
+	after, err := w.cost(ctx)
 	if err != nil {
 		return err
 	}
@@ -471,10 +545,12 @@ func (w *watchedConsole) together(ctx context.Context, viewers []*viewer) error 
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	cores := (after.cpu - before.cpu).Seconds() / took.Seconds()
+	fmt.Fprintf(w.o.Out, "for each page: requests, CPU ms of the console, of the API server with etcd, of the reports API server: %s; refused as too many: %.0f\n",
+		after.since(before, max(1, c.pages)), after.refused-before.refused)
+	cores := (after.console.cpu - before.console.cpu).Seconds() / took.Seconds()
 	fmt.Fprintf(w.o.Out, "the console: %.2f cores, goal %.0f: %s; %d MiB, at its peak %d, goal %d: %s\n", cores, goalCores,
-		verdict(cores <= goalCores), after.rss>>20,
-		after.peak>>20, goalMemory>>20, verdict(after.peak <= goalMemory))
+		verdict(cores <= goalCores), after.console.rss>>20,
+		after.console.peak>>20, goalMemory>>20, verdict(after.console.peak <= goalMemory))
 	return nil
 }
 

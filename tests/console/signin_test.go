@@ -104,7 +104,7 @@ func browser(t *testing.T) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &http.Client{Jar: jar}
+	return &http.Client{Jar: jar, Timeout: patience}
 }
 
 // get reads a page, with further headers in pairs.
@@ -127,6 +127,33 @@ func (p *program) get(t *testing.T, b *http.Client, path string, headers ...stri
 		t.Fatal(err)
 	}
 	return response.StatusCode, response.Request.URL.RequestURI(), string(text)
+}
+
+// enter signs in with a token, and goes on with a page.
+func (p *program) enter(t *testing.T, b *http.Client, token, next string) (code int, body string) {
+	t.Helper()
+	response, err := b.PostForm(p.url+"/login", url.Values{"token": {token}, "next": {next}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// account makes a ServiceAccount, and is a token of it.
+func account(t *testing.T, namespace, name string) (token string) {
+	t.Helper()
+	a := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	w.create(t, a)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
+	if err := w.cluster.Client.SubResource("token").Create(t.Context(), a, request); err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
 }
 
 // may lets somebody have a role in a namespace.
@@ -226,29 +253,11 @@ func TestCallbacksOfOthers(t *testing.T) {
 func TestSignInWithAToken(t *testing.T) {
 	p := startProgram(t, 0)
 	ns := w.namespace(t, "token")
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "looker"}}
-	w.create(t, account)
+	token := account(t, ns, "looker")
 	may(t, ns, role(t, "get", "list"), rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "looker"})
 	w.scan(t, ns, "office", running)
-	enter := func(b *http.Client, token string) (int, string) {
-		t.Helper()
-		response, err := b.PostForm(p.url+"/login", url.Values{"token": {token}, "next": {"/scans?ns=" + ns}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response.StatusCode, string(body)
-	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
-	if err := w.cluster.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
-		t.Fatal(err)
-	}
 	b := browser(t)
-	if code, body := enter(b, request.Status.Token); code != http.StatusOK || !strings.Contains(body, "office") || !strings.Contains(body, "system:serviceaccount:"+ns+":looker") {
+	if code, body := p.enter(t, b, token, "/scans?ns="+ns); code != http.StatusOK || !strings.Contains(body, "office") || !strings.Contains(body, "system:serviceaccount:"+ns+":looker") {
 		t.Errorf("the token leads to %d:\n%s", code, body)
 	}
 	address, err := url.Parse(p.url)
@@ -256,12 +265,12 @@ func TestSignInWithAToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range b.Jar.Cookies(address) {
-		if strings.Contains(c.Value, request.Status.Token) {
+		if strings.Contains(c.Value, token) {
 			t.Error("the cookie can be read")
 		}
 	}
-	for _, token := range []string{"", "x", request.Status.Token + "x", "a\nb"} {
-		if code, body := enter(browser(t), token); code != http.StatusForbidden || strings.Contains(body, "office") {
+	for _, token := range []string{"", "x", token + "x", "a\nb"} {
+		if code, body := p.enter(t, browser(t), token, "/scans?ns="+ns); code != http.StatusForbidden || strings.Contains(body, "office") {
 			t.Errorf("%.10q answers %d", token, code)
 		}
 	}
@@ -274,8 +283,7 @@ func TestSignInWithAToken(t *testing.T) {
 // groups that are named.
 func TestAProxySignsIn(t *testing.T) {
 	ns := w.namespace(t, "proxy")
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "console"}}
-	w.create(t, account)
+	token := account(t, ns, "console")
 	impersonate := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "console-"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"groups"}, ResourceNames: []string{"team-a", "team-b"}, Verbs: []string{"impersonate"}},
 		{APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"scanyard-console"}, Verbs: []string{"impersonate"}},
@@ -288,12 +296,8 @@ func TestAProxySignsIn(t *testing.T) {
 	})
 	may(t, ns, role(t, "get", "list"), rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "team-a"})
 	w.scan(t, ns, "office", running)
-	request := &authenticationv1.TokenRequest{}
-	if err := w.cluster.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
-		t.Fatal(err)
-	}
 	p := startProgram(t, 0, "--sign-in-with-tokens=false", "--proxy-addresses=127.0.0.1/32", "--proxy-groups=team-a,team-b",
-		"--service-account-token-file="+fileWith(t, request.Status.Token))
+		"--service-account-token-file="+fileWith(t, token))
 	page := "/scans?ns=" + ns
 	b := browser(t)
 	if code, _, body := p.get(t, b, page, "X-Forwarded-User", "kim", "X-Forwarded-Groups", "team-a,system:masters"); code != http.StatusOK || !strings.Contains(body, "office") {

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/scanyard/scanyard/console/internal/cluster"
 )
 
 // figures are what the console says of itself. None of them names a viewer.
@@ -19,6 +21,7 @@ type figures struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+	upstream *prometheus.CounterVec
 	signIns  *prometheus.CounterVec
 	lives    prometheus.Gauge
 }
@@ -33,12 +36,15 @@ func newFigures() *figures {
 			Name: "scanyard_console_request_seconds", Help: "How long answers took by page, without live parts.",
 			Buckets: []float64{.01, .025, .05, .1, .15, .2, .3, .5, 1, 2.5, 10},
 		}, []string{"page"}),
+		upstream: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "scanyard_console_upstream_requests_total", Help: "Requests to the API server for pages, by page and status of the answer.",
+		}, []string{"page", "code"}),
 		signIns: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "scanyard_console_sign_ins_total", Help: "Who has come in, and who has not, by way (token, provider).",
 		}, []string{"way", "outcome"}),
 		lives: prometheus.NewGauge(prometheus.GaugeOpts{Name: "scanyard_console_live_parts", Help: "Live parts of pages that are open now."}),
 	}
-	f.registry.MustRegister(f.requests, f.seconds, f.signIns, f.lives,
+	f.registry.MustRegister(f.requests, f.seconds, f.upstream, f.signIns, f.lives,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return f
 }
@@ -72,13 +78,20 @@ func (f *figures) status() http.Handler {
 func (f *figures) watch(next http.Handler, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, seen := now(), &answer{ResponseWriter: w, code: http.StatusOK}
+		r = r.WithContext(cluster.Counting(r.Context(), func(code int) { f.upstream.WithLabelValues(pageOf(r), strconv.Itoa(code)).Inc() }))
 		next.ServeHTTP(seen, r)
-		_, page, _ := strings.Cut(r.Pattern, " ")
+		page := pageOf(r)
 		f.requests.WithLabelValues(page, strconv.Itoa(seen.code)).Inc()
 		if w.Header().Get("Content-Type") != "text/event-stream" {
 			f.seconds.WithLabelValues(page).Observe(now().Sub(began).Seconds())
 		}
 	})
+}
+
+// pageOf is the page that a request is for, once it is known who answers it.
+func pageOf(r *http.Request) string {
+	_, page, _ := strings.Cut(r.Pattern, " ")
+	return page
 }
 
 // answer remembers the status of an answer.

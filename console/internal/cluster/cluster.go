@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -59,6 +60,7 @@ type Cluster struct {
 	scheme   *runtime.Scheme
 	transfer *transfer.Client
 	own      *Viewer
+	shared   *shared
 
 	mu      sync.Mutex
 	viewers map[[sha256.Size]byte]*Viewer
@@ -77,7 +79,7 @@ func New(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: o, scheme: scheme, viewers: map[[sha256.Size]byte]*Viewer{}}
+	c := &Cluster{options: o, scheme: scheme, viewers: map[[sha256.Size]byte]*Viewer{}, shared: &shared{now: o.Now}}
 	if c.transfer, err = transfer.New(transfer.WithPatience(storagePatience)); err != nil {
 		return nil, fmt.Errorf("prepare downloads: %w", err)
 	}
@@ -167,6 +169,7 @@ func (c *Cluster) connect(config *rest.Config) (*Viewer, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, -1 // the API server's own fairness decides
 	config.UserAgent = userAgent
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next} })
 	objects, err := client.NewWithWatch(config, client.Options{Scheme: c.scheme, Mapper: mapperOf(c.scheme)})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
@@ -175,10 +178,12 @@ func (c *Cluster) connect(config *rest.Config) (*Viewer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	return NewViewer(ViewerOptions{
+	v := NewViewer(ViewerOptions{
 		Objects: objects, Logs: logs, Stream: streamOf(logs.CoreV1().RESTClient()), Transfer: c.transfer,
 		Namespace: c.options.Namespace, StorageHosts: c.options.StorageHosts, KnownStorage: !c.options.Own, Now: c.options.Now,
-	}), nil
+	})
+	v.shared = c.shared
+	return v, nil
 }
 
 // streamOf reads from the API server with the credentials of a client.

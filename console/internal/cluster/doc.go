@@ -6,8 +6,11 @@
 //
 // What it decides:
 //
-//   - Nothing is read with rights of the console, and nothing that is read is kept for anybody else. What a viewer may do
-//     is remembered for a minute, for that viewer.
+//   - Nothing is read with rights of the console, which has none. What a viewer may do is remembered for a minute, for that
+//     viewer: for buttons, not for what is shown.
+//   - All Scans of the cluster are read once, and followed, for those who may list them all: to list ten thousand for each
+//     page of each viewer is more than an API server can do. Before each page the API server says whether its viewer may.
+//     Whoever may not gets what they may list themselves. Nothing else that is read is kept for anybody else.
 //   - A list of all namespaces is one list where the viewer may ask for it, else a list for each namespace that was chosen.
 //     A namespace that the viewer may not read is a Denial with the right that is missing, not an error of the page.
 //   - A kind that is not installed is [ErrAbsent], so that a page can say what to install.

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type Viewer struct {
 
 	// asking has a place for one question at a time.
 	asking chan struct{}
+	// shared are the Scans that viewers with the right to list them all have in common; nil has each viewer list them.
+	shared *shared
 
 	mu     sync.Mutex
 	rights map[Right]verdict
@@ -90,13 +93,18 @@ const (
 
 // May says whether the viewer has a right.
 func (v *Viewer) May(ctx context.Context, r Right) (bool, error) {
-	now := v.Now()
 	v.mu.Lock()
 	known, ok := v.rights[r]
 	v.mu.Unlock()
-	if ok && now.Before(known.ends) {
+	if ok && v.Now().Before(known.ends) {
 		return known.allowed, nil
 	}
+	return v.askFor(ctx, r)
+}
+
+// askFor says whether the viewer has a right now.
+func (v *Viewer) askFor(ctx context.Context, r Right) (bool, error) {
+	now := v.Now()
 	resource, subresource, _ := strings.Cut(r.Resource, "/")
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Namespace: r.Namespace},
@@ -193,13 +201,18 @@ const page = 500
 
 // Each calls a function with every object of a list in a scope.
 func (v *Viewer) Each(ctx context.Context, scope Scope, list client.ObjectList, do func(client.Object) error, options ...client.ListOption) ([]Denial, error) {
+	return v.eachNamespace(scope, list, func(namespace string) error { return v.eachIn(ctx, namespace, list, do, options) })
+}
+
+// eachNamespace calls a function with every namespace of a scope, or with none for all at once. What the viewer may not list becomes a Denial.
+func (v *Viewer) eachNamespace(scope Scope, list client.ObjectList, do func(namespace string) error) ([]Denial, error) {
 	namespaces := scope.Names
 	if scope.All() {
 		namespaces = []string{""}
 	}
 	var denials []Denial
 	for _, namespace := range namespaces {
-		err := v.eachIn(ctx, namespace, list, do, options)
+		err := do(namespace)
 		switch {
 		case apierrors.IsForbidden(err):
 			right, rightErr := v.listing(list, namespace)
@@ -276,40 +289,59 @@ const stateField = "status.state"
 
 // Undone are the Scans of a scope that have not done their work: those that run or wait, and those that have failed. The newest are first.
 func (v *Viewer) Undone(ctx context.Context, scope Scope) ([]*executionv1.Scan, []Denial, error) {
+	shared, err := v.everywhere(ctx, scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	if shared {
+		if k := v.shared.current(); k != nil { // to list them all for this alone would take longer
+			all, _ := v.shared.inOrder(k)
+			return slices.DeleteFunc(all, isDone), nil, nil
+		}
+	}
 	var all []*executionv1.Scan
 	var denials []Denial
 	for _, selector := range []fields.Selector{unsettled, errored} {
 		scans, lacking, err := v.Scans(ctx, scope, client.MatchingFieldsSelector{Selector: selector})
 		if apierrors.IsBadRequest(err) { // CRDs of before, or a server that cannot pick by fields of custom resources
 			all, denials, err := v.Scans(ctx, scope)
-			return slices.DeleteFunc(all, func(s *executionv1.Scan) bool { return s.Status.State == executionv1.ScanStateDone }), denials, err
+			return slices.DeleteFunc(all, isDone), denials, err
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		all, denials = append(all, scans...), lacking
 	}
-	slices.SortStableFunc(all, newestFirst)
+	slices.SortFunc(all, NewestFirst)
 	return all, denials, nil
 }
 
-func newestFirst(a, b *executionv1.Scan) int {
-	return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+func isDone(s *executionv1.Scan) bool { return s.Status.State == executionv1.ScanStateDone }
+
+// NewestFirst orders Scans by when they were made. Those of one moment stand by their names, so that the pages of a list fit together.
+func NewestFirst(a, b *executionv1.Scan) int {
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// Scans are the Scans of a scope, the newest first.
+// Scans are the Scans of a scope, the newest first. Nobody may change them.
 func (v *Viewer) Scans(ctx context.Context, scope Scope, options ...client.ListOption) ([]*executionv1.Scan, []Denial, error) {
-	var scans []*executionv1.Scan
-	denials, err := v.Each(ctx, scope, &executionv1.ScanList{}, func(o client.Object) error {
-		if scan, ok := o.(*executionv1.Scan); ok {
-			scan.ManagedFields = nil // half of what a Scan takes, and no page shows them
-			scans = append(scans, scan.DeepCopy())
-		}
-		return nil
-	}, options...)
+	shared, err := v.everywhere(ctx, scope)
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortStableFunc(scans, newestFirst)
+	if shared && len(options) == 0 {
+		scans, _, err := v.shared.all(ctx, v)
+		return scans, nil, err
+	}
+	var scans []*executionv1.Scan
+	denials, err := v.eachNamespace(scope, &executionv1.ScanList{}, func(namespace string) error {
+		some, _, err := v.listed(ctx, namespace, options...)
+		scans = append(scans, some...)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.SortFunc(scans, NewestFirst)
 	return scans, denials, nil
 }

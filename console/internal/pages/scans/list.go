@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/console/internal/cluster"
 	"github.com/scanyard/scanyard/console/internal/scancolor"
 	"github.com/scanyard/scanyard/console/internal/web"
 	"github.com/scanyard/scanyard/findings/scanview"
@@ -154,11 +154,7 @@ const together = 300 * time.Millisecond
 
 // listLive sends the list anew whenever a Scan of it changes.
 func (p *pages) listLive(w http.ResponseWriter, q *web.Request) error {
-	all, _, err := q.Viewer.Scans(q.Context(), q.Scope)
-	if err != nil {
-		return err
-	}
-	changes, err := q.Viewer.Watch(q.Context(), &executionv1.ScanList{}, client.InNamespace(q.Scope.Single()))
+	all, changes, err := q.Viewer.WatchedScans(q.Context(), q.Scope)
 	if err != nil {
 		return err
 	}
@@ -187,6 +183,9 @@ func (p *pages) listLive(w http.ResponseWriter, q *web.Request) error {
 			scan, ok := event.Object.(*executionv1.Scan)
 			if !ok {
 				return nil
+			}
+			if event.Type == watch.Bookmark {
+				continue
 			}
 			all, changed = applied(all, event.Type, scan), true
 		case <-ticker.C:
@@ -224,6 +223,6 @@ func applied(all []*executionv1.Scan, kind watch.EventType, scan *executionv1.Sc
 		return all
 	}
 	all = append(all, scan)
-	slices.SortStableFunc(all, func(a, b *executionv1.Scan) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	slices.SortFunc(all, cluster.NewestFirst)
 	return all
 }
