@@ -253,6 +253,7 @@ func TestWithReports(t *testing.T) {
 	b := open(t)
 	b.visit("/?ns=" + ns)
 	b.shows("Open findings, 90 days")
+	b.shows("New and fixed, 90 days")
 	b.leads(chromedp.Click(chromedp.CSS(`main a[href*="target=shop.example"]`)))
 	if rows := eval[int](b, `document.querySelectorAll("main tbody tr").length`); rows == 0 {
 		t.Errorf("the target leads to no findings: %s", eval[string](b, "location.href"))

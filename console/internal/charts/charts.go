@@ -93,7 +93,7 @@ type Line struct {
 	Text string
 }
 
-// Area is a severity of a trend.
+// Area is what is drawn in one colour: a severity, or what was new or fixed.
 type Area struct{ Class, Colour, Name, Path string }
 
 // Label is a text below the chart.
@@ -102,14 +102,16 @@ type Label struct {
 	Anchor, Text string
 }
 
-// Row is a row of the table.
+// Row is a row of the table: a count for each area.
 type Row struct {
 	Day    string
-	Counts [severities]int64
+	Counts []int64
 }
 
 // Drawing is a chart in one size.
 type Drawing struct {
+	// Of is what is drawn: two drawings of a page have no identifier in common.
+	Of string
 	// Name is wide or narrow.
 	Name               string
 	Title, Description string
@@ -119,11 +121,10 @@ type Drawing struct {
 	Days               []Label
 }
 
-// Trend is a chart of areas on top of each other, drawn for wide and for narrow pages: letters of a chart that is made
-// smaller cannot be read.
+// Trend is a chart over days, drawn for wide and for narrow pages: letters of a chart that is made smaller cannot be read.
 type Trend struct {
 	Drawings []Drawing
-	Areas    []Area // the severities of the legend
+	Areas    []Area // those of the legend
 	Rows     []Row
 }
 
@@ -136,7 +137,7 @@ const (
 	trendBottom = 22.0
 )
 
-// NewTrend draws days in their order.
+// NewTrend draws what was open on days, in their order, as areas on top of each other.
 func NewTrend(title string, days []Day) Trend {
 	t := Trend{}
 	for s := range severities {
@@ -146,14 +147,14 @@ func NewTrend(title string, days []Day) Trend {
 		return t
 	}
 	for _, d := range slices.Backward(days) {
-		t.Rows = append(t.Rows, Row{d.Day.Format(time.DateOnly), d.Counts})
+		t.Rows = append(t.Rows, Row{d.Day.Format(time.DateOnly), d.Counts[:]})
 	}
 	t.Drawings = []Drawing{draw("wide", title, trendWidth, days), draw("narrow", title, trendNarrow, days)}
 	return t
 }
 
 func draw(name, title string, width int, days []Day) Drawing {
-	t := Drawing{Name: name, Title: title, Width: width, Height: trendHeight}
+	t := Drawing{Of: "open", Name: name, Title: title, Width: width, Height: trendHeight}
 	var most int64 = 1
 	for _, d := range days {
 		most = max(most, sum(d.Counts[:]))
@@ -184,14 +185,21 @@ func draw(name, title string, width int, days []Day) Drawing {
 		t.Areas = append(t.Areas, Area{fmt.Sprintf("f%d", s), fmt.Sprintf("c%d", s), names[s], forth.String() + back.String() + "Z"})
 	}
 	first, last := days[0], days[len(days)-1]
-	t.Days = []Label{{trendLeft, "start", first.Day.Format("2 Jan")}, {float64(width), "end", last.Day.Format("2 Jan")}}
-	if len(days) > 2 {
-		t.Days = append(t.Days, Label{x(len(days) / 2), "middle", days[len(days)/2].Day.Format("2 Jan")})
-	}
+	t.Days = labels(width, len(days), func(i int) time.Time { return days[i].Day })
 	t.Description = fmt.Sprintf(
 		"%d open on %s, %d on %s.", sum(first.Counts[:]), first.Day.Format(time.DateOnly), sum(last.Counts[:]), last.Day.Format(time.DateOnly),
 	)
 	return t
+}
+
+// labels name the first, the middle and the last of n days.
+func labels(width, n int, day func(i int) time.Time) []Label {
+	out := []Label{{trendLeft, "start", day(0).Format("2 Jan")}, {float64(width), "end", day(n - 1).Format("2 Jan")}}
+	if n > 2 {
+		middle := round(trendLeft + (float64(width)-trendLeft)*float64(n/2)/float64(n-1))
+		out = append(out, Label{middle, "middle", day(n / 2).Format("2 Jan")})
+	}
+	return out
 }
 
 // short is a number as an axis has room for it: 500, 20k, 1.5M.

@@ -45,6 +45,38 @@ func TestTrend(t *testing.T) {
 	}
 }
 
+func TestTurnover(t *testing.T) {
+	day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	trend := NewTurnover("New and fixed", []Turn{{day, 10, 0}, {day.AddDate(0, 0, 1), 0, 0}, {day.AddDate(0, 0, 2), 3, 10}})
+	out := render(t, "trend", trend)
+	for _, want := range []string{"13 new and 10 fixed from 2026-11-01 to 2026-11-03.", "<td>2026-11-03</td><td class=\"r\">3</td><td class=\"r\">10</td>", `id="turnover-title-wide"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in %s", want, out)
+		}
+	}
+	if strings.Contains(out, "<td>2026-11-02</td>") {
+		t.Error("a day without anything has a row")
+	}
+	d := trend.Drawings[0]
+	if got, want := d.Areas[0].Path, "M84.8 73h190.4V8H84.8Z"; !strings.HasPrefix(got, want) {
+		t.Errorf("what is new is %s, want %s…", got, want)
+	}
+	if got, want := d.Areas[1].Path, "M628.8 73h190.4V138H628.8Z"; got != want {
+		t.Errorf("what is fixed is %s, want %s", got, want)
+	}
+	if len(d.Lines) != 3 || d.Lines[2].Text != "10" {
+		t.Errorf("the axis has %+v", d.Lines)
+	}
+	if lines := NewTurnover("", []Turn{{day, 8000, 1}}).Drawings[0].Lines; len(lines) != 2 {
+		t.Errorf("texts of the axis stand on top of each other: %+v", lines)
+	}
+	for _, days := range [][]Turn{nil, {{day, 0, 0}}} {
+		if got := NewTurnover("", days); len(got.Drawings)+len(got.Rows) != 0 {
+			t.Errorf("%d days with nothing are drawn", len(days))
+		}
+	}
+}
+
 func TestScaleLabelsFit(t *testing.T) {
 	for _, n := range []int64{1, 2, 3, 9, 10, 11, 55, 99, 101, 8001, 999_999} {
 		if got := nice(n); got < n || got > max(2, 3*n) || got%2 != 0 {

@@ -22,6 +22,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -299,7 +300,7 @@ func (w *World) answer(o client.Object, spec *reportsv1alpha1.FindingQuerySpec, 
 		return apierrors.NewNotFound(schema.GroupResource{Group: "reports.scanyard.io", Resource: resourceOf(o)}, "")
 	}
 	if spec.Trend != nil {
-		status.Groups = w.trend(o.GetNamespace(), int(spec.Trend.Days))
+		status.Groups = w.trend(o.GetNamespace(), int(spec.Trend.Days), spec.Aggregate)
 		return nil
 	}
 	question, err := read()
@@ -325,14 +326,24 @@ func (w *World) answer(o client.Object, spec *reportsv1alpha1.FindingQuerySpec, 
 	return nil
 }
 
-// trend is what was open at the end of each day, as far as rows show it.
-func (w *World) trend(namespace string, days int) (out []reportsv1alpha1.FindingGroup) {
+// trend is what was open at the end of each day, new or fixed on it, as far as rows show it.
+func (w *World) trend(namespace string, days int, aggregate string) (out []reportsv1alpha1.FindingGroup) {
 	for d := range days {
 		day := Noon.AddDate(0, 0, d-days+1)
+		on := func(t *metav1.Time) bool {
+			return t != nil && t.UTC().Format(time.DateOnly) == day.Format(time.DateOnly)
+		}
 		counts := map[string]int64{}
 		for i := range w.Rows {
 			r := &w.Rows[i]
-			if (namespace == "" || r.Namespace == namespace) && r.FirstSeen != nil && r.FirstSeen.Time.Before(day) {
+			counted := r.FirstSeen != nil && r.FirstSeen.Time.Before(day)
+			switch aggregate {
+			case "new":
+				counted = on(r.FirstSeen)
+			case "fixed":
+				counted = on(r.FixedAt)
+			}
+			if counted && (namespace == "" || r.Namespace == namespace) {
 				counts[r.Severity]++
 			}
 		}

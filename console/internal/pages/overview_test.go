@@ -49,3 +49,19 @@ func TestTargetsWithMostHighFindings(t *testing.T) {
 	has(t, overview, "/findings?severity=critical&amp;target=shop.example", ">image 0123456789ab</a>", "image=sha256%3A0123456789abcdef0123")
 	lacks(t, overview, "wiki.example")
 }
+
+// TestNewAndFixed draws what came and went: a day counts what was seen first on it, and what was fixed on it.
+func TestNewAndFixed(t *testing.T) {
+	w := consoletest.Full(t).Enter()
+	days := func(n int) *metav1.Time { return new(metav1.NewTime(consoletest.Noon.AddDate(0, 0, -n))) }
+	row := reportsv1alpha1.FindingRow{Namespace: "team-blue", Report: "r", Severity: "high", Result: "fail", Rule: "x", FirstSeen: days(20)}
+	fixed, old := row, row
+	fixed.FixedAt, old.FirstSeen = days(3), days(100)
+	w.Rows = []reportsv1alpha1.FindingRow{row, fixed, old}
+	has(t, w.Get("/"), "New and fixed, 90 days", "2 new and 1 fixed from 2026-08-26 to 2026-11-23.", "<td>2026-11-03</td><td class=\"r\">2</td><td class=\"r\">0</td>",
+		"<td>2026-11-20</td><td class=\"r\">0</td><td class=\"r\">1</td>")
+	w.Rows = []reportsv1alpha1.FindingRow{old}
+	overview := w.Get("/")
+	has(t, overview, "Open findings, 90 days")
+	lacks(t, overview, "New and fixed")
+}

@@ -39,7 +39,7 @@ func TestOneTeam(t *testing.T) {
 	w := consoletest.New(t, append(consoletest.Teams(), own, whole)...).Enter()
 	w.Rows = consoletest.Rows(500)
 	a := w.Get("/teams/team-blue")
-	has(t, a, "Open findings, 90 days", "queue.order", string(settingsv1alpha2.OrderPriority), "the namespace")
+	has(t, a, "Open findings, 90 days", "New and fixed, 90 days", "queue.order", string(settingsv1alpha2.OrderPriority), "the namespace")
 	lacks(t, a, string(settingsv1alpha2.OrderFIFO))
 	has(t, w.Get("/teams/platform"), string(settingsv1alpha2.OrderFIFO), "the cluster")
 }

@@ -8,10 +8,42 @@ import (
 
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/console/internal/charts"
+	"github.com/scanyard/scanyard/console/internal/cluster"
 )
 
-// TrendOf draws the answer to a question for a trend.
-func TrendOf(title string, groups []reportsv1alpha1.FindingGroup) charts.Trend {
+// OpenFindings keeps what counts: neither passed, nor excepted.
+var OpenFindings = reportsv1alpha1.Term{Field: "result", Op: "in", Values: []string{"fail", "warn", "error"}}
+
+// TrendDays is how many days pages look back.
+const TrendDays = 90
+
+// Trends are how findings came and went.
+type Trends struct {
+	// Open is what was open at the end of each day, by severity.
+	Open charts.Trend
+	// Turnover is what was new on each day, and what was fixed.
+	Turnover charts.Trend
+}
+
+// Trends asks the reports API for the last days of a scope. What it does not answer is missing, and named in the notes.
+func (q *Request) Trends(scope cluster.Scope) (t Trends, notes []string) {
+	ask := func(aggregate string) []reportsv1alpha1.FindingGroup {
+		answer, err := q.Viewer.Ask(q.Context(), scope, reportsv1alpha1.FindingQuerySpec{
+			Where: []reportsv1alpha1.Term{OpenFindings}, Aggregate: aggregate, Trend: &reportsv1alpha1.TrendQuery{Days: TrendDays},
+			Limit: TrendDays * int32(len(charts.Day{}.Counts)+1),
+		})
+		if err != nil {
+			notes = append(notes, "The trend of what is "+aggregate+" cannot be read: "+err.Error())
+			return nil
+		}
+		return answer.Groups
+	}
+	t.Open = openTrend(ask("count"))
+	t.Turnover = turnover(q.Now, ask("new"), ask("fixed"))
+	return t, notes
+}
+
+func openTrend(groups []reportsv1alpha1.FindingGroup) charts.Trend {
 	days := map[string]*charts.Day{}
 	for _, g := range groups {
 		day, err := time.Parse(time.DateOnly, g.Key["day"])
@@ -28,5 +60,24 @@ func TrendOf(title string, groups []reportsv1alpha1.FindingGroup) charts.Trend {
 		list = append(list, *day)
 	}
 	slices.SortFunc(list, func(a, b charts.Day) int { return a.Day.Compare(b.Day) })
-	return charts.NewTrend(title, list)
+	return charts.NewTrend("Open findings by day", list)
+}
+
+// turnover has all days up to today: on most of them nothing is new or fixed, and the answers leave them out.
+func turnover(now time.Time, added, fixed []reportsv1alpha1.FindingGroup) charts.Trend {
+	counts := func(groups []reportsv1alpha1.FindingGroup) map[string]int64 {
+		of := map[string]int64{}
+		for _, g := range groups {
+			of[g.Key["day"]] += g.Count
+		}
+		return of
+	}
+	addedOn, fixedOn := counts(added), counts(fixed)
+	days := make([]charts.Turn, 0, TrendDays)
+	for i := range TrendDays {
+		day := now.UTC().AddDate(0, 0, i+1-TrendDays)
+		name := day.Format(time.DateOnly)
+		days = append(days, charts.Turn{Day: day, New: addedOn[name], Fixed: fixedOn[name]})
+	}
+	return charts.NewTurnover("New and fixed findings by day", days)
 }

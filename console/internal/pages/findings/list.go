@@ -150,7 +150,7 @@ func (f *filter) spec(without string, now time.Time) reportsv1alpha1.FindingQuer
 	case statusAll:
 		spec.IncludeSuppressed = true
 	default:
-		spec.Where = append(spec.Where, reportsv1alpha1.Term{Field: "result", Op: "in", Values: []string{"fail", "warn", "error"}})
+		spec.Where = append(spec.Where, web.OpenFindings)
 	}
 	if d := f.since(); d > 0 {
 		spec.Since = &metav1.Duration{Duration: d}

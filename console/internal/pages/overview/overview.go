@@ -33,9 +33,8 @@ import (
 var files embed.FS
 
 const (
-	trendDays = 90
-	newDays   = 7
-	topMost   = 10
+	newDays = 7
+	topMost = 10
 	// soon is before which end an exception is shown.
 	soon = 14 * 24 * time.Hour
 	// shown is how many lines a panel has.
@@ -69,7 +68,7 @@ type data struct {
 	Numbers             []number
 	Total, New          int64
 	Store               bool
-	Trend               charts.Trend
+	Trends              web.Trends
 	Targets, Categories []bar
 	Running, Schedules  []line
 	MoreRunning         int
@@ -128,9 +127,6 @@ func (d *data) lists(q *web.Request) (notes []string, err error) {
 	return append(notes, d.parts(q)...), nil
 }
 
-// open keeps what counts: neither passed, nor excepted.
-var open = reportsv1alpha1.Term{Field: "result", Op: "in", Values: []string{"fail", "warn", "error"}}
-
 var high = reportsv1alpha1.Term{Field: "severity", Op: ">=", Value: "high"}
 
 // ask fills the panels that the reports API answers.
@@ -144,7 +140,7 @@ func (d *data) ask(q *web.Request) (notes []string) {
 		}
 		return answer.Groups
 	}
-	bySeverity := reportsv1alpha1.FindingQuerySpec{Where: []reportsv1alpha1.Term{open}, GroupBy: []string{"severity"}}
+	bySeverity := reportsv1alpha1.FindingQuerySpec{Where: []reportsv1alpha1.Term{web.OpenFindings}, GroupBy: []string{"severity"}}
 	answer, err := q.Viewer.Ask(ctx, q.Scope, bySeverity)
 	if errors.Is(err, cluster.ErrAbsent) {
 		return nil
@@ -162,17 +158,16 @@ func (d *data) ask(q *web.Request) (notes []string) {
 		d.Numbers[web.SeverityRank(g.Key["severity"])].New += g.Count
 		d.New += g.Count
 	}
-	lately := reportsv1alpha1.Term{Field: "fixedAt", Op: ">", Value: q.Now.AddDate(0, 0, -trendDays).UTC().Format(time.RFC3339)}
+	lately := reportsv1alpha1.Term{Field: "fixedAt", Op: ">", Value: q.Now.AddDate(0, 0, -web.TrendDays).UTC().Format(time.RFC3339)}
 	fixed := reportsv1alpha1.FindingQuerySpec{Where: []reportsv1alpha1.Term{lately}, Aggregate: "meanTimeToFix", GroupBy: []string{"severity"}}
 	for _, g := range ask("The time to fix", fixed) {
 		if g.MeanTimeToFix != nil {
 			d.Numbers[web.SeverityRank(g.Key["severity"])].Fix = g.MeanTimeToFix.Duration
 		}
 	}
-	d.Trend = web.TrendOf("Open findings by day", ask("The trend", reportsv1alpha1.FindingQuerySpec{
-		Where: []reportsv1alpha1.Term{open}, Trend: &reportsv1alpha1.TrendQuery{Days: trendDays}, Limit: trendDays * int32(len(severities)+1),
-	}))
-	worst := []reportsv1alpha1.Term{open, high}
+	trends, lacking := q.Trends(q.Scope)
+	d.Trends, notes = trends, append(notes, lacking...)
+	worst := []reportsv1alpha1.Term{web.OpenFindings, high}
 	by := func(group string) reportsv1alpha1.FindingQuerySpec {
 		return reportsv1alpha1.FindingQuerySpec{Where: worst, GroupBy: []string{group}, Limit: topMost + 1}
 	}

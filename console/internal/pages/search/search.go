@@ -121,7 +121,7 @@ func findings(q *web.Request, text string) (group, []string, error) {
 	g := group{Title: "Findings", All: web.Link("/findings", "q", text)}
 	answer, err := q.Viewer.Ask(q.Context(), q.Scope, reportsv1alpha1.FindingQuerySpec{
 		Filter: "rule.contains(" + quoted(text) + ") || policy.contains(" + quoted(text) + ") || resource.name.contains(" + quoted(text) + ")",
-		Where:  []reportsv1alpha1.Term{{Field: "result", Op: "in", Values: []string{"fail", "warn", "error"}}}, Limit: shown,
+		Where:  []reportsv1alpha1.Term{web.OpenFindings}, Limit: shown,
 	})
 	if errors.Is(err, cluster.ErrAbsent) {
 		g.add(hit{Name: "Look through the newest runs", Link: g.All, Note: "the reports API is not installed, so each of them is read"})

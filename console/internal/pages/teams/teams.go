@@ -25,7 +25,6 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
-	"github.com/scanyard/scanyard/console/internal/charts"
 	"github.com/scanyard/scanyard/console/internal/cluster"
 	"github.com/scanyard/scanyard/console/internal/web"
 	"github.com/scanyard/scanyard/findings/report"
@@ -51,7 +50,6 @@ func Register(a *web.App) error {
 
 const (
 	newDays   = 7
-	trendDays = 90
 	maxGroups = 10_000
 )
 
@@ -144,8 +142,6 @@ func tableOf(q *web.Request, scope cluster.Scope) (*table, error) {
 	return t, nil
 }
 
-var open = reportsv1alpha1.Term{Field: "result", Op: "in", Values: []string{"fail", "warn", "error"}}
-
 // ask fills what the reports API answers.
 func (t *table) ask(q *web.Request, scope cluster.Scope) error {
 	ask := func(spec reportsv1alpha1.FindingQuerySpec, do func(*team, *reportsv1alpha1.FindingGroup)) error {
@@ -161,7 +157,7 @@ func (t *table) ask(q *web.Request, scope cluster.Scope) error {
 		}
 		return nil
 	}
-	worst := reportsv1alpha1.FindingQuerySpec{Where: []reportsv1alpha1.Term{open}, GroupBy: []string{"namespace", "severity"}}
+	worst := reportsv1alpha1.FindingQuerySpec{Where: []reportsv1alpha1.Term{web.OpenFindings}, GroupBy: []string{"namespace", "severity"}}
 	err := ask(worst, func(one *team, g *reportsv1alpha1.FindingGroup) {
 		one.Open[web.SeverityRank(g.Key["severity"])] += g.Count
 	})
@@ -170,7 +166,7 @@ func (t *table) ask(q *web.Request, scope cluster.Scope) error {
 	}
 	t.Store = true
 	recent := reportsv1alpha1.FindingQuerySpec{
-		Where: []reportsv1alpha1.Term{open}, GroupBy: []string{"namespace"}, Since: &metav1.Duration{Duration: newDays * 24 * time.Hour},
+		Where: []reportsv1alpha1.Term{web.OpenFindings}, GroupBy: []string{"namespace"}, Since: &metav1.Duration{Duration: newDays * 24 * time.Hour},
 	}
 	err = ask(recent, func(one *team, g *reportsv1alpha1.FindingGroup) {
 		one.New += g.Count
@@ -179,7 +175,7 @@ func (t *table) ask(q *web.Request, scope cluster.Scope) error {
 		return err
 	}
 	old := reportsv1alpha1.FindingQuerySpec{
-		Where: []reportsv1alpha1.Term{open, {Field: "severity", Op: ">=", Value: "high"}}, GroupBy: []string{"namespace", "firstSeenDay"},
+		Where: []reportsv1alpha1.Term{web.OpenFindings, {Field: "severity", Op: ">=", Value: "high"}}, GroupBy: []string{"namespace", "firstSeenDay"},
 		Sort: []reportsv1alpha1.SortKey{{Field: "firstSeenDay", Order: "asc"}},
 	}
 	err = ask(old, func(one *team, g *reportsv1alpha1.FindingGroup) {
@@ -310,7 +306,7 @@ type one struct {
 	team
 
 	Store    bool
-	Trend    charts.Trend
+	Trends   web.Trends
 	Settings []setting
 	Numbers  []number
 }
@@ -333,14 +329,8 @@ func (p *pages) one(q *web.Request) (*web.View, error) {
 	}
 	notes := t.notes
 	if t.Store {
-		answer, err := q.Viewer.Ask(q.Context(), scope, reportsv1alpha1.FindingQuerySpec{
-			Where: []reportsv1alpha1.Term{open}, Trend: &reportsv1alpha1.TrendQuery{Days: trendDays}, Limit: trendDays * 6,
-		})
-		if err != nil {
-			notes = append(notes, "The trend cannot be read: "+err.Error())
-		} else {
-			d.Trend = web.TrendOf("Open findings by day", answer.Groups)
-		}
+		trends, lacking := q.Trends(scope)
+		d.Trends, notes = trends, append(notes, lacking...)
 	}
 	more, err := d.settings(q, name)
 	if err != nil {
