@@ -228,3 +228,38 @@ func TestForwardingSnippetIsAPatch(t *testing.T) {
 		t.Errorf("the values are not in the arguments: %v", exporter.Args)
 	}
 }
+
+// TestForwarderKnowsItsProxy: by its URL or by a Secret; what is in the cluster is reached without it, and its password is in no manifest.
+func TestForwarderKnowsItsProxy(t *testing.T) {
+	const inside = "$(KUBERNETES_SERVICE_HOST),.svc,.cluster.local"
+	for rendering, want := range map[string][]corev1.EnvVar{
+		"forwarding-forwarder": nil,
+		"forwarding-proxy": {
+			{Name: "HTTPS_PROXY", Value: "https://proxy.example.com:3128"},
+			{Name: "NO_PROXY", Value: inside + ",127.0.0.1,storage.example.com,10.0.0.0/8"},
+			{Name: "SSL_CERT_DIR", Value: "/etc/ssl/certs:/etc/scanyard/proxy-ca"},
+		},
+		"forwarding-proxy-secret": {
+			{Name: "HTTPS_PROXY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "proxy"}, Key: "url",
+			}}},
+			{Name: "NO_PROXY", Value: inside},
+		},
+	} {
+		pod := objectsOf[appsv1.Deployment](t, rendering, "Deployment")[0].Spec.Template.Spec
+		var got []corev1.EnvVar
+		for _, v := range pod.Containers[0].Env {
+			if v.Name != "POD_NAMESPACE" && v.Name != "GOMEMLIMIT" {
+				got = append(got, v)
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", rendering, got, want)
+		}
+		trusts := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/scanyard/proxy-ca" && m.ReadOnly })
+		named := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.ConfigMap != nil && v.ConfigMap.Name == "proxy-ca" })
+		if proxy := rendering == "forwarding-proxy"; trusts != proxy || named != proxy {
+			t.Errorf("%s: the authority of the proxy is mounted: %t, of the ConfigMap: %t", rendering, trusts, named)
+		}
+	}
+}

@@ -158,6 +158,33 @@ securityContext:
 {{- end }}
 {{- end }}
 
+{{/* The proxy of the forwarder, as variables of its container. What is asked for in the cluster goes without: the API server, by the address that the
+pod knows it by, and Services, of which the operator is one. */}}
+{{- define "forwarding.proxy" -}}
+{{- $proxy := .Values.forwarder.proxy }}
+{{- if or $proxy.url $proxy.secretName }}
+- name: HTTPS_PROXY
+  {{- if $proxy.secretName }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $proxy.secretName }}
+      key: url
+  {{- else }}
+  value: {{ $proxy.url | quote }}
+  {{- end }}
+{{- $direct := list "$(KUBERNETES_SERVICE_HOST)" ".svc" (printf ".%s" .Values.clusterDomain) }}
+{{- with .Values.operator.url }}
+{{- $direct = append $direct (urlParse .).hostname }}
+{{- end }}
+- name: NO_PROXY
+  value: {{ concat $direct $proxy.noProxy | join "," | quote }}
+{{- if $proxy.caConfigMap }}
+- name: SSL_CERT_DIR
+  value: /etc/ssl/certs:/etc/scanyard/proxy-ca
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* A RoleBinding in a namespace, or a ClusterRoleBinding where wide is true, to the role of the same name. Takes root, name, account, and the rest of forwarding.metadata. */}}
 {{- define "forwarding.binding" -}}
 {{- $kind := ternary "ClusterRole" "Role" (.wide | default false) }}
@@ -260,6 +287,14 @@ data:
 {{- $receiver := .Values.receiver }}
 {{- if and $exporter.enabled (not (get $exporter.config "sinks")) }}
 {{- fail "\n\nexporter.enabled is true, and exporter.config.sinks does not say where records go.\n  Write a values file as docs/forwarding.md has it, and give it with --values." }}
+{{- end }}
+{{- with .Values.forwarder.proxy }}
+{{- if and .url .secretName }}
+{{- fail "\n\nforwarder.proxy.url and forwarder.proxy.secretName both name a proxy.\n  --set forwarder.proxy.url=" }}
+{{- end }}
+{{- if and (or .noProxy .caConfigMap) (not .url) (not .secretName) }}
+{{- fail "\n\nforwarder.proxy.noProxy and forwarder.proxy.caConfigMap count with a proxy only.\n  --set forwarder.proxy.url=http://proxy.example.com:3128" }}
+{{- end }}
 {{- end }}
 {{- if and $receiver.insecure $receiver.tls.secretName }}
 {{- fail "\n\nreceiver.insecure is true, but receiver.tls.secretName names a certificate.\n  Plain text: --set receiver.tls.secretName=\n  TLS:        --set receiver.insecure=false" }}

@@ -191,6 +191,9 @@ render forwarding-full forwarding --set "$tls,fullnameOverride=out,imagePullSecr
 	--set 'receiver.enabled=true,receiver.tls.clientCA=true,receiver.tokensSecret=senders,receiver.persistence.storageClass=slow,receiver.persistence.size=1Ti,receiver.resources.limits.memory=1Gi' \
 	--set 'snippet.enabled=true' \
 	--set 'exporter.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone'
+render forwarding-proxy forwarding --set 'forwarder.enabled=true,forwarder.proxy.url=https://proxy.example.com:3128,forwarder.proxy.noProxy={storage.example.com,10.0.0.0/8},forwarder.proxy.caConfigMap=proxy-ca,operator.url=https://127.0.0.1:8443' \
+	--show-only templates/forwarder.yaml
+render forwarding-proxy-secret forwarding --set 'forwarder.enabled=true,forwarder.proxy.secretName=proxy' --show-only templates/forwarder.yaml
 render forwarding-volatile forwarding --set "$tls,exporter.enabled=true,exporter.persistence.enabled=false,exporter.config.sinks[0].name=hub,forwarder.enabled=true" --show-only templates/exporter.yaml
 render forwarding-monitoring forwarding --set 'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.interval=1m,metrics.serviceMonitor.labels.prometheus=main' \
 	--set 'alerts.enabled=true,alerts.labels.prometheus=main,dashboard.enabled=true'
@@ -279,6 +282,10 @@ refuse "additional properties 'enable' not allowed" forwarding --set forwarder.e
 refuse '/clusterID' forwarding --set clusterID=east
 refuse '/forwarder/workers' forwarding --set forwarder.workers=0
 refuse '/operator/url' forwarding --set operator.url=http://scanyard:8443
+refuse '/forwarder/proxy/url' forwarding --set forwarder.proxy.url=http://me:secret@proxy:3128
+refuse '/forwarder/proxy/noProxy/0' forwarding --set 'forwarder.proxy.noProxy={a b}'
+refuse 'both name a proxy' forwarding --set forwarder.proxy.url=http://proxy:3128,forwarder.proxy.secretName=proxy
+refuse 'count with a proxy only' forwarding --set forwarder.proxy.caConfigMap=proxy-ca
 refuse '/snippet/sinks/0' forwarding --set 'snippet.sinks={hub.example.com}'
 refuse 'does not say where records go' forwarding --set exporter.enabled=true
 refuse 'receiver.tls.secretName names a certificate' forwarding --set receiver.enabled=true,receiver.insecure=true,receiver.tls.secretName=x
