@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -126,10 +125,21 @@ func findBinary() (string, error) {
 	return path, nil
 }
 
-// root is the folder of the checkout.
+// root is the folder of the checkout: the one with go.work above the package whose tests run. Programs do
+// not know where they were compiled (-trimpath). Without such a folder it is the current one.
 func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	here, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	for dir := here; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			return here
+		}
+	}
 }
 
 func (c *Cluster) start(ctx context.Context, up ...string) error {
