@@ -17,7 +17,8 @@ if [ "${ATTEMPTS:-2}" = 1 ] || [ ${#failed[@]} = 0 ] || [ ${#failed[@]} -gt 3 ] 
   cat "$out"
   exit 1
 fi
-if go test -p 1 -count=1 "${args[@]}" "${failed[@]}" >"$out.again" 2>&1; then
+# Each gets a cluster of its own then, so that what others left behind is found out.
+if TESTCLUSTER_POOL='' go test -p 1 -count=1 "${args[@]}" "${failed[@]}" >"$out.again" 2>&1; then
   sed 's/^\(\s*\)\(--- \)\?FAIL/\1flaked: &/' "$out"
   echo "flaked: ${failed[*]} passed only by themselves; ATTEMPTS=1 does not try again"
   cat "$out.again"

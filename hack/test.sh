@@ -17,6 +17,16 @@ export IMAGES_MIRROR=${IMAGES_MIRROR:-machine}
 reports=$PWD/bin/reports
 mkdir -p "$reports"
 rm -f "$reports"/*.log
+# Packages of tests use the same API servers one after another.
+TESTCLUSTER_POOL=$(mktemp -d)
+export TESTCLUSTER_POOL
+end_pool() {
+  for state in "$TESTCLUSTER_POOL"/*/cluster.json; do
+    [ ! -e "$state" ] || "$LOCALCLUSTER_BIN" down --data-dir "$(dirname "$state")" >/dev/null || true
+  done
+  rm -rf "$TESTCLUSTER_POOL"
+}
+trap end_pool EXIT
 declare -A lanes
 # What a lane took goes to the end of its log.
 TIMEFORMAT='%0R s elapsed, %0U s + %0S s of CPU'

@@ -135,6 +135,9 @@ func (l Layout) AuditLog() string { return filepath.Join(l.Logs(), "audit.log") 
 // AuditPolicy is the API server's file that says what goes there.
 func (l Layout) AuditPolicy() string { return filepath.Join(l.Logs(), "audit-policy.yaml") }
 
+// Checkpoint has what the cluster had stored when a checkpoint was made.
+func (l Layout) Checkpoint() string { return l.at("checkpoint.json") }
+
 // EtcdData is etcd's data directory.
 func (l Layout) EtcdData() string { return l.at("etcd") }
 
@@ -146,7 +149,7 @@ func (l Layout) NodeData() string { return l.at("node") }
 
 // entries is everything that a cluster puts into its data directory.
 func (l Layout) entries() []string {
-	return []string{l.Kubeconfig(), l.PKI(), l.Logs(), l.EtcdData(), l.S3Data(), l.NodeData(), l.at(controlSocket), l.StateFile()}
+	return []string{l.Kubeconfig(), l.PKI(), l.Logs(), l.EtcdData(), l.S3Data(), l.NodeData(), l.Checkpoint(), l.at(controlSocket), l.StateFile()}
 }
 
 // ErrNoCluster says that a directory holds no cluster.

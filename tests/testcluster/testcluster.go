@@ -50,6 +50,8 @@ type Cluster struct {
 	Storage Storage
 
 	binary, dir string
+	// lease is nil unless the cluster belongs to a pool.
+	lease *lease
 }
 
 const controllerManager = "kube-controller-manager"
@@ -86,27 +88,33 @@ func Main(m *testing.M, started func(*Cluster)) (code int) {
 }
 
 // Start starts a cluster, with further flags of localcluster up. It takes the local cluster's binary from LOCALCLUSTER_BIN or
-// from bin/ of the checkout.
+// from bin/ of the checkout. With a folder in TESTCLUSTER_POOL, a cluster without flags is lent from the pool there.
 func Start(ctx context.Context, up ...string) (*Cluster, error) {
 	binary, err := findBinary()
 	if err != nil {
 		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if folder := os.Getenv("TESTCLUSTER_POOL"); folder != "" && len(up) == 0 {
+		return pool(folder).lend(ctx, binary)
 	}
 	dir, err := os.MkdirTemp("", "scanyard-testcluster-")
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{binary: binary, dir: dir}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	if err := c.start(ctx, up...); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
 }
 
-// Stop stops the cluster and removes what it made.
+// Stop stops the cluster and removes what it made, or gives it back to its pool.
 func (c *Cluster) Stop() error {
+	if c.lease != nil {
+		return c.giveBack(context.Background())
+	}
 	_, err := c.run(context.Background(), "down")
 	return errors.Join(err, os.RemoveAll(c.dir))
 }

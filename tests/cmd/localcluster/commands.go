@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -157,6 +158,31 @@ func actionCommand(dataDir *string, action, short string) *cobra.Command {
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s %s: done in %.1f s\n", action, args[0], time.Since(began).Seconds())
 			return nil
+		},
+	}
+}
+
+// storedCommand is a command about what the cluster has stored.
+func storedCommand(dataDir *string, name, short, long string, do func(context.Context, localcluster.Layout, *localcluster.State) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   name,
+		Short: short,
+		Long:  short + ". " + long,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := running(*dataDir)
+			if err != nil {
+				return err
+			}
+			l, err := layout(c.DataDir)
+			if err != nil {
+				return err
+			}
+			s, err := localcluster.LoadState(l)
+			if err != nil {
+				return err
+			}
+			return do(cmd.Context(), l, s)
 		},
 	}
 }

@@ -16,6 +16,7 @@ import (
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	kubeapiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 
+	"github.com/scanyard/scanyard/tests/localcluster/checkpoint"
 	// A container starts in this package's init, before all else.
 	_ "github.com/scanyard/scanyard/tests/localcluster/sandbox"
 )
@@ -76,6 +77,14 @@ Everything it writes is below one data directory (--data-dir).`,
 		actionCommand(&dataDir, "stop", "Stop a component in order"),
 		actionCommand(&dataDir, "kill", "End a component at once, as kill -9 does"),
 		actionCommand(&dataDir, "start", "Start a component that was stopped or killed"),
+		storedCommand(
+			&dataDir, "checkpoint", "Write down all objects that the cluster has",
+			"A later checkpoint replaces an earlier one.", checkpoint.Save,
+		),
+		storedCommand(
+			&dataDir, "rollback", "Make the cluster's objects those of the checkpoint, and empty the S3 server",
+			"Servers go on running. Stop the controllers and the node first, and let nothing else use the cluster meanwhile.", checkpoint.Rollback,
+		),
 		logsCommand(&dataDir), assetsCommand(), kubectlCommand(&dataDir), componentCommand(&dataDir),
 	)
 	return root

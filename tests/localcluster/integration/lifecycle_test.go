@@ -225,6 +225,7 @@ func TestCommandLine(t *testing.T) {
 	contains(t, down("--keep-data"), "kept")
 	contains(t, run(t, "up", "--detach", "--data-dir", dir), "ready")
 	contains(t, run(t, "kubectl", "--data-dir", dir, "get", "configmap", "cm"), "cm")
+	rollBack(t, dir)
 	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -233,6 +234,37 @@ func TestCommandLine(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 1 || left[0].Name() != "mine" {
 		t.Errorf("left after down: %v (%v), want only the file that up did not make", left, err)
+	}
+}
+
+// rollBack takes the cluster of TestCommandLine, which has a ConfigMap "cm", back to a checkpoint.
+func rollBack(t *testing.T, dir string) {
+	t.Helper()
+	stored := func(args ...string) string { return run(t, append(args, "--data-dir", dir)...) }
+	kubectl := func(args ...string) string { return run(t, append([]string{"kubectl", "--data-dir", dir}, args...)...) }
+	stored("stop", localcluster.ControllerManager)
+	stored("stop", localcluster.Node)
+	stored("checkpoint")
+	kubectl("delete", "configmap", "cm")
+	kubectl("create", "configmap", "new")
+	buckets, err := filepath.Glob(filepath.Join(dir, "s3", "objects", "*"))
+	if err != nil || len(buckets) != 1 {
+		t.Fatalf("buckets: %v (%v), want one", buckets, err)
+	}
+	object := filepath.Join(buckets[0], "object")
+	if err := os.WriteFile(object, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stored("rollback")
+	eventually(t, "the objects of the checkpoint", func(context.Context) (bool, error) {
+		names := kubectl("get", "configmaps", "-o", "name")
+		return strings.Contains(names, "configmap/cm\n") && !strings.Contains(names, "configmap/new\n"), nil
+	})
+	if _, err := os.Stat(object); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the object in the S3 server: got %v, want that it is gone", err)
+	}
+	if _, err := os.Stat(buckets[0]); err != nil {
+		t.Errorf("the bucket is gone: %v", err)
 	}
 }
 
