@@ -65,15 +65,7 @@ func (e *expression) asks(words ...string) bool {
 
 // holds evaluates the expression for a tag.
 func (e *expression) holds(r Repository, name string, t candidate) (bool, error) {
-	// CEL reads hours and days in the zone that a time carries; they must not depend on the zone that a date was written in.
-	created := t.created.UTC()
-	if created.IsZero() {
-		created = time.Unix(0, 0).UTC()
-	}
-	value, _, err := e.program.Eval(map[string]any{
-		"tag": t.Name, "repository": name, "registry": r.Registry, "digest": t.Digest, "created": created, "hasCreated": !t.created.IsZero(),
-		"now": r.Now.UTC(), "platforms": t.canonical,
-	})
+	value, _, err := e.program.Eval(&words{repository: r, name: name, tag: t})
 	if err != nil {
 		return false, oneLine(err)
 	}
@@ -83,6 +75,43 @@ func (e *expression) holds(r Repository, name string, t candidate) (bool, error)
 	}
 	return held, nil
 }
+
+// words are the variables of an expression for one tag. Those that are not asked for are not made.
+type words struct {
+	repository Repository
+	name       string
+	tag        candidate
+}
+
+// ResolveName implements cel.Activation. CEL reads hours and days in the zone that a time carries: they must not depend on the zone that a
+// date was written in.
+func (w *words) ResolveName(name string) (any, bool) {
+	switch name {
+	case "tag":
+		return w.tag.Name, true
+	case "repository":
+		return w.name, true
+	case "registry":
+		return w.repository.Registry, true
+	case "digest":
+		return w.tag.Digest, true
+	case "created":
+		if w.tag.created.IsZero() {
+			return time.Unix(0, 0).UTC(), true
+		}
+		return w.tag.created.UTC(), true
+	case "hasCreated":
+		return !w.tag.created.IsZero(), true
+	case "now":
+		return w.repository.Now.UTC(), true
+	case "platforms":
+		return w.tag.canonical, true
+	}
+	return nil, false
+}
+
+// Parent implements cel.Activation.
+func (*words) Parent() cel.Activation { return nil }
 
 // oneLine makes the text of an error fit a field: the compiler draws an arrow below the expression.
 func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }

@@ -208,7 +208,7 @@ func (s *selection) find(c *Compiled, names []string) bool {
 }
 
 func (s *selection) judgeAll() {
-	seen := map[string]bool{}
+	seen := make(map[string]bool, len(s.repository.Tags))
 	for _, t := range s.repository.Tags {
 		if seen[t.Name] {
 			continue

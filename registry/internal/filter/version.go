@@ -3,44 +3,60 @@
 package filter
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 )
 
-// Build metadata follows _, as a tag cannot hold +.
-var versionPattern = regexp.MustCompile(`\Av?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?:-([0-9A-Za-z.-]+))?(?:_[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?\z`)
-
-// versionOf reads a tag as a version of two or three numbers; nil: the tag is none.
+// versionOf reads a tag as a version of two or three numbers; nil: the tag is none. It reads by hand: most of the time of a filter went to
+// a regular expression here.
 func versionOf(tag string) *semver.Version {
-	parts := versionPattern.FindStringSubmatch(tag)
-	if parts == nil {
+	// Build metadata follows _, as a tag cannot hold +.
+	rest, build, isBuilt := strings.Cut(strings.TrimPrefix(tag, "v"), "_")
+	core, prerelease, isPrerelease := strings.Cut(rest, "-")
+	if isBuilt && !validIdentifiers(build) || isPrerelease && !validPrerelease(prerelease) {
 		return nil
 	}
 	var numbers [3]uint64
-	for i, part := range parts[1:4] {
-		if part == "" {
-			continue
-		}
-		number, err := strconv.ParseUint(part, 10, 64)
-		if err != nil {
+	i := 0
+	for part := range strings.SplitSeq(core, ".") {
+		number, err := strconv.ParseUint(part, 10, 64) // it takes digits alone: no sign, no underscore
+		if err != nil || i == len(numbers) {
 			return nil
 		}
 		numbers[i] = number
+		i++
 	}
-	if parts[4] != "" && !validPrerelease(parts[4]) {
+	if i < minNumbers {
 		return nil
 	}
-	return semver.New(numbers[0], numbers[1], numbers[2], parts[4], "")
+	return semver.New(numbers[0], numbers[1], numbers[2], prerelease, "")
+}
+
+// minNumbers are the numbers that a version has at least.
+const minNumbers = 2
+
+// validIdentifiers holds what Semantic Versioning 2.0.0 asks of build metadata: parts of letters, digits and hyphens, none empty.
+func validIdentifiers(text string) bool {
+	for part := range strings.SplitSeq(text, ".") {
+		if part == "" || strings.ContainsFunc(part, func(r rune) bool {
+			return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // validPrerelease holds what Semantic Versioning 2.0.0 asks in its item 9.
 func validPrerelease(text string) bool {
+	if !validIdentifiers(text) {
+		return false
+	}
 	for part := range strings.SplitSeq(text, ".") {
 		numeric := strings.Trim(part, "0123456789") == ""
-		if part == "" || numeric && len(part) > 1 && part[0] == '0' {
+		if numeric && len(part) > 1 && part[0] == '0' {
 			return false
 		}
 	}
