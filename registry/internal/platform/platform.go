@@ -5,6 +5,7 @@ package platform
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -97,12 +98,14 @@ type pattern struct {
 	anyVariant                bool
 }
 
+// patternPattern is os/arch or os/arch/variant; * stands for a whole os or arch.
+var patternPattern = regexp.MustCompile(`\A(?:\*|[A-Za-z0-9._-]+)/(?:\*|[A-Za-z0-9._-]+)(?:/[A-Za-z0-9._-]+)?\z`)
+
 // NewFilter reads patterns os/arch[/variant], where os and arch may be *. The error names the first one that is none.
 func NewFilter(texts []string) (Filter, error) {
 	filter := make(Filter, 0, len(texts))
 	for i, text := range texts {
-		parts := strings.Split(text, "/")
-		if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+		if name, _, _ := strings.Cut(text, ":"); !patternPattern.MatchString(name) {
 			return nil, fmt.Errorf("platforms[%d]: %q is no platform: write os/arch or os/arch/variant, such as linux/amd64", i, text)
 		}
 		p := Parse(text)

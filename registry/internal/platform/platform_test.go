@@ -59,7 +59,7 @@ func TestFilter(t *testing.T) {
 	if !platform.Filter(nil).Selects(platform.Parse("a/b")) {
 		t.Error("no filter leaves platforms out")
 	}
-	for _, text := range []string{"linux", "linux/", "/amd64", "linux/arm/v7/x", ""} {
+	for _, text := range []string{"linux", "linux/", "/amd64", "linux/arm/v7/x", "", " linux/amd64", "linux/a*", "linux/arm/*", "linux/amd64,linux/arm"} {
 		if filter, err := platform.NewFilter([]string{text}); err == nil {
 			t.Errorf("%q: %v", text, filter)
 		}
