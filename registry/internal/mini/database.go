@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/scanyard/scanyard/registry/internal/adapter/database"
 	"github.com/scanyard/scanyard/registry/internal/adapter/protocol"
 	"github.com/scanyard/scanyard/registry/internal/adapter/serve"
 	"github.com/scanyard/scanyard/registry/internal/adapter/source"
@@ -81,16 +82,14 @@ type opened struct {
 
 // databases keeps the one that was opened last.
 type databases struct {
-	dir   string
+	usual database.Usual
 	mutex sync.Mutex
 	last  string
 	open  *opened
 }
 
 func (d *databases) get(dir string) (*opened, error) {
-	if dir == "" {
-		dir = d.dir
-	}
+	dir = d.usual.Or(dir)
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	if d.open != nil && d.last == dir {
@@ -194,6 +193,7 @@ func (e *engine) update(ctx context.Context, call serve.Call) (any, error) {
 	}
 	dir := filepath.Join(params.Dir, artifact.Version)
 	if o, err := openDatabase(dir); err == nil && !params.Force {
+		e.database.usual.Installed(dir)
 		return protocol.UpdateResult{Version: artifact.Version, BuiltAt: o.BuiltAt, Dir: dir}, nil
 	}
 	said, err := json.Marshal(metadata{Version: artifact.Version, BuiltAt: all.BuiltAt, DownloadedAt: e.now().UTC()})
@@ -208,6 +208,7 @@ func (e *engine) update(ctx context.Context, call serve.Call) (any, error) {
 	}); err != nil {
 		return nil, err
 	}
+	e.database.usual.Installed(dir)
 	return protocol.UpdateResult{Changed: true, Version: artifact.Version, BuiltAt: all.BuiltAt, Dir: dir}, nil
 }
 

@@ -40,12 +40,12 @@ type engine struct {
 	now      func() time.Time
 }
 
-// Run is the adapter, until the end of its input. The arguments are --database DIR, which a match may leave to its own params.
+// Run is the adapter, until the end of its input. The arguments are --database DIR, for matches that name no database.
 func Run(ctx context.Context, arguments []string, s Streams) error {
 	flags := flag.NewFlagSet(Name, flag.ContinueOnError)
 	flags.SetOutput(s.Err)
 	e := &engine{now: s.Now}
-	flags.StringVar(&e.database.dir, "database", "", "directory of one version of the database")
+	flags.StringVar(&e.database.usual.Told, "database", "", "directory of one version of the database")
 	if err := flags.Parse(arguments); err != nil {
 		return fmt.Errorf("read arguments: %w", err)
 	}

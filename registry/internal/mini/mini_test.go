@@ -5,6 +5,7 @@ package mini_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -364,6 +365,77 @@ func TestFindingsOfAKnownDatabase(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" || result.Findings != len(got) || result.Database.Version != database.Version {
 				t.Error(diff, result)
+			}
+		})
+	}
+}
+
+// TestMatchUsesTheDatabaseInstalledLast: a match that names no database uses the one that its process has installed last, or was told.
+func TestMatchUsesTheDatabaseInstalledLast(t *testing.T) {
+	_, dir, err := look(t, imagetest.Spec{Layers: []imagetest.Layer{imagetest.Node()}, Created: imagetest.Created}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := install(t, t.TempDir(), advisories(t))
+	newer := advisories(t)
+	newer.BuiltAt = newer.BuiltAt.Add(time.Hour)
+	file := filepath.Join(t.TempDir(), "advisories.json")
+	if err := newer.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		arguments []string
+		wantTold  bool
+	}{
+		"Installed": {nil, false},
+		"Told":      {[]string{"--database", told.Dir}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, toAdapter := io.Pipe()
+			fromAdapter, out := io.Pipe()
+			ended := make(chan error, 1)
+			go func() {
+				ended <- mini.Run(t.Context(), test.arguments, mini.Streams{In: in, Out: out, Err: io.Discard, Now: time.Now})
+				_ = out.Close() // a pipe always closes
+			}()
+			lines := protocol.NewReader(fromAdapter)
+			do := func(op protocol.Op, params, result any) {
+				t.Helper()
+				text, err := json.Marshal(params)
+				if err != nil {
+					t.Fatal(err)
+				}
+				line, err := protocol.Line(protocol.Request{V: protocol.Version, ID: "1", Op: op, Workdir: t.TempDir(), Params: text})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := toAdapter.Write(line); err != nil {
+					t.Fatal(err)
+				}
+				if line, err = lines.Line(); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := protocol.ReadAnswer(line)
+				if err != nil || answer.Error != nil {
+					t.Fatal(err, answer.Error)
+				}
+				if err := protocol.Decode(answer.Result, result); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var installed protocol.UpdateResult
+			do(protocol.DatabaseUpdate, protocol.UpdateParams{Dir: t.TempDir(), Source: protocol.Source{File: file}}, &installed)
+			var matched protocol.MatchResult
+			do(protocol.Match, protocol.MatchParams{SBOM: protocol.Document{Path: filepath.Join(dir, "a.spdx.json"), Format: protocol.SPDX}, Out: "findings"}, &matched)
+			want := installed.Version
+			if test.wantTold {
+				want = told.Version
+			}
+			if matched.Findings != 2 || matched.Database.Version != want {
+				t.Errorf("%+v, want the database %s", matched, want)
+			}
+			if err := errors.Join(toAdapter.Close(), <-ended); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -73,6 +73,8 @@ type Kind struct {
 	// Check reads the files of a new database, and makes them ready: builtAt, records, and nextUpdate where it is known.
 	Check func(ctx context.Context, dir string) (Installed, error)
 	Index Indexer
+	// Usual hears of what is installed.
+	Usual *Usual
 	Now   func() time.Time
 }
 
@@ -117,6 +119,7 @@ func (k Kind) Update(ctx context.Context, call serve.Call) (any, error) {
 	}
 	dir := filepath.Join(params.Dir, artifact.Version)
 	if i, err := Describe(dir); err == nil && !params.Force {
+		k.Usual.Installed(dir)
 		return protocol.UpdateResult{Version: i.Version, BuiltAt: i.BuiltAt, Dir: dir}, nil
 	}
 	var i Installed
@@ -137,6 +140,7 @@ func (k Kind) Update(ctx context.Context, call serve.Call) (any, error) {
 	}); err != nil {
 		return nil, err
 	}
+	k.Usual.Installed(dir)
 	return protocol.UpdateResult{Changed: true, Version: i.Version, BuiltAt: i.BuiltAt, Dir: dir}, nil
 }
 

@@ -239,7 +239,7 @@ type MatchedImage struct {
 type MatchParams struct {
 	SBOM  Document     `json:"sbom"`
 	Image MatchedImage `json:"image"`
-	// DatabaseDir is the directory of one version; absent: the one that the process was told in --database.
+	// DatabaseDir is the directory of one version; absent: the one that the process was told in --database, or has installed last.
 	DatabaseDir string `json:"databaseDir,omitempty"`
 	Out         string `json:"out"`
 	KeysOut     string `json:"keysOut,omitempty"`

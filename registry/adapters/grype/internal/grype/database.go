@@ -36,16 +36,14 @@ type opened struct {
 
 // databases are those that are open.
 type databases struct {
-	usual string
+	usual database.Usual
 	mutex sync.Mutex
 	open  map[string]*opened
 }
 
 // use opens a database, or joins those who read it. The caller calls release.
 func (d *databases) use(dir string) (o *opened, release func() error, err error) {
-	if dir == "" {
-		dir = d.usual
-	}
+	dir = d.usual.Or(dir)
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	o = d.open[dir]
@@ -63,7 +61,7 @@ func (d *databases) use(dir string) (o *opened, release func() error, err error)
 func (d *databases) leave(dir string, o *opened) error {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	if o.users--; o.users > 0 || dir == d.usual {
+	if o.users--; o.users > 0 || dir == d.usual.Told {
 		return nil
 	}
 	delete(d.open, dir)

@@ -52,16 +52,18 @@ type Streams struct {
 // engine is the adapter while it runs.
 type engine struct{ databases databases }
 
-// Run is the adapter, until the end of its input. The arguments are --database DIR, which a match may leave to its own params.
+// Run is the adapter, until the end of its input. The arguments are --database DIR, for matches that name no database.
 func Run(ctx context.Context, arguments []string, s Streams) error {
 	flags := flag.NewFlagSet("adapter-"+Name, flag.ContinueOnError)
 	flags.SetOutput(s.Err)
 	e := &engine{databases: databases{open: map[string]*opened{}}}
-	flags.StringVar(&e.databases.usual, "database", "", "directory of one version of the database")
+	flags.StringVar(&e.databases.usual.Told, "database", "", "directory of one version of the database")
 	if err := flags.Parse(arguments); err != nil {
 		return fmt.Errorf("read arguments: %w", err)
 	}
-	kind := database.Kind{Files: []string{databaseFile}, Schema: schema, MediaTypes: MediaTypes, Check: check, Index: indexOf, Now: s.Now}
+	kind := database.Kind{
+		Files: []string{databaseFile}, Schema: schema, MediaTypes: MediaTypes, Check: check, Index: indexOf, Usual: &e.databases.usual, Now: s.Now,
+	}
 	return serve.Run(ctx, serve.Options{
 		In: s.In, Out: s.Out, Log: slog.New(slog.NewTextHandler(s.Err, nil)),
 		Handlers: map[protocol.Op]serve.Handler{

@@ -20,6 +20,7 @@ import (
 	"github.com/aquasecurity/trivy-db/pkg/metadata"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/scanyard/scanyard/registry/internal/adapter/database"
 	"github.com/scanyard/scanyard/registry/internal/adapter/protocol"
 	"github.com/scanyard/scanyard/registry/internal/adapter/serve"
 	"github.com/scanyard/scanyard/registry/internal/adapter/source"
@@ -78,7 +79,7 @@ func describeDatabase(dir string) (installed, error) {
 
 // databases is the one that is open: Trivy keeps it in a global.
 type databases struct {
-	usual string
+	usual database.Usual
 	// using is held by those who read, and alone by who opens another one.
 	using sync.RWMutex
 	dir   string
@@ -87,9 +88,7 @@ type databases struct {
 
 // use opens a database, or joins those who read it. The caller calls release.
 func (d *databases) use(dir string) (i installed, release func(), err error) {
-	if dir == "" {
-		dir = d.usual
-	}
+	dir = d.usual.Or(dir)
 	for {
 		d.using.RLock()
 		if d.dir == dir && dir != "" {
@@ -171,6 +170,7 @@ func (e *engine) update(ctx context.Context, call serve.Call) (any, error) {
 	}
 	dir := filepath.Join(params.Dir, artifact.Version)
 	if i, err := describeDatabase(dir); err == nil && !params.Force {
+		e.databases.usual.Installed(dir)
 		return protocol.UpdateResult{Version: i.Version, BuiltAt: i.BuiltAt, Dir: dir}, nil
 	}
 	var i installed
@@ -191,6 +191,7 @@ func (e *engine) update(ctx context.Context, call serve.Call) (any, error) {
 	}); err != nil {
 		return nil, err
 	}
+	e.databases.usual.Installed(dir)
 	return protocol.UpdateResult{Changed: true, Version: i.Version, BuiltAt: i.BuiltAt, Dir: dir}, nil
 }
 
@@ -269,12 +270,12 @@ func view(dir string, read func(tx *bolt.Tx) error) (err error) {
 	if _, err := os.Stat(name); err != nil {
 		return protocol.Errorf(protocol.DatabaseMissing, "there is no %s", databaseFile)
 	}
-	database, err := bolt.Open(name, permissions, &bolt.Options{ReadOnly: true, Timeout: lockTimeout})
+	opened, err := bolt.Open(name, permissions, &bolt.Options{ReadOnly: true, Timeout: lockTimeout})
 	if err != nil {
 		return protocol.Errorf(protocol.DatabaseCorrupt, "open database: %v", err)
 	}
-	defer func() { err = errors.Join(err, database.Close()) }()
-	return database.View(read)
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	return opened.View(read)
 }
 
 func (e *engine) drop(_ context.Context, call serve.Call) (any, error) {

@@ -52,13 +52,13 @@ type engine struct {
 // quiet turns Trivy's own log off, which is a global: what matters is told in answers.
 var quiet = sync.OnceFunc(func() { log.InitLogger(false, true) })
 
-// Run is the adapter, until the end of its input. The arguments are --database DIR, which a match may leave to its own params.
+// Run is the adapter, until the end of its input. The arguments are --database DIR, for matches that name no database.
 func Run(ctx context.Context, arguments []string, s Streams) error {
 	quiet()
 	flags := flag.NewFlagSet("adapter-"+Name, flag.ContinueOnError)
 	flags.SetOutput(s.Err)
 	e := &engine{now: s.Now, analysers: sync.OnceValues(newAnalysers)}
-	flags.StringVar(&e.databases.usual, "database", "", "directory of one version of the database")
+	flags.StringVar(&e.databases.usual.Told, "database", "", "directory of one version of the database")
 	if err := flags.Parse(arguments); err != nil {
 		return fmt.Errorf("read arguments: %w", err)
 	}
