@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,13 +86,30 @@ func sumOf(files []string) (string, error) {
 // window is how far back the compression of a document looks. The server holds as much of each upload.
 const window = 1 << 20
 
+// encoders are used again: most documents are small, and the tables of a new encoder cost more than their compression.
+var encoders = sync.Pool{}
+
+func newEncoder(writer io.Writer) (*zstd.Encoder, error) {
+	if used, is := encoders.Get().(*zstd.Encoder); is {
+		used.Reset(writer)
+		return used, nil
+	}
+	encoder, err := zstd.NewWriter(writer, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+	if err != nil {
+		return nil, fmt.Errorf("compress a document: %w", err)
+	}
+	return encoder, nil
+}
+
 // compressed gives files as one compressed stream. Who closes it early ends the reading.
 func compressed(files []string) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
-		encoder, err := zstd.NewWriter(writer, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+		encoder, err := newEncoder(writer)
 		if err == nil {
 			err = errors.Join(readAll(files, encoder), encoder.Close())
+			encoder.Reset(nil)
+			encoders.Put(encoder)
 		}
 		writer.CloseWithError(err)
 	}()

@@ -9,13 +9,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/imagetest"
 	"github.com/scanyard/scanyard/registry/internal/mini"
 	"github.com/scanyard/scanyard/registry/internal/queue"
+	"github.com/scanyard/scanyard/registry/internal/reportsclient"
+	"github.com/scanyard/scanyard/registry/internal/results"
 )
 
 // batch is how many images a message of the controller names.
@@ -168,7 +173,9 @@ func (w *world) matchAll(items []queue.Item) {
 // concerns one image of a hundred. CPU time is that of worker, adapters, reports API, queue and registry together.
 func BenchmarkRescan(b *testing.B) {
 	w := newWorld(b)
-	r := w.work(func(o *Options) { o.Slots[queue.Match] = 4 })
+	// The door of the tests is no part of what is measured.
+	w.client = w.clientOf(w.reports.url, &clock{})
+	r := w.work(func(o *Options) { o.Slots[queue.Match], o.Reports = 4, w.client })
 	n := imagesOf(b)
 	w.scanned(n)
 	var each float64
@@ -226,5 +233,86 @@ func BenchmarkFirst(b *testing.B) {
 		b.ReportMetric(float64(writes)/float64(n), "writes/image")
 		b.ReportMetric((usedBy(b)-before).Seconds()*1000/float64(n), "CPU-ms/image")
 	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkQueue has three workers, of which each joins 0.3 s after the one before, make 300 SBOMs. No SBOM is made twice.
+func BenchmarkQueue(b *testing.B) {
+	const images, workers = 300, 3
+	for b.Loop() {
+		w := newWorld(b)
+		for i := range images {
+			w.push("shop/api", strconv.Itoa(i), imagetest.Layer{Compression: imagetest.Gzip, Files: []imagetest.File{{Name: "app/number", Body: strconv.Itoa(i)}}})
+		}
+		w.discoveredOnly()
+		w.reports.forget()
+		join := time.NewTicker(300 * time.Millisecond)
+		defer join.Stop()
+		for _, one := range w.items() {
+			w.put(w.message(queue.SBOM, one))
+		}
+		claims := 0
+		for range workers {
+			w.work()
+			<-join.C
+		}
+		for _, e := range w.wait(images) {
+			if e.Outcome == "Done" {
+				claims++
+			}
+		}
+		b.ReportMetric(float64(w.reports.writes()["PUT sboms/document"]-images), "doubled")
+		b.ReportMetric(float64(claims), "made")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkLookup asks for images by their digest, among 10,000.
+func BenchmarkLookup(b *testing.B) {
+	const images, writers, questions = 10_000, 8, 1000
+	w := newWorld(b)
+	w.client = w.clientOf(w.reports.url, &clock{})
+	digest := func(i int) string { return fmt.Sprintf("sha256:%064x", i) }
+	var writing sync.WaitGroup
+	for first := range writers {
+		writing.Go(func() {
+			for i := first; i < images; i += writers {
+				id := results.ImageID{Repository: "shop/api", Tag: strconv.Itoa(i), Digest: digest(i), Platform: "linux/amd64"}
+				image := reportsv1.Image{
+					TypeMeta:   metav1.TypeMeta{APIVersion: reportsv1.SchemeGroupVersion.String(), Kind: "Image"},
+					ObjectMeta: metav1.ObjectMeta{Name: results.ImageName("registry-1", id), Namespace: namespace},
+					Spec: reportsv1.ImageSpec{
+						Registry: reportsv1.RegistryRef{Name: "prod", UID: "registry-1", Host: "registry.example.com"}, Repository: id.Repository, Tag: id.Tag, Digest: id.Digest,
+						Platform: id.Platform,
+					},
+				}
+				if err := w.client.Create(b.Context(), namespace, reportsclient.Images, &image, &reportsv1.Image{}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writing.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	var took []time.Duration
+	for b.Loop() {
+		for i := range questions {
+			wanted, found := digest(i*7919%images), 0
+			begun := time.Now()
+			err := reportsclient.List(b.Context(), w.client, namespace, reportsclient.Images, reportsclient.Selector("spec.digest", wanted), func(*reportsv1.Image) error {
+				found++
+				return nil
+			})
+			if took = append(took, time.Since(begun)); err != nil || found != 1 {
+				b.Fatalf("%d images have the digest %s: %v", found, wanted, err)
+			}
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(took[len(took)/2].Seconds()*1000, "median-ms")
+	b.ReportMetric(took[len(took)*99/100].Seconds()*1000, "p99-ms")
 	b.ReportMetric(0, "ns/op")
 }

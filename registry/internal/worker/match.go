@@ -138,8 +138,12 @@ func (w *Worker) judgeDatabase(d engine.Database, has bool) item.Database {
 	return item.DatabaseGood
 }
 
-// wants tells whether an image that has a report is to be matched again.
+// wants tells whether an image that has a report is to be matched again. An image whose report is of older data is, so its report need not
+// be read.
 func (w *Worker) wants(ctx context.Context, d *queue.Delivery, a around, image *reportsv1.Image, database engine.Database) (bool, error) {
+	if of := image.Status.Database; of != nil && of.Version != database.Version && of.BuiltAt != nil && !of.BuiltAt.After(database.BuiltAt) {
+		return true, nil
+	}
 	var made *reportsv1.Provenance
 	selector := reportsclient.Selector("metadata.name", image.Name)
 	err := reportsclient.List(ctx, w.Reports, d.Namespace, reportsclient.Reports, selector, func(r *reportsv1.VulnerabilityReport) error {

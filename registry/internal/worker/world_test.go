@@ -81,8 +81,10 @@ const (
 
 // reportsAPI is the program of the reports API, on a database of its own, behind a door at which a test may answer.
 type reportsAPI struct {
-	t      testing.TB
-	door   *httptest.Server
+	t    testing.TB
+	door *httptest.Server
+	// url is that of the program, beside the door.
+	url    string
 	mutex  sync.Mutex
 	before func(w http.ResponseWriter, r *http.Request) bool
 	after  func(r *http.Response) error
@@ -95,7 +97,7 @@ func startReports(t testing.TB) *reportsAPI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := &reportsAPI{t: t, counts: map[string]int{}}
+	api := &reportsAPI{t: t, url: far.String(), counts: map[string]int{}}
 	proxy := httputil.NewSingleHostReverseProxy(far)
 	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
@@ -346,9 +348,11 @@ func (w *world) create(o client.Object) {
 	}
 }
 
-func (w *world) newClient(c *clock) *reportsclient.Client {
+func (w *world) newClient(c *clock) *reportsclient.Client { return w.clientOf(w.reports.door.URL, c) }
+
+func (w *world) clientOf(url string, c *clock) *reportsclient.Client {
 	w.t.Helper()
-	made, err := reportsclient.New(reportsclient.Options{Config: &rest.Config{Host: w.reports.door.URL, BearerToken: testcluster.ReportsToken}, Clock: c})
+	made, err := reportsclient.New(reportsclient.Options{Config: &rest.Config{Host: url, BearerToken: testcluster.ReportsToken}, Clock: c})
 	if err != nil {
 		w.t.Fatal(err)
 	}
