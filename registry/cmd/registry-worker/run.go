@@ -38,6 +38,7 @@ import (
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/adapter/sandbox"
 	"github.com/scanyard/scanyard/registry/internal/clock"
+	"github.com/scanyard/scanyard/registry/internal/cloud"
 	"github.com/scanyard/scanyard/registry/internal/config"
 	"github.com/scanyard/scanyard/registry/internal/egress"
 	"github.com/scanyard/scanyard/registry/internal/engine"
@@ -236,7 +237,8 @@ func (o *runOptions) options(ctx context.Context, read *config.Config, kube *res
 	}
 	return worker.Options{
 		Name: o.name, Namespace: o.namespace, Namespaces: o.namespaces, Config: read, Reports: reports, Cluster: cluster, Dialer: egress.NewDialer(rules),
-		Roots: roots, Slots: slots, Drain: o.drain, CacheDir: o.cacheDir, Clock: clock.Real{}, Chance: mathrand.Float64, Draw: rand.Text, Log: log, Metrics: metrics,
+		Identities: cloud.Of(os.Getenv, time.Now), Roots: roots, Slots: slots, Drain: o.drain, CacheDir: o.cacheDir, Clock: clock.Real{},
+		Chance: mathrand.Float64, Draw: rand.Text, Log: log, Metrics: metrics,
 	}, nil
 }
 

@@ -56,6 +56,9 @@ type entry struct {
 	Credential
 }
 
+// Of is one credential, for all repositories of its host.
+func Of(c Credential) Set { return Set{entries: []entry{{Credential: c}}} }
+
 // Read takes the credentials for a host, with its port if the url has one. The error says what is wrong with the Secret, without its
 // content.
 func Read(secretType string, data map[string][]byte, host string) (Set, error) {
@@ -67,7 +70,7 @@ func Read(secretType string, data map[string][]byte, host string) (Set, error) {
 		if username == "" || password == "" {
 			return Set{}, fmt.Errorf("an Opaque Secret needs %s and %s", usernameKey, passwordKey)
 		}
-		return Set{entries: []entry{{Credential: Credential{Username: username, Password: password}}}}, nil
+		return Of(Credential{Username: username, Password: password}), nil
 	}
 	return Set{}, fmt.Errorf("the type must be %s or %s", dockerConfigType, opaqueType)
 }

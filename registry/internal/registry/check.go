@@ -12,6 +12,7 @@ import (
 	"time"
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
+	"github.com/scanyard/scanyard/registry/internal/cloud"
 	"github.com/scanyard/scanyard/registry/internal/egress"
 	"github.com/scanyard/scanyard/registry/internal/filter"
 	"github.com/scanyard/scanyard/registry/internal/schedule"
@@ -72,8 +73,8 @@ func check(r *registryv1alpha1.Registry, b Bounds) *problem {
 	if p := checkTimes(r, b); p != nil {
 		return p
 	}
-	if spec.Auth != nil && spec.Auth.Provider != "" && !slices.Contains(b.CloudIdentityNamespaces, r.Namespace) {
-		return invalid("spec.auth.provider", "the installation does not allow this namespace the identity of its workers (cloudIdentityNamespaces); use secretName")
+	if p := checkIdentity(r, b, u.Host); p != nil {
+		return p
 	}
 	if b.Denied {
 		return &problem{registryv1alpha1.ReasonHostNotAllowed, "settings let nothing be done for Registries here (spec.registry.denied); ask the cluster admin"}
@@ -84,6 +85,23 @@ func check(r *registryv1alpha1.Registry, b Bounds) *problem {
 	if spec.Adapter != "" && !slices.Contains(b.Adapters, spec.Adapter) {
 		known := strings.Join(b.Adapters, ", ")
 		return &problem{registryv1alpha1.ReasonAdapterUnknown, fmt.Sprintf("no worker has the adapter %q; there are %s", spec.Adapter, known)}
+	}
+	return nil
+}
+
+// checkIdentity: the identity of workers goes to registries of its cloud alone, and over no connection that somebody else could read.
+func checkIdentity(r *registryv1alpha1.Registry, b Bounds, host string) *problem {
+	const field = "spec.auth.provider"
+	spec := r.Spec
+	switch {
+	case spec.Auth == nil || spec.Auth.Provider == "":
+		return nil
+	case !slices.Contains(b.CloudIdentityNamespaces, r.Namespace):
+		return invalid(field, "the installation does not allow this namespace the identity of its workers (cloudIdentityNamespaces); use secretName")
+	case !cloud.Serves(spec.Auth.Provider, host):
+		return invalid(field, fmt.Sprintf("%s is no registry of %s; use secretName", host, spec.Auth.Provider))
+	case spec.Insecure != "" || spec.CABundle != "":
+		return invalid(field, "the identity of workers goes with the system's certificates; remove insecure and caBundle")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ var created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func bounds() Bounds {
 	return Bounds{
-		Egress: egress.Rules{AllowedHosts: [][]string{{"*.example.com", "ghcr.io", "registry-1.docker.io"}}}, CloudIdentityNamespaces: []string{"cloud"},
+		Egress: egress.Rules{AllowedHosts: [][]string{{"*.example.com", "ghcr.io", "registry-1.docker.io", "*.amazonaws.com", "*.gcr.io"}}}, CloudIdentityNamespaces: []string{"cloud"},
 		Adapters: []string{"mini", "trivy"}, Registries: 2, Zones: time.LoadLocation,
 	}
 }
@@ -60,8 +60,15 @@ func TestReady(t *testing.T) {
 		"GHCRAlways":      {Observation{Registry: spec(func(s *s) { s.URL, s.Type, s.Catalog = "https://ghcr.io", "ghcr", registryv1alpha1.CatalogAlways })}, "Accepted", ""},
 		"CloudIdentity":   {Observation{Registry: spec(func(s *s) { s.Auth = &registryv1alpha1.Auth{Provider: registryv1alpha1.ProviderAWS} })}, "Invalid", "spec.auth.provider: "},
 		"CloudNamespace": {Observation{Registry: prod(func(r *registryv1alpha1.Registry) {
-			r.Namespace, r.Spec.Auth = "cloud", &registryv1alpha1.Auth{Provider: registryv1alpha1.ProviderAWS}
+			r.Namespace, r.Spec.Auth, r.Spec.URL = "cloud", &registryv1alpha1.Auth{Provider: registryv1alpha1.ProviderAWS}, "https://123456789012.dkr.ecr.eu-central-1.amazonaws.com"
 		})}, "Accepted", ""},
+		"CloudOfAnotherHost": {Observation{Registry: prod(func(r *registryv1alpha1.Registry) {
+			r.Namespace, r.Spec.Auth = "cloud", &registryv1alpha1.Auth{Provider: registryv1alpha1.ProviderGCP}
+		})}, "Invalid", "is no registry of GCP"},
+		"CloudInsecure": {Observation{Registry: prod(func(r *registryv1alpha1.Registry) {
+			r.Namespace, r.Spec.Auth, r.Spec.URL = "cloud", &registryv1alpha1.Auth{Provider: registryv1alpha1.ProviderGCP}, "https://eu.gcr.io"
+			r.Spec.Insecure = registryv1alpha1.SkipVerify
+		})}, "Invalid", "remove insecure and caBundle"},
 		"Host":        {Observation{Registry: spec(func(s *s) { s.URL = "https://evil.example.org" })}, "HostNotAllowed", "evil.example.org"},
 		"Adapter":     {Observation{Registry: spec(func(s *s) { s.Adapter = "grype" })}, "AdapterUnknown", "mini, trivy"},
 		"Quota":       {Observation{Registry: prod(), Older: 2}, "QuotaExceeded", "2 Registries"},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -113,14 +114,7 @@ func (w *Worker) open(ctx context.Context, r *registryv1alpha1.Registry, d *queu
 	default:
 		s.scope = "namespace/" + r.Namespace + "/" + s.host
 	}
-	secretName := ""
-	if r.Spec.Auth != nil {
-		if r.Spec.Auth.Provider != "" {
-			return nil, &refusedError{"ProviderNotBuilt", "this worker knows no identities of clouds; use auth.secretName"}
-		}
-		secretName = r.Spec.Auth.SecretName
-	}
-	set, secret, err := w.credentials(ctx, r.Namespace, secretName, s.host)
+	set, secret, err := w.credentialsOf(ctx, r, s.host)
 	s.secret = secret.version
 	if err != nil {
 		return s, err
@@ -185,6 +179,32 @@ func (w *Worker) delist(name string, entry *limits.Item) {
 
 // used tells of a Secret that was read: its account counts requests, its version changes with each write.
 type used struct{ account, version string }
+
+// credentialsOf gives the credentials of a Registry: of the pod's identity at a cloud, of a Secret, or none.
+func (w *Worker) credentialsOf(ctx context.Context, r *registryv1alpha1.Registry, host string) (credentials.Set, used, error) {
+	if r.Spec.Auth == nil || r.Spec.Auth.Provider == "" {
+		secretName := ""
+		if r.Spec.Auth != nil {
+			secretName = r.Spec.Auth.SecretName
+		}
+		return w.credentials(ctx, r.Namespace, secretName, host)
+	}
+	provider := r.Spec.Auth.Provider
+	switch {
+	// The controller has looked at these; a worker that has the identity does not rely on that.
+	case w.Identities == nil || !slices.Contains(w.Config.CloudIdentityNamespaces, r.Namespace):
+		const denied = "the installation does not allow this namespace the identity of its workers"
+		return credentials.Set{}, used{}, &refusedError{string(distribution.Unauthorized), denied}
+	case r.Spec.Insecure != "" || r.Spec.CABundle != "":
+		const unverified = "the identity of workers is for registries whose certificate the system trusts"
+		return credentials.Set{}, used{}, &refusedError{string(distribution.Unauthorized), unverified}
+	}
+	set, err := w.Identities.Credentials(ctx, provider, host)
+	if err != nil && ctx.Err() == nil {
+		return credentials.Set{}, used{}, &refusedError{string(distribution.Unauthorized), err.Error()}
+	}
+	return set, used{account: "identity/" + string(provider)}, err
+}
 
 // credentials reads a Secret. The worker may read those only that somebody has granted.
 func (w *Worker) credentials(ctx context.Context, namespace, name, host string) (credentials.Set, used, error) {

@@ -15,6 +15,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scanyard/scanyard/registry/internal/cloud"
 	"github.com/scanyard/scanyard/registry/internal/config"
 	"github.com/scanyard/scanyard/registry/internal/egress"
 	"github.com/scanyard/scanyard/registry/internal/engine"
@@ -45,6 +46,8 @@ type Options struct {
 	Cluster client.Client
 	Engine  *engine.Engine
 	Dialer  *egress.Dialer
+	// Identities are those of the pod at clouds; they may be missing.
+	Identities *cloud.Identities
 	// Roots are trusted besides the system's; it may be missing.
 	Roots *x509.CertPool
 	// Slots are how many messages of a step are worked on at once.
