@@ -4,7 +4,7 @@
 //
 //	controller ──Put──► stream SCANYARD_REGISTRY ──one at a time──► worker ──Done/InProgress/Dead──► gone, or delivered again
 //	           ◄──────── done, worker.<name> (core) ───────────────┘
-//	           ─────────ctl.{cancel,drain,limits} (core)──────────►
+//	           ─────────ctl.{cancel,limits} (core)────────────────►
 //
 // What it decides:
 //

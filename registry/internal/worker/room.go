@@ -22,7 +22,7 @@ func (w *Worker) hasRoom(ctx context.Context) bool {
 		w.Log.Warn("the disk of the cache cannot be looked at", "error", err)
 		return true
 	}
-	enough := free >= min(w.Config.CacheSize.Value()/leastPart, leastBytes)
+	enough := free >= leastFree(w.Config.CacheSize.Value())
 	if w.evictionDue(!enough) {
 		if err := w.Engine.Evict(ctx); err != nil && ctx.Err() == nil {
 			w.Log.Warn("the cache was not brought down to its size", "error", err)
@@ -33,6 +33,9 @@ func (w *Worker) hasRoom(ctx context.Context) bool {
 	}
 	return enough
 }
+
+// leastFree is what the disk of a cache of a size has to have left.
+func leastFree(cacheBytes int64) int64 { return min(cacheBytes/leastPart, leastBytes) }
 
 // evictionDue tells whether it is time to look at the cache again.
 func (w *Worker) evictionDue(now bool) bool {
