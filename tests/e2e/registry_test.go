@@ -52,8 +52,9 @@ func push(ctx context.Context, registry *ociregistry.Registry, repository, tag s
 	Expect(registry.Push(ctx, repository, tag, image)).To(Succeed())
 }
 
-// installRegistry installs the chart, with the built-in adapter and a database of the advisories of the tests.
-func (r *reportsWorld) installRegistry(ctx context.Context, registry *ociregistry.Registry) {
+// installRegistry installs the chart, with the built-in adapter and a database of the advisories of the tests: for all namespaces, or for
+// some.
+func (r *reportsWorld) installRegistry(ctx context.Context, registry *ociregistry.Registry, namespaces ...string) {
 	GinkgoHelper()
 	database, err := ociregistry.Database(filepath.Join("..", "..", "registry", "testdata", "advisories", "npm.json"), nil)
 	Expect(err).NotTo(HaveOccurred())
@@ -61,14 +62,18 @@ func (r *reportsWorld) installRegistry(ctx context.Context, registry *ociregistr
 	Expect(registry.Push(ctx, "db/mini", "1", database)).To(Succeed())
 	free, err := ports.Free(6)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(r.helm.Install(ctx, install.Release{Chart: "registry", Namespace: reportsNamespace, Values: map[string]any{
+	values := map[string]any{
 		"controller": map[string]any{"ports": map[string]any{"metrics": free[0], "health": free[1], "nats": free[2], "webhook": free[3]}},
 		"worker":     map[string]any{"ports": map[string]any{"metrics": free[4], "health": free[5]}},
 		"nats":       map[string]any{"url": fmt.Sprintf("tls://127.0.0.1:%d", free[2])},
 		"adapters":   []any{"mini"}, "defaultAdapter": "mini",
 		"database": map[string]any{"mini": map[string]any{"repository": host + "/db/mini:1", "insecure": true}, "maxAge": "5000d"},
 		"egress":   map[string]any{"allowCIDRs": []any{"127.0.0.1/32"}},
-	}})).To(Succeed())
+	}
+	if len(namespaces) > 0 {
+		values["namespaces"] = namespaces
+	}
+	Expect(r.helm.Install(ctx, install.Release{Chart: "registry", Namespace: reportsNamespace, Values: values})).To(Succeed())
 }
 
 // member gives a user a role in a namespace, and a client as that user.
@@ -91,8 +96,8 @@ func registryOf(ns, registryName, host string, spec map[string]any) *unstructure
 	}}
 }
 
-// discovered waits for the end of the first DiscoveryJob of a namespace.
-func (r *reportsWorld) discovered(ctx context.Context, as dynamic.Interface, ns string) unstructured.Unstructured {
+// discovered waits for the end of the first DiscoveryJob of a Registry.
+func (r *reportsWorld) discovered(ctx context.Context, as dynamic.Interface, ns, registry string) unstructured.Unstructured {
 	GinkgoHelper()
 	var job unstructured.Unstructured
 	DeferCleanup(func() {
@@ -102,10 +107,18 @@ func (r *reportsWorld) discovered(ctx context.Context, as dynamic.Interface, ns 
 	})
 	eventually(ctx, "a DiscoveryJob to end in "+ns, func(ctx context.Context) (bool, error) {
 		list, err := as.Resource(discoveryJobs).Namespace(ns).List(ctx, metav1.ListOptions{})
-		if err != nil || len(list.Items) == 0 {
+		if err != nil {
 			return false, err
 		}
-		job = list.Items[0]
+		of := func(j unstructured.Unstructured) bool {
+			name, _, _ := unstructured.NestedString(j.Object, "spec", "registry")
+			return name == registry
+		}
+		i := slices.IndexFunc(list.Items, of)
+		if i < 0 {
+			return false, nil
+		}
+		job = list.Items[i]
 		at, _, _ := unstructured.NestedString(job.Object, "status", "completionTime")
 		return at != "", nil
 	})
@@ -115,6 +128,7 @@ func (r *reportsWorld) discovered(ctx context.Context, as dynamic.Interface, ns 
 var _ = Describe("Registries", Ordered, Label("registry"), func() {
 	var (
 		r            *reportsWorld
+		registry     *ociregistry.Registry
 		host         string
 		shop, web    string
 		alice, bob   dynamic.Interface
@@ -124,7 +138,7 @@ var _ = Describe("Registries", Ordered, Label("registry"), func() {
 	BeforeAll(func(ctx SpecContext) {
 		r = newReportsWorld(ctx)
 		r.install(ctx)
-		registry := startRegistry()
+		registry = startRegistry()
 		host = registry.Host
 		r.installRegistry(ctx, registry)
 		old := map[string]string{"lodash": "4.17.15"}
@@ -144,7 +158,7 @@ var _ = Describe("Registries", Ordered, Label("registry"), func() {
 			// Roles of charts that have just been installed are added to edit a moment later.
 			return err == nil || apierrors.IsAlreadyExists(err), untilAllowed(err)
 		})
-		job := r.discovered(ctx, alice, shop)
+		job := r.discovered(ctx, alice, shop, shopRegistry)
 		state, _, _ := unstructured.NestedString(job.Object, "status", "state")
 		Expect(state).To(Equal("Succeeded"), "%v", job.Object["status"])
 		images, err := alice.Resource(foundImages).Namespace(shop).List(ctx, metav1.ListOptions{})
@@ -171,7 +185,7 @@ var _ = Describe("Registries", Ordered, Label("registry"), func() {
 	It("shows a team its own only", func(ctx SpecContext) {
 		_, err := bob.Resource(registries).Namespace(web).Create(ctx, registryOf(web, "mine", host, map[string]any{"repositories": []any{"web/page"}}), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		r.discovered(ctx, bob, web)
+		r.discovered(ctx, bob, web, "mine")
 		images, err := bob.Resource(foundImages).Namespace(web).List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(images.Items).To(HaveLen(1))
@@ -281,7 +295,36 @@ var _ = Describe("Registries", Ordered, Label("registry"), func() {
 		}), metav1.CreateOptions{})
 		Expect(err).To(MatchError(ContainSubstring("spec.tags.expression")))
 	})
+
+	It("works in named namespaces, with Roles there and no rights in others", func(ctx SpecContext) {
+		r.installRegistry(ctx, registry, web)
+		_, err := bob.Resource(registries).Namespace(web).Create(ctx, registryOf(web, "second", host, map[string]any{"repositories": []any{"shop/api:1.1"}}), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		job := r.discovered(ctx, bob, web, "second")
+		state, _, _ := unstructured.NestedString(job.Object, "status", "state")
+		Expect(state).To(Equal("Succeeded"), "%v", job.Object["status"])
+		for account, resource := range map[string]string{"registry-controller": "discoveryjobs", "registry-worker": "images"} {
+			for ns, want := range map[string]bool{web: true, shop: false} {
+				Expect(r.mayCreate(ctx, account, ns, resource)).To(Equal(want), "%s, %s in %s", account, resource, ns)
+			}
+		}
+	})
 })
+
+// mayCreate asks whether an account of the chart may create what registry scanning has in a namespace.
+func (r *reportsWorld) mayCreate(ctx context.Context, account, ns, resource string) bool {
+	GinkgoHelper()
+	group := registries.Group
+	if resource == foundImages.Resource {
+		group = foundImages.Group
+	}
+	review, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:" + reportsNamespace + ":" + account, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: ns, Verb: "create", Group: group, Resource: resource},
+	}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return review.Status.Allowed
+}
 
 func untilAllowed(err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
