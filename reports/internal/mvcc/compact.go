@@ -6,20 +6,20 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
-// Bounds of what is kept and of what one compaction does.
+// Bounds of what is kept and of what one compaction does. Writers wait for a step, and not between steps: a compaction takes as
+// many as are needed, so that it keeps up with whatever is written, up to the number that leaves what is left to the next one.
 const (
-	compactStep = 5_000
-	blobGrace   = 10 * time.Minute
-	blobStep    = 100
-	leaseTime   = 2 * time.Minute
-	// historyBytes bounds the states in the log; above it changes are dropped that are not old yet.
-	historyBytes = 256 << 20
+	compactStep  = 5_000
+	compactSteps = 100
+	blobGrace    = 10 * time.Minute
+	blobStep     = 100
+	blobSteps    = 1_000
+	leaseTime    = 2 * time.Minute
 )
 
 // Compact drops the changes up to a revision, as a numbered change of its own.
@@ -107,16 +107,10 @@ func (s *Store) CompactOnce(ctx context.Context) error {
 	if err != nil || !mine {
 		return err
 	}
-	upTo, err := s.compactable(ctx)
-	if err != nil {
+	if err := inSteps(compactSteps, func() (bool, error) { return s.compactSome(ctx) }); err != nil {
 		return err
 	}
-	if upTo > 0 {
-		if err := s.Compact(ctx, upTo); err != nil {
-			return err
-		}
-	}
-	if err := s.dropBlobs(ctx); err != nil {
+	if err := inSteps(blobSteps, func() (bool, error) { return s.dropBlobs(ctx) }); err != nil {
 		return err
 	}
 	if err := s.classified(ctx, "give back space", s.db.GiveBackSpace(ctx)); err != nil {
@@ -124,6 +118,25 @@ func (s *Store) CompactOnce(ctx context.Context) error {
 	}
 	s.doChores(ctx)
 	return nil
+}
+
+// inSteps does some work step by step, until nothing is left or a number of steps is done.
+func inSteps(most int, step func() (more bool, err error)) error {
+	for range most {
+		if more, err := step(); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// compactSome drops the oldest changes that need not be kept, and tells whether there may be more.
+func (s *Store) compactSome(ctx context.Context) (more bool, err error) {
+	upTo, more, err := s.compactable(ctx)
+	if err != nil || upTo == 0 {
+		return false, err
+	}
+	return more, s.Compact(ctx, upTo)
 }
 
 // takeLease lets one replica compact. The lease is a time in milliseconds until which others do not.
@@ -143,37 +156,56 @@ func (s *Store) takeLease(ctx context.Context) (bool, error) {
 	return found == 1, s.classified(ctx, "take the lease of compactions", err)
 }
 
-// compactable is the revision up to which changes are older than the history to be kept, 0 if there is nothing to do.
-func (s *Store) compactable(ctx context.Context) (int64, error) {
-	var upTo sql.NullInt64
+// compactable is the revision up to which a step drops changes: those that are older than the history to be kept, and those before
+// the history that there is room for. It is 0 if there is nothing to do; more tells that another step may find something.
+func (s *Store) compactable(ctx context.Context) (upTo int64, more bool, err error) {
 	cutoff := s.clock.Now().Add(-s.options.History).UnixNano()
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		var bytes int64
-		if err := tx.QueryRow(ctx, `SELECT COALESCE(SUM(LENGTH(before_head)), 0) FROM changes`).Scan(&bytes); err != nil {
+	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		tooMany, err := s.beyondRoom(ctx, tx)
+		if err != nil {
 			return err
 		}
-		if bytes > historyBytes {
-			cutoff = math.MaxInt64 // what is kept is bounded in size as well as in time
-		}
-		return tx.QueryRow(ctx, `SELECT MAX(rv) FROM (SELECT rv, at FROM changes
-			WHERE rv <= (SELECT v FROM meta WHERE k = 'rv') - ? AND rv > (SELECT v FROM meta WHERE k = 'compacted') ORDER BY rv LIMIT ?) AS old WHERE at < ?`,
-			s.options.KeepChanges, compactStep, cutoff).Scan(&upTo)
+		var last sql.NullInt64
+		var found int
+		err = tx.QueryRow(ctx, `SELECT MAX(rv), COUNT(*) FROM (SELECT rv, at FROM changes
+			WHERE rv <= (SELECT v FROM meta WHERE k = 'rv') - ? AND rv > (SELECT v FROM meta WHERE k = 'compacted') ORDER BY rv LIMIT ?) AS old
+			WHERE at < ? OR rv <= ?`, s.options.KeepChanges, compactStep, cutoff, tooMany).Scan(&last, &found)
+		upTo, more = last.Int64, found == compactStep
+		return err
 	})
-	return upTo.Int64, s.classified(ctx, "look for old changes", err)
+	return upTo, more, s.classified(ctx, "look for old changes", err)
 }
 
-// dropBlobs deletes payloads that have been without a reference for a while. The grace lets reads finish that have seen
-// the row which named the payload.
-func (s *Store) dropBlobs(ctx context.Context) error {
-	err := s.db.Write(ctx, func(tx *sqldb.Tx, _ int64) error {
+// beyondRoom is the revision up to which changes are more than there is room for, with the states before them; 0 where all have room.
+// Of a payload that others name as well, each has a part. How many bytes are stored is asked only where those before compression,
+// which the table has as a number, might be too many.
+func (s *Store) beyondRoom(ctx context.Context, tx *sqldb.Tx) (int64, error) {
+	var most float64 // databases do not agree on what a division of whole numbers gives
+	err := tx.QueryRow(ctx, `SELECT COALESCE(SUM(COALESCE(LENGTH(c.before_head), 0) + COALESCE(b.raw_size / b.refs, 0)), 0)
+		FROM changes c LEFT JOIN blobs b ON b.sha = c.before_payload AND b.refs > 0`).Scan(&most)
+	if err != nil || most <= float64(s.options.HistoryBytes) {
+		return 0, err
+	}
+	var upTo sql.NullInt64
+	err = tx.QueryRow(ctx, `SELECT MAX(rv) FROM (
+		SELECT c.rv, SUM(COALESCE(LENGTH(c.before_head), 0) + COALESCE(LENGTH(b.data) / b.refs, 0)) OVER (ORDER BY c.rv DESC) AS newer
+		FROM changes c LEFT JOIN blobs b ON b.sha = c.before_payload AND b.refs > 0) AS sums WHERE newer > ?`, s.options.HistoryBytes).Scan(&upTo)
+	return upTo.Int64, err
+}
+
+// dropBlobs deletes some payloads that have been without a reference for a while, and tells whether there may be more. The grace lets
+// reads finish that have seen the row which named the payload.
+func (s *Store) dropBlobs(ctx context.Context) (more bool, err error) {
+	err = s.db.Write(ctx, func(tx *sqldb.Tx, _ int64) error {
 		cutoff := s.clock.Now().Add(-blobGrace).UnixMilli()
 		shas, err := sqldb.Column[string](ctx, tx, `SELECT sha FROM blobs WHERE refs <= 0 AND at < ? LIMIT ?`, cutoff, blobStep)
 		if err != nil || len(shas) == 0 {
 			return err
 		}
+		more = len(shas) == blobStep
 		in, args := tx.In("sha", shas)
 		_, err = tx.Exec(ctx, `DELETE FROM blobs WHERE refs <= 0 AND `+in, args...)
 		return err
 	})
-	return s.classified(ctx, "drop payloads", err)
+	return more, s.classified(ctx, "drop payloads", err)
 }

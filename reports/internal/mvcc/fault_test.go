@@ -549,6 +549,81 @@ func TestClockJumpsBack(t *testing.T) {
 	})
 }
 
+// A compaction keeps up with who writes much: it drops all that is old, not only what one step does.
+func TestCompactionKeepsUp(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		clock := testingclock.NewFakeClock(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+		s := open(t, config, Options{Clock: clock, KeepChanges: 5, History: time.Minute, Queue: 10_000})
+		const clients, payloads = 500, 2*blobStep + 10
+		var done sync.WaitGroup
+		for range clients {
+			done.Go(func() {
+				for range 2 * compactStep / clients {
+					if _, err := s.Tick(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		done.Wait()
+		err := s.Maintain(t.Context(), "leave payloads", func(tx *sqldb.Tx) error {
+			for i := range payloads {
+				_, err := tx.Exec(t.Context(), `INSERT INTO blobs (sha, codec, raw_size, data, refs, at) VALUES (?, 0, 1, ?, 0, ?)`, Sum(fmt.Append(nil, i)), []byte("x"), clock.Now().UnixMilli())
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := s.Revision()
+		clock.SetTime(clock.Now().Add(time.Hour))
+		if err := s.CompactOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, left := s.Compacted(), number(t, s, `SELECT COUNT(*) FROM blobs`); got < last-5 || left != 0 {
+			t.Errorf("compacted to %d of %d, %d payloads are left", got, last, left)
+		}
+	})
+}
+
+// What the log takes is bounded, with the payloads that only the log names. What is newer than the bound stays.
+func TestHistoryIsBoundedInBytes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		s := open(t, config, Options{KeepChanges: 2, HistoryBytes: 100_000})
+		large := func(i int) *State {
+			to := state("x")
+			to.Payload = []byte(noise(i)) // some 6 KiB, once they are compressed
+			return to
+		}
+		last := int64(0)
+		for i := range 60 {
+			last = put(t, s, "/a/b", last, large(i))
+		}
+		if err := s.CompactOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		kept := number(t, s, `SELECT SUM(LENGTH(b.data)) FROM changes c JOIN blobs b ON b.sha = c.before_payload`)
+		if kept > 100_000 || kept < 80_000 {
+			t.Errorf("%d bytes of payloads are kept, compacted to %d of %d", kept, s.Compacted(), last)
+		}
+		// Changes without a payload of their own take little: a label that changes drops no history.
+		before := s.Compacted()
+		for range 30 {
+			last = put(t, s, "/a/b", last, large(59))
+		}
+		if err := s.CompactOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Compacted(); got > before+5 {
+			t.Errorf("changes of the rest have dropped history from %d to %d", before, got)
+		}
+	})
+}
+
 // Row 40: equal payloads are kept once, for as long as one row names them.
 func TestPayloadIsShared(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
@@ -586,7 +661,7 @@ func compactAll(t *testing.T, s *Store, clock *testingclock.FakeClock) {
 		t.Fatal(err)
 	}
 	clock.SetTime(clock.Now().Add(time.Hour))
-	if err := s.dropBlobs(t.Context()); err != nil {
+	if _, err := s.dropBlobs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -32,6 +32,9 @@ type Options struct {
 	// History is how long changes are kept. Default 5 minutes. KeepChanges of them are kept in any case, default 1,000.
 	History     time.Duration
 	KeepChanges int64
+	// HistoryBytes bounds what the states in the log take in the database; above it changes are dropped that are not old yet.
+	// Default 256 MiB.
+	HistoryBytes int64
 	// CompactEvery is the time between compactions. Default 1 minute; negative switches them off.
 	CompactEvery time.Duration
 	// Unindex removes what is kept beside an object that is deleted; nil if nothing is.
@@ -57,6 +60,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Poll, time.Second)
 	setDefault(&o.History, 5*time.Minute)
 	setDefault(&o.KeepChanges, 1000)
+	setDefault(&o.HistoryBytes, 256<<20)
 	setDefault(&o.CompactEvery, time.Minute)
 	return o
 }
