@@ -160,7 +160,7 @@ render console-full console --set "$address,fullnameOverride=pages,replicas=2,im
 render console-proxy console --set "$address,signIn.tokens=false,signIn.proxy.addresses={10.0.0.0/24},signIn.proxy.groups={team-a,team-b},signIn.proxy.users={kim@example.com}" \
 	--set 'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.labels.prometheus=main,bindHost=127.0.0.1'
 render reports reports
-render reports-full reports --set 'database.type=postgresql,database.existingSecret=db,database.key=uri,database.clusterID=east,database.tls.existingSecret=db-tls,database.tls.clientCertificate=true' \
+render reports-full reports --set 'database.type=postgresql,database.existingSecret=db,database.key=uri,database.queryKey=copy,database.clusterID=east,database.tls.existingSecret=db-tls,database.tls.clientCertificate=true' \
 	--set 'groups.prext.enabled=true,takeOver=always,replicas=3,tls.certManager.enabled=true,tls.certManager.issuerRef.name=ca,tls.certManager.issuerRef.kind=ClusterIssuer' \
 	--set 'serviceMonitor.enabled=true,serviceMonitor.interval=1m,serviceMonitor.labels.prometheus=main,alerts.enabled=true,alerts.labels.prometheus=main,networkPolicy.enabled=true' \
 	--set 'networkPolicy.from[0].ipBlock.cidr=10.0.0.0/8,networkPolicy.databaseTo[0].ipBlock.cidr=10.1.0.0/16,fullnameOverride=polr,priorityClassName=system-cluster-critical,imagePullSecrets[0].name=pull' \

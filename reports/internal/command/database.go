@@ -10,11 +10,15 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
 // dsnVariable is the variable of the environment that may hold the data source name.
 const dsnVariable = "REPORTS_DSN"
+
+// queryVariable is that of the copy that answers questions.
+const queryVariable = "REPORTS_QUERY_DSN"
 
 // databaseFlags say which database is used.
 type databaseFlags struct {
@@ -42,7 +46,9 @@ func (d *databaseFlags) bind(flags *pflag.FlagSet) {
 		"what happens to an older schema: auto brings it up to date, only does so and ends, off refuses to open it",
 	)
 	flags.StringVar(&d.synchronous, "sqlite-synchronous", "NORMAL", "NORMAL, or FULL to wait for the disk at each commit")
-	flags.IntVar(&d.maxConnections, "db-max-connections", 10, "connections to the database, one of which writes")
+	flags.IntVar(&d.maxConnections, "db-max-connections", 10,
+		"connections to the database: one writes, with PostgreSQL, MariaDB and MySQL one asks whether the database answers, with PostgreSQL one listens; "+
+			"the others read, one at least")
 }
 
 // config reads the data source name and checks everything.
@@ -63,7 +69,7 @@ func (d *databaseFlags) config(getenv func(string) string) (sqldb.Config, error)
 		}
 		config.DSN = sqldb.Secret(d.sqlite)
 	} else {
-		dsn, err := d.readDSN(getenv)
+		dsn, err := readDSN(d.dsnFile, getenv(dsnVariable))
 		if err != nil {
 			return config, err
 		}
@@ -75,19 +81,41 @@ func (d *databaseFlags) config(getenv func(string) string) (sqldb.Config, error)
 	return config, nil
 }
 
-func (d *databaseFlags) readDSN(getenv func(string) string) (sqldb.Secret, error) {
-	if d.dsnFile != "" {
-		content, err := os.ReadFile(d.dsnFile)
+// readDSN reads a data source name from a file or, without one, takes it from the environment.
+func readDSN(file, environment string) (sqldb.Secret, error) {
+	if file != "" {
+		content, err := os.ReadFile(file)
 		if err != nil {
 			return "", fmt.Errorf("read the data source name: %w", err)
 		}
 		if dsn := strings.TrimSpace(string(content)); dsn != "" {
 			return sqldb.Secret(dsn), nil
 		}
-		return "", fmt.Errorf("read the data source name: %s is empty", d.dsnFile)
+		return "", fmt.Errorf("read the data source name: %s is empty", file)
 	}
-	if dsn := getenv(dsnVariable); dsn != "" {
-		return sqldb.Secret(dsn), nil
+	if environment != "" {
+		return sqldb.Secret(environment), nil
 	}
 	return "", errors.New("which database? --sqlite, --dsn-file or " + dsnVariable + " must say so")
+}
+
+// replica prepares questions to a copy of the database, where one is named; nil where none is.
+func (f *serveFlags) replica(database sqldb.Config, getenv func(string) string, observer mvcc.Observer) (*mvcc.Replica, error) {
+	environment := getenv(queryVariable)
+	if f.queryDSNFile == "" && environment == "" {
+		return nil, nil
+	}
+	if database.Driver == sqldb.SQLite {
+		return nil, errors.New("--query-dsn-file and " + queryVariable + " are for PostgreSQL, MariaDB and MySQL")
+	}
+	dsn, err := readDSN(f.queryDSNFile, environment)
+	if err != nil {
+		return nil, fmt.Errorf("copy for questions: %w", err)
+	}
+	database.DSN = dsn
+	replica, err := mvcc.OpenReplica(database, observer)
+	if err != nil {
+		return nil, fmt.Errorf("copy for questions: %w", err)
+	}
+	return replica, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/findingqueries"
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/metrics"
+	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/server"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 	"github.com/scanyard/scanyard/reports/internal/upkeep"
@@ -82,7 +83,7 @@ func (k *keepFlags) maxAgeOf(name string) (time.Duration, error) {
 
 // virtual returns what makes the kinds that are created and not stored. Upkeep and marks begin with them: all need the storages.
 func (k *keepFlags) virtual(
-	database sqldb.Config, sqliteFile string, watched *metrics.Metrics, followed *exceptions,
+	database sqldb.Config, replica *mvcc.Replica, sqliteFile string, watched *metrics.Metrics, followed *exceptions,
 ) func(server.Deps) (map[string]rest.Storage, error) {
 	return func(deps server.Deps) (map[string]rest.Storage, error) {
 		names := map[int64]string{}
@@ -98,9 +99,13 @@ func (k *keepFlags) virtual(
 		upkeep.New(config)
 		followed.bind(deps)
 		watched.Watch(deps.Store, names, clock.RealClock{})
+		var asked answer.Database = deps.Store
+		if replica != nil {
+			asked = replica
+		}
 		questions, clusterQuestions := findingqueries.New(findingqueries.Config{
 			Answerer: &answer.Answerer{
-				Database: deps.Store, Driver: database.Driver, Details: details.Read(deps.Store), Aliases: details.Aliases(deps.Store),
+				Database: asked, Driver: database.Driver, Details: details.Read(deps.Store), Aliases: details.Aliases(deps.Store),
 				Kinds: []answer.Kind{
 					{Number: kinds.ReportNumber, Name: "PolicyReport", Word: "reports"},
 					{Number: kinds.ClusterReportNumber, Name: "ClusterPolicyReport", Word: "reports"},

@@ -4,10 +4,12 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,7 +31,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/reports/internal/dbtest"
+	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
@@ -94,6 +98,45 @@ func (r *replicas) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, syscall.ECONNREFUSED
 	}
 	return (&net.Dialer{}).DialContext(ctx, "tcp", addresses[0])
+}
+
+// Questions are asked of a copy of the database, where one is named, and nothing else is.
+func TestQuestionsToACopy(t *testing.T) {
+	t.Parallel()
+	const newest = 5_000_000
+	config, other := dbtest.New(t, sqldb.PostgreSQL), dbtest.New(t, sqldb.PostgreSQL)
+	if _, err := sqldb.Migrate(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	store, err := mvcc.Open(t.Context(), other, mvcc.Options{CompactEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Advance(t.Context(), newest); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	file := func(name string, of sqldb.Config) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(string(of.DSN)+" search_path="+of.Schema), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	server := start(t, "--database", "postgresql", "--dsn-file", file("dsn", config), "--query-dsn-file", file("copy", other))
+	server.create("team-a", "report")
+	if !server.exists("team-a", "report") {
+		t.Error("the report is not read from where it was written")
+	}
+	code, text := server.do("admin-token", http.MethodPost, fmt.Sprintf(queriesPath, "team-a"),
+		`{"apiVersion":"reports.scanyard.io/v1alpha1","kind":"FindingQuery","metadata":{},"spec":{}}`)
+	var query reportsv1.FindingQuery
+	if err := json.Unmarshal([]byte(text), &query); err != nil || code != http.StatusCreated || query.Status.AsOf != strconv.Itoa(newest) || len(query.Status.Rows) > 0 {
+		t.Errorf("%d, as of %s, %d rows, want those of the copy: %v: %s", code, query.Status.AsOf, len(query.Status.Rows), err, text)
+	}
 }
 
 // client has connections of its own.

@@ -52,8 +52,10 @@ type serveFlags struct {
 	keep       keepFlags
 	standalone bool
 	restored   bool
-	http       bool
-	signals    bool
+
+	queryDSNFile string
+	http         bool
+	signals      bool
 }
 
 func newServe(out io.Writer, getenv func(string) string) *cobra.Command {
@@ -80,6 +82,8 @@ func (f *serveFlags) bindFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key, "tls-key", "", "`file` of the key of the serving certificate")
 	flags.DurationVar(&f.history, "history", 5*time.Minute, "how long changes are kept for those who watch and page")
 	f.keep.bind(flags)
+	flags.StringVar(&f.queryDSNFile, "query-dsn-file", "",
+		"`file` that holds the data source name of a read-only copy of the database, which answers FindingQueries; otherwise "+queryVariable+" does")
 	flags.BoolVar(&f.restored, "restored", false, "the database is an older copy: everybody who watches has to list again")
 	flags.BoolVar(&f.groups.WGPolicy, "serve-wgpolicy", true, "serve wgpolicyk8s.io")
 	flags.BoolVar(&f.groups.OpenReports, "serve-openreports", true, "serve openreports.io")
@@ -165,6 +169,13 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 	if err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
+	replica, err := f.replica(database, getenv, watched)
+	if err != nil {
+		return err
+	}
+	if replica != nil {
+		defer func() { err = errors.Join(err, replica.Close()) }()
+	}
 	certificate, ca, tasks, err := f.certificateOf(ctx)
 	if err != nil {
 		return err
@@ -190,7 +201,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 	}
 	return server.Run(ctx, server.Options{
 		Store: store, Listener: listener, Certificate: certificate, Access: f.access(), Groups: f.groups, Limits: f.limits,
-		Tasks: append(tasks, followed.tasks()...), Virtual: f.keep.virtual(database, f.database.sqlite, watched, followed), Observer: watched,
+		Tasks: append(tasks, followed.tasks()...), Virtual: f.keep.virtual(database, replica, f.database.sqlite, watched, followed), Observer: watched,
 		Suppressed: followed.suppressed(),
 		Ready:      func(url string) { announce(out, url, ca) },
 	})

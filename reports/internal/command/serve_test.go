@@ -190,9 +190,11 @@ func TestDoorWithFiles(t *testing.T) {
 
 func TestFlagsThatAreRefused(t *testing.T) {
 	folder := t.TempDir()
-	empty := filepath.Join(folder, "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
+	empty, some := filepath.Join(folder, "empty"), filepath.Join(folder, "some")
+	for file, content := range map[string]string{empty: "", some: "host=/nowhere"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, c := range map[string]struct {
 		args []string
@@ -203,6 +205,8 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		"Name":         {[]string{"--standalone", "--sqlite=x", "--bind=example.com:0"}, "loopback"},
 		"NoDatabase":   {[]string{"--standalone"}, "REPORTS_DSN"},
 		"EmptyDSN":     {[]string{"--standalone", "--database=postgresql", "--dsn-file=" + empty}, "is empty"},
+		"CopyOfAFile":  {[]string{"--standalone", "--sqlite=x", "--query-dsn-file=" + empty}, "are for PostgreSQL"},
+		"EmptyCopy":    {[]string{"--standalone", "--database=postgresql", "--dsn-file=" + some, "--query-dsn-file=" + empty}, "copy for questions: read the data source name"},
 		"OddDatabase":  {[]string{"--standalone", "--database=odd", "--dsn-file=" + empty}, ""},
 		"SQLiteOther":  {[]string{"--standalone", "--database=mysql", "--sqlite=x"}, "--sqlite is for"},
 		"KeyAlone":     {[]string{"--standalone", "--sqlite=x", "--tls-key=k"}, "together"},

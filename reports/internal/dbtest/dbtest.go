@@ -135,12 +135,12 @@ func New(t testing.TB, driver sqldb.Driver) sqldb.Config {
 	switch driver {
 	case sqldb.PostgreSQL:
 		folder := postgres.start(t)
-		return sqldb.Config{Driver: driver, DSN: sqldb.Secret("host=" + folder + " user=postgres database=postgres"), Schema: name, MaxConnections: 4}
+		return sqldb.Config{Driver: driver, DSN: sqldb.Secret("host=" + folder + " user=postgres database=postgres"), Schema: name, MaxConnections: 6}
 	case sqldb.MySQL:
 		folder := mariadb.start(t)
 		dsn := "root@unix(" + filepath.Join(folder, "socket") + ")/"
 		execute(t, "mysql", dsn, "CREATE DATABASE "+name)
-		return sqldb.Config{Driver: driver, DSN: sqldb.Secret(dsn + name), MaxConnections: 4}
+		return sqldb.Config{Driver: driver, DSN: sqldb.Secret(dsn + name), MaxConnections: 5}
 	default:
 		return sqldb.Config{Driver: sqldb.SQLite, DSN: sqldb.Secret(filepath.Join(t.TempDir(), "reports.db")), MaxConnections: 4}
 	}
@@ -260,7 +260,7 @@ func MariaDBWith(t testing.TB, args ...string) sqldb.Config {
 	own.startFor(t)
 	dsn := own.dsn(own.folder)
 	execute(t, own.driver, dsn, "CREATE DATABASE reports")
-	return sqldb.Config{Driver: sqldb.MySQL, DSN: sqldb.Secret(dsn + "reports"), MaxConnections: 4}
+	return sqldb.Config{Driver: sqldb.MySQL, DSN: sqldb.Secret(dsn + "reports"), MaxConnections: 5}
 }
 
 // unprivileged runs a command as another user where we are root, which PostgreSQL refuses to be.

@@ -16,6 +16,8 @@ import (
 type Pair struct {
 	// Primary is how the primary is reached without the proxy.
 	Primary sqldb.Config
+	// Standby is how the standby is reached.
+	Standby sqldb.Config
 
 	proxy   *Proxy
 	standby *server
@@ -33,9 +35,9 @@ func Replicated(t testing.TB) (sqldb.Config, *Pair) {
 	execute(t, primary.driver, primary.dsn(primary.folder), `ALTER SYSTEM SET synchronous_standby_names = '*'`)
 	execute(t, primary.driver, primary.dsn(primary.folder), `SELECT pg_reload_conf()`)
 	config := func(folder string) sqldb.Config {
-		return sqldb.Config{Driver: sqldb.PostgreSQL, DSN: sqldb.Secret(primary.dsn(folder)), Schema: "reports", MaxConnections: 4}
+		return sqldb.Config{Driver: sqldb.PostgreSQL, DSN: sqldb.Secret(primary.dsn(folder)), Schema: "reports", MaxConnections: 6}
 	}
-	pair := &Pair{Primary: config(primary.folder), standby: standby}
+	pair := &Pair{Primary: config(primary.folder), Standby: config(standby.folder), standby: standby}
 	proxy, folder := newProxy(t, filepath.Join(primary.folder, postgresSocket), postgresSocket)
 	pair.proxy = proxy
 	return config(folder), pair

@@ -36,14 +36,18 @@ var (
 
 // classified marks an error of the database with what it means, so that callers need not know databases.
 func (s *Store) classified(ctx context.Context, doing string, err error) error {
+	return classified(ctx, s.db, s.observer, doing, err)
+}
+
+func classified(ctx context.Context, db *sqldb.DB, observer Observer, doing string, err error) error {
 	if err == nil || errors.Is(err, ErrCompacted) {
 		return err
 	}
 	if cause := ctx.Err(); cause != nil {
 		return cause
 	}
-	class := s.db.Classify(err)
-	s.observer.DatabaseError(class)
+	class := db.Classify(err)
+	observer.DatabaseError(class)
 	switch class {
 	case sqldb.ClassAway:
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)

@@ -97,6 +97,7 @@ func TestFailover(t *testing.T) {
 	cursor := s.NewCursor(s.Revision())
 	defer cursor.Close()
 	before := put(t, s, "/a/before", 0, state("x"))
+	askReplica(t, pair.Standby, before)
 	pair.Switch(t)
 	for range 3 {
 		if outcome, err := s.Write(t.Context(), Change{Key: "/a/between", To: state("x")}); !errors.Is(err, ErrUnavailable) {
@@ -119,6 +120,45 @@ func TestFailover(t *testing.T) {
 		if value, _, err := s.Get(t.Context(), key); err != nil || (value != nil) != want {
 			t.Errorf("%s: %+v, %v; want it there: %t", key, value, err, want)
 		}
+	}
+}
+
+// askReplica asks a copy for the counter. Nothing can be written there.
+func askReplica(t *testing.T, config sqldb.Config, want int64) {
+	t.Helper()
+	replica, err := OpenReplica(config, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := replica.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var got int64
+	read := func(tx *sqldb.Tx) error {
+		return tx.QueryRow(t.Context(), `SELECT v FROM meta WHERE k = 'rv'`).Scan(&got)
+	}
+	if err := replica.Query(t.Context(), read); err != nil || got != want {
+		t.Errorf("the copy's counter is %d, want %d: %v", got, want, err)
+	}
+	write := func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(t.Context(), `UPDATE meta SET v = 0`)
+		return err
+	}
+	if err := replica.Query(t.Context(), write); err == nil {
+		t.Error("the copy can be written to")
+	}
+	config.DSN = "host=/nowhere user=postgres database=postgres"
+	away, err := OpenReplica(config, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := away.Query(t.Context(), read); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a copy that is away: %v, want %v", err, ErrUnavailable)
+	}
+	if err := away.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

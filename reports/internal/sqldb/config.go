@@ -56,7 +56,8 @@ type Config struct {
 	// Schema names the schema (PostgreSQL) that holds all tables, so that several clusters can share one database.
 	// Empty is the schema of the connection.
 	Schema string
-	// MaxConnections is how many connections the process opens, one of which writes. Default 10.
+	// MaxConnections is how many connections the process opens. One writes; of a database that other processes share one asks whether
+	// it answers, and of PostgreSQL one listens; all others read, at least one. Default 10.
 	MaxConnections int
 	// Migrate says what happens to an older schema. Default MigrateAuto.
 	Migrate MigrateMode
@@ -102,6 +103,9 @@ func (c *Config) Validate() field.ErrorList {
 	}
 	return errs
 }
+
+// readers is how many connections are left to read with, beside those that do something else.
+func (c *Config) readers(others int) int { return max(1, c.MaxConnections-others) }
 
 func (c *Config) withDefaults() Config {
 	full := *c

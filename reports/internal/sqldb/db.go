@@ -19,6 +19,8 @@ const statementTimeout = 30 * time.Second
 type dialect interface {
 	// open connects; release gives up what keeps other processes off, and may be nil.
 	open(ctx context.Context, config Config) (pools, error)
+	// replica prepares connections that only read, to a copy that follows the database. Nothing is asked yet.
+	replica(config Config) (pools, error)
 	// rebind turns the placeholders ? into those of the driver.
 	rebind(query string) string
 	// lockCounter is the query that reads the counter and keeps other writers waiting until the transaction ends.
@@ -44,9 +46,16 @@ type dialect interface {
 
 // pools are the connections of one process.
 type pools struct {
-	writer, readers *sql.DB
+	writer, readers *sql.DB // writer is nil for a copy that is only read
 	probe           *sql.DB // asks whether the database answers; nil where it is part of the process
 	release         func() error
+}
+
+// newPool bounds a pool, which keeps all its connections.
+func newPool(pool *sql.DB, connections int) *sql.DB {
+	pool.SetMaxOpenConns(connections)
+	pool.SetMaxIdleConns(connections)
+	return pool
 }
 
 // DB is an open database whose schema is current.
@@ -106,6 +115,21 @@ func OpenToRead(ctx context.Context, config Config) (*DB, error) {
 	return db, nil
 }
 
+// OpenReplica prepares reads from a copy of a database that follows it, such as a standby of PostgreSQL. The copy need not answer yet,
+// and nothing can be written. Errors that end the process are *StartError.
+func OpenReplica(config Config) (*DB, error) {
+	if errs := config.Validate(); len(errs) > 0 {
+		return nil, &StartError{Exit: ExitUnusable, Err: errs.ToAggregate()}
+	}
+	config = config.withDefaults()
+	db := &DB{config: config, dialect: dialectOf(config.Driver)}
+	var err error
+	if db.pools, err = db.dialect.replica(config); err != nil {
+		return nil, asStartError(err)
+	}
+	return db, nil
+}
+
 func asStartError(err error) error {
 	if start, ok := errors.AsType[*StartError](err); ok {
 		return start
@@ -115,7 +139,10 @@ func asStartError(err error) error {
 
 // Close ends all connections.
 func (db *DB) Close() error {
-	errs := []error{db.pools.readers.Close(), db.pools.writer.Close()}
+	errs := []error{db.pools.readers.Close()}
+	if db.pools.writer != nil {
+		errs = append(errs, db.pools.writer.Close())
+	}
 	if db.pools.probe != nil {
 		errs = append(errs, db.pools.probe.Close())
 	}

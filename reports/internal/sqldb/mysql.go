@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -27,9 +28,31 @@ const (
 )
 
 func (mysqlDialect) open(ctx context.Context, config Config) (pools, error) {
+	connector, err := mysqlConnector(config)
+	if err != nil {
+		return pools{}, err
+	}
+	writer := sql.OpenDB(connector)
+	writer.SetMaxOpenConns(1)
+	if err := checkMySQL(ctx, writer); err != nil {
+		return pools{}, errors.Join(err, writer.Close())
+	}
+	const others = 2 // the writer and the probe
+	return pools{writer: writer, readers: newPool(sql.OpenDB(connector), config.readers(others)), probe: newPool(sql.OpenDB(connector), 1)}, nil
+}
+
+func (mysqlDialect) replica(config Config) (pools, error) {
+	connector, err := mysqlConnector(config)
+	if err != nil {
+		return pools{}, err
+	}
+	return pools{readers: newPool(sql.OpenDB(connector), config.readers(1)), probe: newPool(sql.OpenDB(connector), 1)}, nil
+}
+
+func mysqlConnector(config Config) (driver.Connector, error) {
 	parsed, err := mysql.ParseDSN(string(config.DSN))
 	if err != nil {
-		return pools{}, errors.New("the DSN is not valid: must be user:password@protocol(address)/database of MariaDB or MySQL")
+		return nil, errors.New("the DSN is not valid: must be user:password@protocol(address)/database of MariaDB or MySQL")
 	}
 	parsed.ClientFoundRows = true
 	parsed.InterpolateParams = true
@@ -39,7 +62,7 @@ func (mysqlDialect) open(ctx context.Context, config Config) (pools, error) {
 		parsed.Timeout = config.Wait
 	}
 	if err := secure(parsed, config.TLS); err != nil {
-		return pools{}, err
+		return nil, err
 	}
 	if parsed.Params == nil {
 		parsed.Params = map[string]string{}
@@ -48,19 +71,9 @@ func (mysqlDialect) open(ctx context.Context, config Config) (pools, error) {
 	parsed.Params["innodb_lock_wait_timeout"] = "5"
 	connector, err := mysql.NewConnector(parsed)
 	if err != nil {
-		return pools{}, errors.New("the DSN is not valid")
+		return nil, errors.New("the DSN is not valid")
 	}
-	writer := sql.OpenDB(connector)
-	writer.SetMaxOpenConns(1)
-	if err := checkMySQL(ctx, writer); err != nil {
-		return pools{}, errors.Join(err, writer.Close())
-	}
-	readers := sql.OpenDB(connector)
-	readers.SetMaxOpenConns(config.MaxConnections - 1)
-	readers.SetMaxIdleConns(config.MaxConnections - 1)
-	probe := sql.OpenDB(connector)
-	probe.SetMaxOpenConns(1)
-	return pools{writer: writer, readers: readers, probe: probe}, nil
+	return connector, nil
 }
 
 // secure has connections over a network encrypted and the server's name and certificate verified, unless the data source
@@ -170,10 +183,10 @@ func (mysqlDialect) migrationLock(ctx context.Context, db *sql.DB, wait time.Dur
 	return errors.Join(err, unlockErr)
 }
 
-// alreadyThere: a table or an index of an interrupted migration, as each statement commits by itself.
+// alreadyThere: a table, an index or a column of an interrupted migration, as each statement commits by itself.
 func (mysqlDialect) alreadyThere(err error) bool {
 	var answer *mysql.MySQLError
-	return errors.As(err, &answer) && (answer.Number == 1050 || answer.Number == 1061)
+	return errors.As(err, &answer) && (answer.Number == 1050 || answer.Number == 1060 || answer.Number == 1061)
 }
 
 func (mysqlDialect) columns() columnTypes {

@@ -58,12 +58,16 @@ func (postgresDialect) open(ctx context.Context, config Config) (pools, error) {
 			return pools{}, errors.Join(fmt.Errorf("make the schema %q: %w", config.Schema, err), writer.Close())
 		}
 	}
-	readers := stdlib.OpenDB(*parsed)
-	readers.SetMaxOpenConns(config.MaxConnections - 1)
-	readers.SetMaxIdleConns(config.MaxConnections - 1)
-	probe := stdlib.OpenDB(*parsed)
-	probe.SetMaxOpenConns(1)
-	return pools{writer: writer, readers: readers, probe: probe}, nil
+	const others = 3 // the writer, the probe, and who listens
+	return pools{writer: writer, readers: newPool(stdlib.OpenDB(*parsed), config.readers(others)), probe: newPool(stdlib.OpenDB(*parsed), 1)}, nil
+}
+
+func (postgresDialect) replica(config Config) (pools, error) {
+	parsed, err := postgresConfig(config)
+	if err != nil {
+		return pools{}, err
+	}
+	return pools{readers: newPool(stdlib.OpenDB(*parsed), config.readers(1)), probe: newPool(stdlib.OpenDB(*parsed), 1)}, nil
 }
 
 // makeSchema makes the schema if it is missing. CREATE SCHEMA IF NOT EXISTS by itself fails where two sessions run it

@@ -45,9 +45,11 @@ func (sqliteDialect) open(ctx context.Context, config Config) (pools, error) {
 	if err != nil {
 		return pools{}, errors.Join(err, writer.Close(), release())
 	}
-	readers.SetMaxOpenConns(config.MaxConnections - 1)
-	readers.SetMaxIdleConns(config.MaxConnections - 1)
-	return pools{writer: writer, readers: readers, release: release}, nil
+	return pools{writer: writer, readers: newPool(readers, config.readers(1)), release: release}, nil
+}
+
+func (sqliteDialect) replica(Config) (pools, error) {
+	return pools{}, errors.New("a SQLite database has no copies that follow it")
 }
 
 // What connections are set to, beside what is common to all. Rows of results go to places all over their indexes: the writer has
