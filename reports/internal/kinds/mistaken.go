@@ -36,7 +36,7 @@ func ToleratesMistakes(decoder runtime.Decoder) runtime.Decoder { return toleran
 // isStored tells an object of the table from one that is only answered.
 func isStored(obj runtime.Object) bool {
 	switch obj.(type) {
-	case *Report, *ClusterReport, *reportsv1.Image, *reportsv1.SBOM, *reportsv1.VulnerabilityReport:
+	case *Report, *ClusterReport, *reportsv1.Image, *reportsv1.SBOM, *reportsv1.VulnerabilityReport, *reportsv1.Repository, *reportsv1.VulnerabilityDatabase:
 		return true
 	}
 	return false
