@@ -42,7 +42,8 @@ LDFLAGS_LOCALCLUSTER := -s -w -X $(VERSION_PKG).gitVersion=$(K8S_VERSION) -X $(V
 
 # Only the command line is linked with it: what every commit changed would be linked anew by every build.
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-LDFLAGS_CLI := -s -w -X github.com/scanyard/scanyard/apis/buildinfo.version=$(VERSION)
+COMMIT      := $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS_CLI := -s -w -X github.com/scanyard/scanyard/apis/buildinfo.version=$(VERSION) -X github.com/scanyard/scanyard/apis/buildinfo.commit=$(COMMIT)
 
 .PHONY: help
 help: ## Show this help
@@ -202,6 +203,21 @@ $(BIN)/images:
 	@hack/needs.sh go
 	@mkdir -p $(BIN)
 	@go build -ldflags='-s -w' -o $@ ./scanners/cmd/images
+
+##@ Releases
+
+# VERSION has a default for builds; a release is named by its maintainer.
+RELEASE := $(if $(filter command% environment%,$(origin VERSION)),$(VERSION))
+
+.PHONY: release
+release: $(BIN)/images $(BIN)/release ## Make a release in dist/: VERSION=v0.2.0 [REGISTRY=registry.example.com/scanyard] [KEY=cosign.key] [DIST=folder] [DRY_RUN=1]; docs/releasing.md
+	@$(BIN)/release --version '$(RELEASE)' --registry '$(REGISTRY)' --key '$(KEY)' --dist '$(DIST)' $(if $(DRY_RUN),--dry-run) $(RELEASE_ARGS)
+
+.PHONY: $(BIN)/release
+$(BIN)/release:
+	@hack/needs.sh go git
+	@mkdir -p $(BIN)
+	@go build -ldflags='-s -w' -o $@ ./scanners/cmd/release
 
 ##@ Keeping it in order
 

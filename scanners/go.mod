@@ -13,6 +13,7 @@ require (
 	github.com/knqyf263/go-deb-version v0.0.0-20241115132648-6f4aee6ccd23
 	github.com/package-url/packageurl-go v0.1.7
 	github.com/scanyard/scanyard/podkit v0.0.0
+	github.com/secure-systems-lab/go-securesystemslib v0.11.1
 	github.com/spf13/cobra v1.10.2
 	github.com/ulikunitz/xz v0.5.17
 	gitlab.com/gitlab-org/api/client-go/v2 v2.64.0

@@ -16,7 +16,7 @@ import (
 const root = "../.."
 
 // skipped are folders that hold nothing of ours: what was built, and what tools keep.
-var skipped = map[string]bool{".git": true, "bin": true, "node_modules": true}
+var skipped = map[string]bool{".git": true, "bin": true, "dist": true, "node_modules": true}
 
 // files returns the files of the repository with a suffix.
 func files(t *testing.T, suffix string) []string {

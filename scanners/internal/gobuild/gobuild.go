@@ -29,8 +29,8 @@ type Builder struct {
 }
 
 // flags give the same program anywhere. Trimming paths is what makes a digest independent of where the
-// repository lies; it makes cache entries of their own.
-var flags = []string{"-trimpath", "-buildvcs=false"}
+// repository lies. They are the Makefile's, so that both share the build cache: what is linked keeps no debugging data, so none is made.
+var flags = []string{"-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false"}
 
 // environ sets what the result depends on, over whatever the caller's environment says.
 func (b *Builder) environ(p recipe.Platform, extra ...string) []string {

@@ -23,7 +23,7 @@ import (
 // MediaType is the media type of the documents.
 const MediaType = "application/vnd.cyclonedx+json"
 
-// Content is what an image holds.
+// Content is what an image, or an archive, holds.
 type Content struct {
 	Name, Version, Description, Licenses string
 	Date                                 time.Time
@@ -33,6 +33,16 @@ type Content struct {
 	Programs     []Program
 	// Base is nil for an image without one.
 	Base *recipe.BaseLock
+	// Archive says that the content is that of an archive with programs and not that of an image.
+	Archive bool
+}
+
+// whole is what all of the content is in a document: its reference and its type.
+func (c Content) whole() (string, cdx.ComponentType) {
+	if c.Archive {
+		return "archive", cdx.ComponentTypeApplication
+	}
+	return "image", cdx.ComponentTypeContainer
 }
 
 // Program is a Go program in the image.
@@ -44,10 +54,11 @@ type Program struct {
 // Write renders the document.
 func Write(c Content) ([]byte, error) {
 	bom := cdx.NewBOM()
+	ref, kind := c.whole()
 	bom.Metadata = &cdx.Metadata{
 		Timestamp: c.Date.UTC().Format(time.RFC3339),
 		Component: &cdx.Component{
-			BOMRef: "image", Type: cdx.ComponentTypeContainer, Name: c.Name, Version: c.Version, Description: c.Description,
+			BOMRef: ref, Type: kind, Name: c.Name, Version: c.Version, Description: c.Description,
 			Licenses: &cdx.Licenses{{Expression: c.Licenses}},
 		},
 	}
@@ -78,7 +89,7 @@ func Write(c Content) ([]byte, error) {
 		}
 		depends = append(depends, cdx.Dependency{Ref: "program:" + p.Path, Dependencies: &refs})
 	}
-	depends = append(depends, cdx.Dependency{Ref: "image", Dependencies: &top})
+	depends = append(depends, cdx.Dependency{Ref: ref, Dependencies: &top})
 	slices.SortFunc(components, func(a, b cdx.Component) int { return cmp.Compare(a.BOMRef, b.BOMRef) })
 	slices.SortFunc(depends, func(a, b cdx.Dependency) int { return cmp.Compare(a.Ref, b.Ref) })
 	bom.Components, bom.Dependencies = &components, &depends
