@@ -24,6 +24,7 @@ GITLEAKS_VERSION   := $(shell awk '$$1 == "github.com/zricethezav/gitleaks/v8" &
 FFUF_VERSION       := v2.2.1
 GOLANGCI_VERSION   := v2.15.0
 HELM_DOCS_VERSION  := v1.14.2
+HUGO_VERSION       := v0.164.0
 PROMTOOL_VERSION   := v0.316.0
 BUF_VERSION        := v1.75.0
 PROTOC_GEN_GO      := v1.36.12
@@ -91,6 +92,15 @@ bench-console: build ## Measure the console: how long its pages take, what a fir
 .PHONY: pictures
 pictures: build test-tools ## Make the pictures of docs/console.md anew: the console with the reports API, in a real Chromium
 	@cd tests && PICTURES=$(CURDIR)/docs/pictures GOWORK=off go test ./console -run '^TestPictures$$' -count 1
+
+.PHONY: site check-site
+site: $(TOOLS)/hugo-$(HUGO_VERSION) ## Build the documentation as a site in dist/site, with search and versions; a link that leads nowhere is an error
+	@hack/needs.sh go git
+	@cd tests && GOWORK=off go run ./cmd/site -hugo $(TOOLS)/hugo-$(HUGO_VERSION) -root $(CURDIR) -out $(DIST)/site
+
+check-site: site ## Try the site in a real Chromium: search, keyboard, contrast, small screens, no request to anybody
+	@hack/needs.sh chromium
+	@cd tests && SITE=$(DIST)/site GOWORK=off go test ./site -run '^TestBuilt' -count 1
 
 .PHONY: bench-forwarding
 bench-forwarding: build $(if $(BENCH_PEER),bench-peer) ## Measure forwarding: a million findings and thousands of Scans through the forwarder, and what the exporter takes and delivers; BENCH_PEER=otel compares it with the OpenTelemetry Collector
@@ -169,6 +179,9 @@ $(TOOLS)/helm-$(HELM_VERSION):
 
 $(TOOLS)/gitleaks-$(GITLEAKS_VERSION):
 	@hack/tool.sh gitleaks $(GITLEAKS_VERSION) github.com/zricethezav/gitleaks/v8 hack/gitleaks
+
+$(TOOLS)/hugo-$(HUGO_VERSION):
+	@hack/tool.sh hugo $(HUGO_VERSION) github.com/gohugoio/hugo github.com/gohugoio/hugo
 
 $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION):
 	@hack/tool.sh helm-docs $(HELM_DOCS_VERSION) github.com/norwoodj/helm-docs/cmd/helm-docs
