@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -43,6 +46,12 @@ type Options struct {
 	Limit int
 	// Profile is a file for the operator's heap profile after the last step; empty for none.
 	Profile string
+	// CPUProfile is a file for the operator's CPU profile while Scans run; empty for none.
+	CPUProfile string
+	// Hooks is how many hooks run for each Scan, one after another.
+	Hooks int
+	// ScanAccess is how parsers and hooks reach their Scan. By the API each Scan gets an account.
+	ScanAccess executionv1.ScanAccess
 	// Requests counts the requests to the API server by who made them.
 	Requests bool
 	// Out gets the report.
@@ -67,14 +76,15 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer b.operator.stop()
-	fmt.Fprintf(o.Out, "%d cores, %s; %d workers, %d requests/s to the API server, %d Job syncs, %d simulated nodes, at most %d Scans in flight\n",
-		runtime.NumCPU(), runtime.Version(), o.Workers, o.QPS, o.JobSyncs, o.SimNodes, o.InFlight)
+	fmt.Fprintf(o.Out, "%d cores, %s; %d workers, %d requests/s to the API server, %d Job syncs, %d simulated nodes, at most %d Scans in flight, %d hooks, %s\n",
+		runtime.NumCPU(), runtime.Version(), o.Workers, o.QPS, o.JobSyncs, o.SimNodes, o.InFlight, o.Hooks, o.ScanAccess)
 	fmt.Fprintf(
-		o.Out, "%8s %8s %10s %12s %12s %10s %10s %22s\n", "finished", "added", "scans/s", "writes/scan", "CPU ms/scan", "RSS MiB", "peak MiB",
-		"Job end → next Job ms",
+		o.Out, "%8s %8s %8s %10s %12s %10s %12s %16s %10s %10s %22s\n", "finished", "added", "scans/s", "pods/scan", "writes/scan", "GETs/scan",
+		"CPU ms/scan", "API CPU ms/scan", "RSS MiB", "peak MiB", "Job end → next Job ms",
 	)
 	done := 0
 	audit := &auditLog{file: localcluster.Layout(cluster.DataDir).AuditLog()}
+	profile := b.operator.profileCPU(ctx, o.CPUProfile)
 	for _, size := range o.Sizes {
 		if o.Requests {
 			if err := audit.skip(); err != nil {
@@ -85,8 +95,8 @@ func Run(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "%8d %8d %10.1f %12.2f %12.1f %10d %10d %22s\n", size, size-done, f.rate, f.writes, f.cpu, f.rss>>20, f.peak>>20,
-			fmt.Sprintf("p50 %d  p99 %d", f.p50.Milliseconds(), f.p99.Milliseconds()))
+		fmt.Fprintf(o.Out, "%8d %8d %8.1f %10.2f %12.2f %10.2f %12.1f %16.1f %10d %10d %22s\n", size, size-done, f.rate, f.pods, f.writes, f.reads,
+			f.cpu, f.apiCPU, f.rss>>20, f.peak>>20, fmt.Sprintf("p50 %d  p99 %d", f.p50.Milliseconds(), f.p99.Milliseconds()))
 		if o.Requests {
 			all, err := audit.read()
 			if err != nil {
@@ -95,6 +105,9 @@ func Run(ctx context.Context, o Options) error {
 			printRequests(o.Out, all, size-done)
 		}
 		done = size
+	}
+	if err := profile(); err != nil {
+		return err
 	}
 	if o.Profile != "" {
 		return b.operator.writeProfile(ctx, o.Profile)
@@ -105,7 +118,9 @@ func Run(ctx context.Context, o Options) error {
 // run is a cluster with an operator.
 type run struct {
 	o        Options
+	cluster  *localcluster.Cluster
 	client   client.WithWatch
+	api      rest.Interface
 	operator *operator
 	seen     *observer
 }
@@ -120,11 +135,15 @@ func newRun(ctx context.Context, o Options, cluster *localcluster.Cluster) (*run
 	if err != nil {
 		return nil, err
 	}
+	api, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
 	if err := installCRDs(ctx, c, o.CRDs); err != nil {
 		return nil, err
 	}
 	for i := range namespaces {
-		if err := prepare(ctx, c, namespace(i)); err != nil {
+		if err := prepare(ctx, c, namespace(i), o); err != nil {
 			return nil, err
 		}
 	}
@@ -137,7 +156,7 @@ func newRun(ctx context.Context, o Options, cluster *localcluster.Cluster) (*run
 	if err != nil {
 		return nil, err
 	}
-	return &run{o: o, client: c, operator: op, seen: observe(ctx, c)}, nil
+	return &run{o: o, cluster: cluster, client: c, api: api.RESTClient(), operator: op, seen: observe(ctx, c)}, nil
 }
 
 func namespace(i int) string { return fmt.Sprintf("bench-%d", i%namespaces) }
@@ -165,8 +184,9 @@ func installCRDs(ctx context.Context, c client.Client, folder string) error {
 	})
 }
 
-// prepare makes a namespace with a ScanType and a ParseDefinition.
-func prepare(ctx context.Context, c client.Client, name string) error {
+// prepare makes a namespace with a ScanType, a ParseDefinition and hooks.
+func prepare(ctx context.Context, c client.Client, name string, o Options) error {
+	access := cmp.Or(o.ScanAccess, executionv1.ScanAccessHandover)
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		&executionv1.ScanType{
@@ -181,11 +201,18 @@ func prepare(ctx context.Context, c client.Client, name string) error {
 		},
 		&executionv1.ParseDefinition{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "nmap-xml"},
-			Spec:       executionv1.ParseDefinitionSpec{Image: "parser", ScanAccess: executionv1.ScanAccessHandover},
+			Spec:       executionv1.ParseDefinitionSpec{Image: "parser", ScanAccess: access},
 		},
 	}
-	for _, o := range objects {
-		if err := c.Create(ctx, o); err != nil {
+	for i := range o.Hooks {
+		objects = append(objects, &executionv1.ScanCompletionHook{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: fmt.Sprintf("hook-%d", i)},
+			// Hooks of different priorities run one after another.
+			Spec: executionv1.ScanCompletionHookSpec{Type: executionv1.ReadOnly, Priority: i, Image: "hook", ScanAccess: access},
+		})
+	}
+	for _, object := range objects {
+		if err := c.Create(ctx, object); err != nil {
 			return fmt.Errorf("prepare namespace %s: %w", name, err)
 		}
 	}
@@ -194,14 +221,14 @@ func prepare(ctx context.Context, c client.Client, name string) error {
 
 // figures are what one step has measured.
 type figures struct {
-	rate, writes, cpu float64
-	rss, peak         int64
-	p50, p99          time.Duration
+	rate, pods, writes, reads, cpu, apiCPU float64
+	rss, peak                              int64
+	p50, p99                               time.Duration
 }
 
 // add lets Scans run until there are to of them, from from on.
 func (b *run) add(ctx context.Context, from, to int) (figures, error) {
-	before, err := b.operator.read(ctx)
+	before, err := b.read(ctx)
 	if err != nil {
 		return figures{}, err
 	}
@@ -214,15 +241,18 @@ func (b *run) add(ctx context.Context, from, to int) (figures, error) {
 		return figures{}, err
 	}
 	took := time.Since(began)
-	after, err := b.operator.read(ctx)
+	after, err := b.read(ctx)
 	if err != nil {
 		return figures{}, err
 	}
 	n := float64(to - from)
 	f := figures{
 		rate:   n / took.Seconds(),
+		pods:   (after.pods - before.pods) / n,
 		writes: (after.writes - before.writes) / n,
+		reads:  (after.reads - before.reads) / n,
 		cpu:    (after.cpu - before.cpu).Seconds() * 1000 / n,
+		apiCPU: (after.apiCPU - before.apiCPU).Seconds() * 1000 / n,
 		rss:    after.rss, peak: after.peak,
 	}
 	f.p50, f.p99 = b.seen.latencies()

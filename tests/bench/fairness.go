@@ -93,7 +93,7 @@ func (r *fairRun) measure(ctx context.Context) (*Fair, error) {
 		names = append(names, fmt.Sprintf("team-%02d", i))
 	}
 	for _, n := range names {
-		if err := prepare(ctx, r.client, n); err != nil {
+		if err := prepare(ctx, r.client, n, r.o); err != nil {
 			return nil, err
 		}
 	}

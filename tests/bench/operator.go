@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ import (
 type operator struct {
 	cmd     *exec.Cmd
 	metrics string
-	profile string
+	profile string // the address below which profiles are
 	log     *os.File
 }
 
@@ -54,7 +55,7 @@ func startOperator(ctx context.Context, o Options, cluster *localcluster.Cluster
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	op := &operator{cmd: cmd, metrics: "http://" + address(free[0]) + "/metrics", profile: "http://" + address(free[2]) + "/debug/pprof/heap", log: log}
+	op := &operator{cmd: cmd, metrics: "http://" + address(free[0]) + "/metrics", profile: "http://" + address(free[2]) + "/debug/pprof/", log: log}
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return get(ctx, "http://"+address(free[1])+"/readyz", func(*bufio.Scanner) {}) == nil, nil
 	})
@@ -75,41 +76,133 @@ func (op *operator) stop() {
 
 // writeProfile writes the operator's heap profile.
 func (op *operator) writeProfile(ctx context.Context, file string) error {
+	return op.fetchProfile(ctx, "heap", file)
+}
+
+func (op *operator) fetchProfile(ctx context.Context, which, file string) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return err
 	}
-	err = fetch(ctx, op.profile, func(body io.Reader) error {
+	err = fetch(ctx, op.profile+which, func(body io.Reader) error {
 		_, err := io.Copy(f, body)
 		return err
 	})
 	return errors.Join(err, f.Close())
 }
 
-// reading is what the operator has used so far.
+// profiledFor is how many seconds a CPU profile covers.
+const profiledFor = 30
+
+// profileCPU begins to write a CPU profile and returns what waits for its end. Without a file nothing is written.
+func (op *operator) profileCPU(ctx context.Context, file string) (wait func() error) {
+	if file == "" {
+		return func() error { return nil }
+	}
+	done := make(chan error, 1)
+	go func() { done <- op.fetchProfile(ctx, fmt.Sprintf("profile?seconds=%d", profiledFor), file) }()
+	return func() error { return <-done }
+}
+
+// reading is what the operator, and the API server for it, have used so far.
 type reading struct {
-	writes    float64
-	cpu       time.Duration
-	rss, peak int64
+	// reads are GETs past the cache, lists and the begin of watches.
+	writes, reads float64
+	// pods are those that were made.
+	pods        float64
+	cpu, apiCPU time.Duration
+	rss, peak   int64
 }
 
 func (op *operator) read(ctx context.Context) (reading, error) {
 	var r reading
-	err := get(ctx, op.metrics, func(s *bufio.Scanner) {
-		for s.Scan() {
-			if strings.HasPrefix(s.Text(), "rest_client_requests_total{") && !strings.Contains(s.Text(), `method="GET"`) {
-				fields := strings.Fields(s.Text())
-				n, err := strconv.ParseFloat(fields[len(fields)-1], 64)
-				if err == nil {
-					r.writes += n
-				}
+	err := fetch(ctx, op.metrics, func(body io.Reader) error {
+		all, err := series(body, "rest_client_requests_total")
+		for labels, n := range all {
+			if strings.Contains(labels, `method="GET"`) {
+				r.reads += n
+			} else {
+				r.writes += n
 			}
 		}
+		return err
 	})
 	if err != nil {
 		return r, err
 	}
 	return r, op.readProc(&r)
+}
+
+// read is what was used so far.
+func (b *run) read(ctx context.Context) (reading, error) {
+	r, err := b.operator.read(ctx)
+	if err != nil {
+		return r, err
+	}
+	if r.pods, err = b.pods(ctx); err != nil {
+		return r, err
+	}
+	parts, err := b.cluster.Status(ctx)
+	if err != nil {
+		return r, err
+	}
+	for i := range parts {
+		if parts[i].Name == localcluster.APIServer {
+			u, err := processOf(parts[i].PID)
+			r.apiCPU = u.cpu
+			return r, err
+		}
+	}
+	return r, errors.New("the cluster has no API server")
+}
+
+// pods is how many pods the API server has made.
+func (b *run) pods(ctx context.Context) (float64, error) {
+	text, err := b.api.Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the metrics of the API server: %w", err)
+	}
+	all, err := series(bytes.NewReader(text), "apiserver_request_total")
+	sum := 0.0
+	for labels, n := range all {
+		if podCreated(labels) {
+			sum += n
+		}
+	}
+	return sum, err
+}
+
+// podCreated holds for the labels of requests that have made pods.
+func podCreated(labels string) bool {
+	for _, want := range []string{`resource="pods"`, `subresource=""`, `verb="POST"`, `code="201"`} {
+		if !strings.Contains(labels, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// series are the values of a metric, by the text of its labels, in the text format of Prometheus.
+func series(in io.Reader, metric string) (map[string]float64, error) {
+	all := map[string]float64{}
+	s := bufio.NewScanner(in)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		rest, ok := strings.CutPrefix(s.Text(), metric+"{")
+		if !ok {
+			continue
+		}
+		at := strings.LastIndex(rest, "} ")
+		if at < 0 {
+			return nil, fmt.Errorf("metric %s: %q is not a sample", metric, s.Text())
+		}
+		n, err := strconv.ParseFloat(rest[at+2:], 64)
+		if err != nil {
+			return nil, fmt.Errorf("metric %s: %w", metric, err)
+		}
+		all[rest[:at]] = n
+	}
+	return all, s.Err()
 }
 
 // clockTicks is how many ticks of /proc/PID/stat make a second on Linux.

@@ -51,3 +51,34 @@ func TestRequests(t *testing.T) {
 		t.Error(out.String())
 	}
 }
+
+// TestSeries: samples of one metric are read by their labels, and pods that were made are told from other requests.
+func TestSeries(t *testing.T) {
+	text := `# TYPE apiserver_request_total counter
+apiserver_request_total{code="201",resource="pods",subresource="",verb="POST"} 3
+apiserver_request_total{code="201",resource="pods",subresource="binding",verb="POST"} 5
+apiserver_request_total{code="403",resource="pods",subresource="",verb="POST"} 7
+apiserver_request_total_more{code="201",resource="pods",subresource="",verb="POST"} 11
+rest_client_requests_total{code="200",host="[::1]:6443",method="GET"} 1.3e+01
+`
+	got, err := series(strings.NewReader(text), "apiserver_request_total")
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	sum := 0.0
+	for labels, n := range got {
+		if podCreated(labels) {
+			sum += n
+		}
+	}
+	if sum != 3 {
+		t.Errorf("%v pods were made, want 3", sum)
+	}
+	got, err = series(strings.NewReader(text), "rest_client_requests_total")
+	if diff := cmp.Diff(map[string]float64{`code="200",host="[::1]:6443",method="GET"`: 13}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if _, err := series(strings.NewReader(`m{a="b"} much`), "m"); err == nil {
+		t.Error("a sample without a number is taken")
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/tests/bench"
 )
 
@@ -33,7 +34,8 @@ bench console [flags]
 bench lets Scans run whose pods end at once, and prints what the operator did and used.
 
 Columns: finished Scans after the step, Scans added by it, Scans finished per second,
-writes of the operator to the API server per Scan, its CPU time per Scan, its memory
+pods made per Scan, writes of the operator to the API server per Scan and its reads
+there (past its cache), its CPU time and that of the API server per Scan, its memory
 now and at its peak, and how long it took from the end of a scanner Job, as a watch
 shows it, until the parser Job was there.
 
@@ -53,19 +55,28 @@ console, and then many at once, and prints how long pages take and what the cons
 Flags:
 `
 
-func main() {
-	log.SetLogger(logr.Discard()) // that of a library, which complains if there is none
-	var o bench.Options
-	root := flag.String("root", ".", "`folder` of the repository")
-	sizes := flag.String("n", "1000,10000", "`numbers` of finished Scans after each step")
+// addFlags adds the flags of what is measured of the operator.
+func addFlags(o *bench.Options) {
 	flag.IntVar(&o.InFlight, "in-flight", 1000, "how many Scans are on their way at the most")
 	flag.IntVar(&o.Workers, "workers", 16, "workers of the operator")
 	flag.IntVar(&o.QPS, "qps", 2000, "requests per second that the operator may make")
 	flag.IntVar(&o.JobSyncs, "job-syncs", 10, "Jobs that the Job controller handles at a time; 10 is Kubernetes' default")
 	flag.IntVar(&o.SimNodes, "sim-nodes", 10, "nodes that simulate pods")
-	bin := flag.String("bin", "", "`folder` of the programs; bin in that of the repository by default")
 	flag.StringVar(&o.Profile, "profile", "", "`file` for the operator's heap profile after the last step (go tool pprof)")
+	flag.StringVar(&o.CPUProfile, "cpu-profile", "", "`file` for a CPU profile of the operator's first 30 s with Scans (go tool pprof)")
+	flag.IntVar(&o.Hooks, "hooks", 0, "hooks of each Scan, which run one after another")
+	flag.StringVar((*string)(&o.ScanAccess), "scan-access", string(executionv1.ScanAccessHandover),
+		"how parsers and hooks reach their Scan: Handover or API, which is that of secureCodeBox's images")
 	flag.BoolVar(&o.Requests, "requests", false, "also print who made which requests to the API server, by its audit log, which costs it time")
+}
+
+func main() {
+	log.SetLogger(logr.Discard()) // that of a library, which complains if there is none
+	var o bench.Options
+	root := flag.String("root", ".", "`folder` of the repository")
+	addFlags(&o)
+	sizes := flag.String("n", "1000,10000", "`numbers` of finished Scans after each step")
+	bin := flag.String("bin", "", "`folder` of the programs; bin in that of the repository by default")
 	var f bench.Fairness
 	flag.IntVar(&f.Tenants, "tenants", 99, "fairness: small namespaces")
 	flag.IntVar(&f.Each, "each", 10, "fairness: Scans of each")
