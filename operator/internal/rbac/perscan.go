@@ -23,13 +23,19 @@ import (
 // name. Role and RoleBinding are named after the account's UID: those of an account that was removed
 // may still exist for a while, and must not be taken for the ones of this account. The RoleBinding is
 // made last: where it exists, the Role has existed.
-func (a *Access) ensureScan(ctx context.Context, scan *executionv1.Scan, resultType string) (string, error) {
+//
+// Of a Scan that begins the account is made before it is looked for: there is none as a rule.
+func (a *Access) ensureScan(ctx context.Context, scan *executionv1.Scan, resultType string, begins bool) (string, error) {
 	name := names.ScanAccess(scan.Name, scan.UID)
 	key := types.NamespacedName{Namespace: scan.Namespace, Name: name}
 	if a.fresh(key) {
 		return name, nil
 	}
-	account, made, err := a.ensureOwn(ctx, newScanAccount(scan, name))
+	ensure := a.ensureOwn
+	if begins {
+		ensure = a.makeOwn
+	}
+	account, made, err := ensure(ctx, newScanAccount(scan, name))
 	if err != nil {
 		return "", err
 	}
@@ -93,25 +99,43 @@ func newScanGrant(scan *executionv1.Scan, account *corev1.ServiceAccount, result
 	return bound(m, scan, resultType, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account.Name, Namespace: scan.Namespace})
 }
 
-// ensureOwn makes an account of one Scan, or returns the existing one; made says whether the account
-// is new.
+// ensureOwn returns the account of one Scan, and makes it if there is none; made says whether the account is new.
 func (a *Access) ensureOwn(ctx context.Context, want *corev1.ServiceAccount) (have *corev1.ServiceAccount, made bool, err error) {
-	have = &corev1.ServiceAccount{}
-	err = a.reader.Get(ctx, client.ObjectKeyFromObject(want), have)
-	if apierrors.IsNotFound(err) {
-		if want.ImagePullSecrets, err = a.PullSecrets(ctx, want.Namespace); err != nil {
-			return nil, false, err
-		}
-		have, made = want, true
-		err = a.writer.Create(ctx, want, uncached)
+	have, err = a.getOwn(ctx, want)
+	if !apierrors.IsNotFound(err) {
+		return have, false, err
 	}
-	if err != nil {
-		return nil, false, fmt.Errorf("ensure ServiceAccount %s/%s: %w", want.Namespace, want.Name, err)
+	return a.makeOwn(ctx, want)
+}
+
+// makeOwn makes the account of one Scan, or returns the existing one; made says whether the account is new.
+func (a *Access) makeOwn(ctx context.Context, want *corev1.ServiceAccount) (have *corev1.ServiceAccount, made bool, err error) {
+	if want.ImagePullSecrets, err = a.PullSecrets(ctx, want.Namespace); err != nil {
+		return nil, false, err
+	}
+	refused := a.writer.Create(ctx, want, uncached)
+	switch {
+	case refused == nil:
+		return want, true, nil
+	case apierrors.IsAlreadyExists(refused), apierrors.IsForbidden(refused): // a quota that is used up refuses what exists as well
+		have, err = a.getOwn(ctx, want)
+		if !apierrors.IsNotFound(err) {
+			return have, false, err
+		}
+	}
+	return nil, false, fmt.Errorf("create ServiceAccount %s/%s: %w", want.Namespace, want.Name, refused)
+}
+
+// getOwn returns the account of one Scan. The error of the API server if there is none is NotFound.
+func (a *Access) getOwn(ctx context.Context, want *corev1.ServiceAccount) (*corev1.ServiceAccount, error) {
+	have := &corev1.ServiceAccount{}
+	if err := a.reader.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
+		return nil, fmt.Errorf("get ServiceAccount %s/%s: %w", want.Namespace, want.Name, err)
 	}
 	if have.Labels[executionv1.LabelScanUID] != want.Labels[executionv1.LabelScanUID] {
-		return nil, false, &ForeignAccountError{want.Namespace, want.Name}
+		return nil, &ForeignAccountError{want.Namespace, want.Name}
 	}
-	return have, made, nil
+	return have, nil
 }
 
 // ForeignAccountError says that an account of a needed name does not belong to the Scan.

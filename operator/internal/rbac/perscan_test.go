@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -135,6 +136,45 @@ func TestWritesOfAScan(t *testing.T) {
 	}
 	if n["create"] != 3 || n["delete"] != 1 {
 		t.Errorf("calls %v, want 3 creates and 1 delete", n)
+	}
+}
+
+// TestAccountOfAScanThatBegins: it is made without a read, and one that is there is taken, also where a quota refuses another.
+func TestAccountOfAScanThatBegins(t *testing.T) {
+	scan := testobjects.Scan("s")
+	a, c, _, n := newPerScan(t)
+	if _, err := a.PullSecrets(t.Context(), namespace); err != nil { // they are kept for a while
+		t.Fatal(err)
+	}
+	before := n["get"]
+	name, err := a.MakeParser(t.Context(), scan, "nmap-xml")
+	if err != nil || n["get"] != before || n["create"] != 3 {
+		t.Fatalf("%v; %d reads and %d creates, want none and 3", err, n["get"]-before, n["create"])
+	}
+	account := get(t, c, &corev1.ServiceAccount{}, name)
+	grantOf(t, c, account)
+
+	full := interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{ //nolint:forcetypeassert // the fake client is one
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewForbidden(corev1.Resource("serviceaccounts"), name, errors.New("exceeded quota"))
+		},
+	})
+	for _, writer := range []client.Writer{c, full} {
+		fresh := New(c, writer, clocktesting.NewFakePassiveClock(testobjects.Epoch), PerScan)
+		if again, err := fresh.MakeParser(t.Context(), scan, "nmap-xml"); err != nil || again != name {
+			t.Errorf("%q (%v), want %q", again, err, name)
+		}
+	}
+	if _, err := New(c, full, clocktesting.NewFakePassiveClock(testobjects.Epoch), PerScan).MakeParser(t.Context(), testobjects.Scan("another"), "nmap-xml"); !apierrors.IsForbidden(err) {
+		t.Errorf("error %v, want what the quota says", err)
+	}
+	account.Labels[executionv1.LabelScanUID] = "another"
+	if err := c.Update(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(c, c, clocktesting.NewFakePassiveClock(testobjects.Epoch), PerScan).MakeParser(t.Context(), scan, "nmap-xml")
+	if _, ok := Conflict(err); !ok {
+		t.Errorf("error %v, want a conflict", err)
 	}
 }
 

@@ -153,7 +153,15 @@ func (a *Access) EnsureParser(ctx context.Context, scan *executionv1.Scan, resul
 	if a.mode == Shared {
 		return parser.name, a.ensure(ctx, scan.Namespace, parser)
 	}
-	return a.ensureScan(ctx, scan, resultType)
+	return a.ensureScan(ctx, scan, resultType, false)
+}
+
+// MakeParser does the same for a Scan that begins. Where the account is not there yet, nothing is read.
+func (a *Access) MakeParser(ctx context.Context, scan *executionv1.Scan, resultType string) (string, error) {
+	if a.mode == Shared {
+		return parser.name, a.ensure(ctx, scan.Namespace, parser)
+	}
+	return a.ensureScan(ctx, scan, resultType, true)
 }
 
 // EnsureHook does the same for hooks without a ServiceAccount of their own that run in
@@ -162,7 +170,7 @@ func (a *Access) EnsureHook(ctx context.Context, scan *executionv1.Scan, resultT
 	if a.mode == Shared {
 		return hook.name, a.ensure(ctx, scan.Namespace, hook)
 	}
-	return a.ensureScan(ctx, scan, resultType)
+	return a.ensureScan(ctx, scan, resultType, false)
 }
 
 func (a *Access) ensure(ctx context.Context, namespace string, acc account) error {

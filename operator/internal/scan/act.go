@@ -106,6 +106,7 @@ func (r *Reconciler) launch(ctx context.Context, o *life.Observation, d *life.De
 	job, rejected, err := r.prepare(ctx, o, d, l)
 	absent := rejected != nil || err != nil
 	if !absent {
+		r.ledger.noteBegin(o.Scan.UID)
 		refused := r.create(ctx, o, job)
 		rejected, absent = rejectionOf(refused), isRefusal(refused)
 		if refused != nil {

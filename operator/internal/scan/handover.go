@@ -57,7 +57,7 @@ func (r *Reconciler) ensureParserEarly(ctx context.Context, o *life.Observation)
 	if definition.ScanAccess == executionv1.ScanAccessHandover {
 		return true, nil
 	}
-	_, err = r.access.EnsureParser(ctx, o.Scan, resultType)
+	_, err = r.access.MakeParser(ctx, o.Scan, resultType)
 	return false, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -24,9 +25,47 @@ import (
 type ledger struct {
 	mu      sync.Mutex
 	entries map[types.UID]*executionv1.ScanStatus
+	// since is when this operator began to work; zero before that.
+	since time.Time
+	// unbegun are the Scans that were born under this operator and that it has not tried to begin.
+	unbegun map[types.UID]struct{}
 }
 
-func newLedger() *ledger { return &ledger{entries: map[types.UID]*executionv1.ScanStatus{}} }
+func newLedger() *ledger {
+	return &ledger{entries: map[types.UID]*executionv1.ScanStatus{}, unbegun: map[types.UID]struct{}{}}
+}
+
+// open notes when this operator began to work, and returns it.
+func (l *ledger) open(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since.IsZero() {
+		l.since = now
+	}
+	return l.since
+}
+
+// noteBirth notes that a Scan was born under this operator.
+func (l *ledger) noteBirth(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unbegun[uid] = struct{}{}
+}
+
+// noteBegin notes that a Job of the Scan may exist from now on.
+func (l *ledger) noteBegin(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unbegun, uid)
+}
+
+// isUnbegun reports whether it is certain that no Job of the Scan was ever made.
+func (l *ledger) isUnbegun(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, is := l.unbegun[uid]
+	return is
+}
 
 // believed returns a Scan with the status that the ledger has of it, if there is one.
 func (l *ledger) believed(scan *executionv1.Scan) *executionv1.Scan {
@@ -60,6 +99,7 @@ func (l *ledger) forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.entries, uid)
+	delete(l.unbegun, uid)
 }
 
 // adopt adds a Scan to the ledger: the Scan is new, or the operator was just started.
@@ -87,6 +127,10 @@ func (r *Reconciler) adopt(ctx context.Context, o *life.Observation) error {
 	o.Trust(s)
 	o.Lowered = lowered
 	r.ledger.note(o.Scan.UID, s.DeepCopy())
+	if life.IsBornUnder(o.Scan, o.Jobs, r.ledger.open(o.Now)) {
+		r.ledger.noteBirth(o.Scan.UID)
+		o.Unbegun = true
+	}
 	if o.Forged {
 		log.FromContext(ctx).Info("The status says what the Jobs do not", "was", o.Found.State, "is", s.State)
 		r.queue.ScanSeen(o.Scan)

@@ -4,6 +4,7 @@ package scan
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,5 +50,27 @@ func TestLedgerOverridesWatch(t *testing.T) {
 	}
 	if other := testobjects.Scan("t"); l.believed(&executionv1.Scan{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Status: other.Status}).UID != "u" {
 		t.Error("what is not known is not what the watch shows")
+	}
+}
+
+// TestLedgerOfTheUnbegun: a Scan that was born under this operator is unbegun until the operator tries to begin it, and is
+// forgotten with the Scan.
+func TestLedgerOfTheUnbegun(t *testing.T) {
+	l := newLedger()
+	if first := l.open(testobjects.Epoch); !l.open(testobjects.Epoch.Add(time.Hour)).Equal(first) {
+		t.Error("the operator began to work twice")
+	}
+	if l.isUnbegun("a") {
+		t.Error("what was not noted is unbegun")
+	}
+	l.noteBirth("a")
+	l.noteBirth("b")
+	if !l.isUnbegun("a") {
+		t.Error("a Scan that was just born has begun")
+	}
+	l.noteBegin("a")
+	l.forget("b")
+	if l.isUnbegun("a") || l.isUnbegun("b") {
+		t.Error("a Scan that has begun, or is gone, is unbegun")
 	}
 }

@@ -34,7 +34,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*li
 	}
 	o := &life.Observation{
 		Now: r.clock.Now(), Settings: r.settings, Scan: scan, Found: scan.Status.DeepCopy(), OwnsFolder: r.store.OwnsFolder(store.OwnerOf(scan)),
-		Turn: r.queue.Position(scan),
+		Turn: r.queue.Position(scan), Unbegun: r.ledger.isUnbegun(scan.UID),
 	}
 	r.observeOutage(o)
 	known := r.ledger.recall(scan.UID)

@@ -5,6 +5,7 @@ package life
 import (
 	"time"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
 )
 
@@ -92,6 +93,12 @@ func isWanted(o *Observation, n Need) bool {
 // Job may be back only after the Job has ended and was deleted.
 const resumable = time.Minute
 
+// IsBornUnder reports whether a Scan without a state and without Jobs was created when this operator had been at work
+// for a while: no operator before this one can have begun it. The while is for clocks that differ.
+func IsBornUnder(scan *executionv1.Scan, jobs []Job, since time.Time) bool {
+	return PhaseOf(scan, jobs) == PhaseNew && len(jobs) == 0 && scan.CreationTimestamp.After(since.Add(resumable))
+}
+
 // isScannerUnseen reports whether a scanner Job should exist, or may have existed, and was not seen.
 func isScannerUnseen(o *Observation) bool {
 	if _, seen := o.JobOf(ScannerRole); seen {
@@ -101,7 +108,7 @@ func isScannerUnseen(o *Observation) bool {
 	case PhaseScanning:
 		return true
 	case PhaseNew:
-		return o.Now.Sub(o.Scan.CreationTimestamp.Time) > resumable && !o.Turn.Waits
+		return o.Now.Sub(o.Scan.CreationTimestamp.Time) > resumable && !o.Turn.Waits && !o.Unbegun
 	default:
 		return false
 	}

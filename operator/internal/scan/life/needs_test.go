@@ -83,6 +83,7 @@ func TestNoNeedlessReads(t *testing.T) {
 		"New":            {reason: "nobody can have begun it", change: young, want: []Need{NeedHooks, NeedScanType}},
 		"OldAndNew":      {reason: "a killed operator may have begun it", change: aged, want: []Need{NeedScanner, NeedHooks, NeedScanType}},
 		"Waiting":        {reason: "the queue knows that it has not begun", change: func(o *Observation) { aged(o); o.Turn.Waits = true }, want: []Need{NeedHooks, NeedScanType}},
+		"OldAndUnbegun":  {reason: "nobody else can have begun it", change: func(o *Observation) { aged(o); o.Unbegun = true }, want: []Need{NeedHooks, NeedScanType}},
 		"NoScanType":     {reason: "it is not its turn that it lacks", change: func(o *Observation) { young(o); withMissing("ScanType")(o) }, want: []Need{NeedHooks, NeedScanType}},
 		"RawResultThere": {reason: "what is to follow is parsed", change: func(o *Observation) { aged(o); withRawResult(o) }, want: []Need{NeedScanner, NeedResult, NeedHooks, NeedDefinition}},
 		"Scanning":       {reason: "its Job is there", scan: testobjects.WithState(executionv1.ScanStateScanning), change: withJob(ScannerRole, Running), want: []Need{NeedResult}},
@@ -108,6 +109,36 @@ func TestNoNeedlessReads(t *testing.T) {
 			_, got := read(t, o)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// TestIsBornUnder: only an operator that was at work long before a Scan was created knows that none has begun it.
+func TestIsBornUnder(t *testing.T) {
+	began := func(s *executionv1.Scan) { testobjects.WithState(executionv1.ScanStateScanning)(s) }
+	cases := map[string]struct {
+		reason string
+		since  time.Duration
+		scan   func(*executionv1.Scan)
+		jobs   []Job
+		want   bool
+	}{
+		"LongAtWork":   {reason: "no other operator was", since: -time.Hour, want: true},
+		"JustAtWork":   {reason: "clocks may differ", since: -time.Minute},
+		"Later":        {reason: "the operator before may have begun it", since: time.Second},
+		"HasState":     {reason: "somebody says that it has begun", since: -time.Hour, scan: began},
+		"HasJob":       {reason: "it has begun", since: -time.Hour, jobs: []Job{{Role: ScannerRole, Outcome: Running}}},
+		"HasEndedJobs": {reason: "it has begun", since: -time.Hour, jobs: []Job{{Role: ParserRole, Outcome: Complete}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := testobjects.Scan("s")
+			if tc.scan != nil {
+				tc.scan(s)
+			}
+			if got := IsBornUnder(s, tc.jobs, s.CreationTimestamp.Add(tc.since)); got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
 			}
 		})
 	}

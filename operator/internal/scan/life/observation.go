@@ -50,6 +50,9 @@ type Observation struct {
 	OwnsFolder bool
 	// Jobs are the Jobs of this Scan's UID, in any namespace.
 	Jobs []Job
+	// Unbegun is true if it is certain that no Job of the Scan was ever made: it was born under this operator, see
+	// [IsBornUnder], and this operator has not tried to begin it.
+	Unbegun bool
 
 	// Turn is the Scan's place in the queue.
 	Turn Turn
