@@ -84,7 +84,7 @@ func (r *Reconciler) act(ctx context.Context, o *life.Observation, d *life.Decis
 // else: a Scan that is decoded into our types and encoded again would lose what the types do not
 // tell apart, such as empty lists.
 //
-// Changed is a copy of the Scan with all other changes of the same write.
+// Changed is the Scan's metadata with all other changes of the same write.
 func (r *Reconciler) patchFinalizers(ctx context.Context, scan, changed *executionv1.Scan, want ...string) error {
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool {
 		return f == executionv1.FinalizerStorage || f == executionv1.FinalizerStorageLegacy || f == executionv1.FinalizerDelivery
@@ -92,7 +92,7 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, scan, changed *executi
 	changed.Finalizers = append(changed.Finalizers, want...)
 	// A merge patch replaces a list as a whole: the lock keeps a finalizer that another client adds
 	// at the same moment.
-	err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(scan, client.MergeFromWithOptimisticLock{}))
+	err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(metadataOf(scan), client.MergeFromWithOptimisticLock{}))
 	if err != nil && len(want) == 0 {
 		return client.IgnoreNotFound(err)
 	}
@@ -380,11 +380,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *life.Observation, d *li
 	if err := r.signLinks(ctx, o, d); err != nil {
 		return err
 	}
-	found, changed := o.Scan.DeepCopy(), o.Scan.DeepCopy()
-	found.Status, changed.Status = *o.Found, *d.Status
-	if equality.Semantic.DeepEqual(found.Status, changed.Status) {
+	if equality.Semantic.DeepEqual(*o.Found, *d.Status) {
 		return nil
 	}
+	found, changed := withStatus(o.Scan, o.Found), withStatus(o.Scan, d.Status)
 	err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(found, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return client.IgnoreNotFound(err)
@@ -406,6 +405,20 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *life.Observation, d *li
 	}
 	r.sendEvents(o, d, d.Status.State)
 	return nil
+}
+
+// metadataOf returns a Scan as far as a patch of its metadata compares it: the rest would be copied and encoded for nothing.
+func metadataOf(scan *executionv1.Scan) *executionv1.Scan {
+	return &executionv1.Scan{TypeMeta: scan.TypeMeta, ObjectMeta: *scan.ObjectMeta.DeepCopy()}
+}
+
+// withStatus returns a Scan as far as a patch of its status compares it: the rest would be copied and encoded for nothing.
+func withStatus(scan *executionv1.Scan, status *executionv1.ScanStatus) *executionv1.Scan {
+	return &executionv1.Scan{
+		TypeMeta:   scan.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Namespace: scan.Namespace, Name: scan.Name, UID: scan.UID, ResourceVersion: scan.ResourceVersion},
+		Status:     *status,
+	}
 }
 
 // sendEvents sends the Events of a decision for a Scan in a state.
@@ -511,7 +524,7 @@ func (r *Reconciler) release(ctx context.Context, o *life.Observation, d *life.D
 				"Storage did not answer for %s; the results of Scan %s (UID %s) may be left there.", r.settings.CleanupDeadline, o.Scan.Name, o.Scan.UID)
 		}
 	}
-	if err := r.patchFinalizers(ctx, o.Scan, o.Scan.DeepCopy()); err != nil {
+	if err := r.patchFinalizers(ctx, o.Scan, metadataOf(o.Scan)); err != nil {
 		return err
 	}
 	if n := d.LostEvent; n != nil {

@@ -54,7 +54,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, o *life.Observation, h *catal
 
 // initialize adds our finalizers to a Scan and, in the same write, the place of its results.
 func (r *Reconciler) initialize(ctx context.Context, o *life.Observation) error {
-	scan := o.Scan.DeepCopy()
+	scan := metadataOf(o.Scan)
 	if life.PhaseOf(o.Scan, o.Jobs) == life.PhaseNew && !life.HasAnyFinalizer(o) {
 		place := ""
 		if o.Tenant != nil {
