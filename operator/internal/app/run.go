@@ -56,6 +56,9 @@ const (
 // Run runs the operator until the context ends.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	config.QPS, config.Burst = float32(o.QPS), o.Burst
+	// As Kubernetes' own controllers do: the API server compresses each event of a watch by itself, which costs both of them
+	// CPU time for every event, and the network between the two is fast.
+	config.DisableCompression = true
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), executionv1.AddToScheme(scheme), settingsv1alpha2.AddToScheme(scheme),
 		apiextensionsv1.AddToScheme(scheme)); err != nil {

@@ -126,6 +126,7 @@ func newManager(ctx context.Context, l localcluster.Layout, s *localcluster.Stat
 		return nil, err
 	}
 	config.QPS, config.Burst = controllerQPS, controllerBurst
+	config.DisableCompression = true // as kube-controller-manager's
 	// Kinds of others have no protobuf; kube-apiserver answers in JSON for them.
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
