@@ -37,8 +37,8 @@ func newAnswerPrinter(format string, spec *reportsv1alpha1.FindingQuerySpec, s *
 	switch {
 	case spec.Trend != nil:
 		shape = layout{columns: trendColumns(), counts: true, trend: true}
-	case len(spec.GroupBy) > 0:
-		shape = layout{columns: groupColumns(spec.GroupBy), counts: true}
+	case isCount(spec):
+		shape = layout{columns: groupColumns(spec.GroupBy, spec.Aggregate), counts: true}
 	}
 	switch format {
 	case "table", "wide":
@@ -48,7 +48,7 @@ func newAnswerPrinter(format string, spec *reportsv1alpha1.FindingQuerySpec, s *
 	case "json", "yaml":
 		return &objectPrinter{format: format, session: s}, nil
 	case "name":
-		if spec.Trend != nil || len(spec.GroupBy) > 0 {
+		if isCount(spec) {
 			return nil, fmt.Errorf("-o name prints reports, and a count has none: choose %s", strings.Join(queryFormats[:5], ", "))
 		}
 		return &namePrinter{out: s.Out, seen: map[string]bool{}}, nil
@@ -130,15 +130,32 @@ func score(v *float64) string {
 	return strconv.FormatFloat(*v, 'f', 1, 64)
 }
 
-func groupColumns(fields []string) []column {
+func groupColumns(fields []string, aggregate string) []column {
+	type group = reportsv1alpha1.FindingGroup
 	var columns []column
 	for _, field := range fields {
 		columns = append(columns, column{name: strings.ToUpper(field), group: func(g *reportsv1alpha1.FindingGroup) string { return g.Key[field] }})
 	}
-	return append(columns,
-		column{name: "COUNT", group: func(g *reportsv1alpha1.FindingGroup) string { return strconv.FormatInt(g.Count, 10) }},
-		column{name: "MAX-CVSS", group: func(g *reportsv1alpha1.FindingGroup) string { return score(g.MaxScore) }},
-	)
+	columns = append(columns, column{name: "COUNT", group: func(g *group) string { return strconv.FormatInt(g.Count, 10) }})
+	switch aggregate {
+	case countDistinctResources:
+		return append(columns, column{name: "RESOURCES", group: func(g *group) string { return optional(g.DistinctResources) }})
+	case meanTimeToFix:
+		return append(columns, column{name: "MEAN-TIME-TO-FIX", group: func(g *group) string {
+			if g.MeanTimeToFix == nil {
+				return ""
+			}
+			return view.Short(g.MeanTimeToFix.Duration)
+		}})
+	}
+	return append(columns, column{name: "MAX-CVSS", group: func(g *group) string { return score(g.MaxScore) }})
+}
+
+func optional(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatInt(*n, 10)
 }
 
 // trendColumns are those of groups that [byDay] has put together.

@@ -91,6 +91,26 @@ func TestAnswers(t *testing.T) {
 			[]*reportsv1alpha1.FindingQueryStatus{byNamespace},
 			"NAMESPACE   COUNT   MAX-CVSS\nteam-a      12      \n",
 		},
+		"MaxScore": {
+			"table",
+			reportsv1alpha1.FindingQuerySpec{Aggregate: maxScore},
+			[]*reportsv1alpha1.FindingQueryStatus{{Groups: []reportsv1alpha1.FindingGroup{{Key: map[string]string{}, Count: 3, MaxScore: new(9.8)}}}},
+			"COUNT   MAX-CVSS\n3       9.8\n",
+		},
+		"Resources": {
+			"csv",
+			reportsv1alpha1.FindingQuerySpec{GroupBy: []string{"policy"}, Aggregate: countDistinctResources},
+			[]*reportsv1alpha1.FindingQueryStatus{{Groups: []reportsv1alpha1.FindingGroup{{Key: map[string]string{"policy": "p"}, Count: 3, DistinctResources: new(int64(2))}}}},
+			"POLICY,COUNT,RESOURCES\np,3,2\n",
+		},
+		"TimeToFix": {
+			"table",
+			reportsv1alpha1.FindingQuerySpec{GroupBy: []string{"severity"}, Aggregate: meanTimeToFix},
+			[]*reportsv1alpha1.FindingQueryStatus{{Groups: []reportsv1alpha1.FindingGroup{
+				{Key: map[string]string{"severity": "high"}, Count: 3, MeanTimeToFix: &metav1.Duration{Duration: 49 * time.Hour}}, {Key: map[string]string{"severity": "low"}, Count: 1},
+			}}},
+			"SEVERITY   COUNT   MEAN-TIME-TO-FIX\nhigh       3       2d1h\nlow        1       \n",
+		},
 		"Trend": {
 			"csv",
 			reportsv1alpha1.FindingQuerySpec{Trend: &reportsv1alpha1.TrendQuery{Days: 2}},
@@ -146,6 +166,10 @@ func TestQuestions(t *testing.T) {
 		"Sort":    {o: queryOptions{sort: []string{"-cvss", "policy"}, limit: 5}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Sort: []reportsv1alpha1.SortKey{{Field: "cvss", Order: "desc"}, {Field: "policy", Order: "asc"}}, Limit: 5}},
 		"AllRows": {o: queryOptions{limit: 5, pages: true}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Limit: maxRows}},
 
+		"Fixed": {o: queryOptions{trend: "30d", aggregate: "fixed", limit: 5}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Aggregate: "fixed", Trend: &reportsv1alpha1.TrendQuery{Days: 30}, Limit: 5}},
+		"ToFix": {o: queryOptions{aggregate: "meanTimeToFix", limit: 5000}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Aggregate: "meanTimeToFix", Limit: 5000}},
+
+		"Aggregate":      {o: queryOptions{aggregate: "sum", limit: 5}, err: "--aggregate sum is not known: choose count or one of maxScore, countDistinctResources"},
 		"SinceNonsense":  {o: queryOptions{since: "yesterday", limit: 5}, err: `--since "yesterday" must be a time such as 7d or 12h`},
 		"SinceTooLong":   {o: queryOptions{since: "500d", limit: 5}, err: "between 1d and 400d"},
 		"TrendOfHours":   {o: queryOptions{trend: "3h", limit: 5}, err: "--trend 3h is less than a day"},

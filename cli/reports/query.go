@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,22 +24,39 @@ var (
 	clusterFindingQuery = kind{reportsv1alpha1.SchemeGroupVersion.WithKind("ClusterFindingQuery"), "clusterfindingqueries", nil, true, ""}
 )
 
+// What is computed for each group: count by itself, the others beside it; the last two with a trend, instead of what is open.
+const (
+	count                  = "count"
+	maxScore               = "maxScore"
+	countDistinctResources = "countDistinctResources"
+	meanTimeToFix          = "meanTimeToFix"
+)
+
+var aggregates = []string{maxScore, countDistinctResources, meanTimeToFix, "new", "fixed"}
+
+// isCount tells whether a question is answered with groups, and not with findings.
+func isCount(spec *reportsv1alpha1.FindingQuerySpec) bool {
+	return spec.Trend != nil || len(spec.GroupBy) > 0 || spec.Aggregate != ""
+}
+
 const (
 	maxRows   = 1000
 	maxGroups = 10000
 )
 
 type queryOptions struct {
-	session  *session.Session
-	all      bool
-	groupBy  []string
-	trend    string
-	since    string
-	sort     []string
-	format   string
-	limit    int32
-	pages    bool
-	exitCode bool
+	session *session.Session
+	all     bool
+	groupBy []string
+	// aggregate is what is counted of a group; "" is its findings.
+	aggregate string
+	trend     string
+	since     string
+	sort      []string
+	format    string
+	limit     int32
+	pages     bool
+	exitCode  bool
 	// suppressed counts findings that an exception accepts, too.
 	suppressed bool
 }
@@ -64,8 +82,11 @@ by their rank: critical, high, medium, low, info.`,
   # What is new since last week, by team
   {{reports}} query "severity >= 'high'" -A --since 7d --group-by namespace
 
-  # Open findings per day
+  # Open findings per day, and what was fixed
   {{reports}} query --trend 30d
+  {{reports}} query --trend 30d --aggregate fixed
+  # How long it takes to fix them, by severity
+  {{reports}} query -A --aggregate meanTimeToFix --group-by severity
 
   # Fail a pipeline
   {{reports}} query "severity == 'critical'" --exit-code`),
@@ -81,6 +102,8 @@ by their rank: critical, high, medium, low, info.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.all, "all-namespaces", "A", false, "ask about the findings of all namespaces")
 	flags.StringSliceVar(&o.groupBy, "group-by", nil, "count by up to three fields, such as namespace,severity")
+	flags.StringVar(&o.aggregate, "aggregate", "",
+		"what is counted beside the number of findings: "+strings.Join(aggregates[:3], ", ")+"; with --trend "+strings.Join(aggregates[3:], " or ")+" instead of open ones")
 	flags.StringVar(&o.trend, "trend", "", "open findings at the end of each day, by severity, for so long, such as 30d")
 	flags.StringVar(&o.since, "since", "", "findings that were first seen within this time, such as 7d or 12h")
 	flags.StringSliceVar(&o.sort, "sort", nil, "order by fields; - before a field puts its largest first, such as -cvss")
@@ -91,6 +114,7 @@ by their rank: critical, high, medium, low, info.`,
 	flags.BoolVar(&o.suppressed, "include-suppressed", false, "count findings that an exception accepts, too")
 	// Fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(queryFormats, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("aggregate", cobra.FixedCompletions(aggregates, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -169,7 +193,12 @@ func ask(ctx context.Context, t *target, spec *reportsv1alpha1.FindingQuerySpec)
 
 // spec makes the question of the flags.
 func (o *queryOptions) spec(filter string) (*reportsv1alpha1.FindingQuerySpec, error) {
-	spec := &reportsv1alpha1.FindingQuerySpec{Filter: filter, GroupBy: o.groupBy, Limit: o.limit, IncludeSuppressed: o.suppressed}
+	spec := &reportsv1alpha1.FindingQuerySpec{
+		Filter: filter, GroupBy: o.groupBy, Aggregate: o.aggregate, Limit: o.limit, IncludeSuppressed: o.suppressed,
+	}
+	if o.aggregate != "" && o.aggregate != count && !slices.Contains(aggregates, o.aggregate) {
+		return nil, fmt.Errorf("--aggregate %s is not known: choose %s or one of %s", o.aggregate, count, strings.Join(aggregates, ", "))
+	}
 	if o.trend != "" {
 		if len(o.groupBy) > 0 {
 			return nil, errors.New("--trend counts by day and severity: leave out --group-by")
@@ -198,7 +227,7 @@ func (o *queryOptions) spec(filter string) (*reportsv1alpha1.FindingQuerySpec, e
 		spec.Sort = append(spec.Sort, reportsv1alpha1.SortKey{Field: field, Order: order})
 	}
 	most := int32(maxRows)
-	if len(o.groupBy) > 0 || o.trend != "" {
+	if isCount(spec) {
 		most = maxGroups
 	}
 	if o.limit < 1 || o.limit > most {

@@ -108,16 +108,22 @@ func (q *Question) aggregate(group *reportsv1.FindingGroup, part []*reportsv1.Fi
 		}
 		n := int64(len(resources))
 		group.DistinctResources = &n
-	case MaxScore:
-		for _, row := range part {
-			if row.CVSS != nil && (group.MaxScore == nil || *row.CVSS > *group.MaxScore) {
-				group.MaxScore = row.CVSS
-			}
-		}
 	case MeanTimeToFix:
 		group.MeanTimeToFix = meanTimeToFix(part)
-	case Count, New, Fixed:
+	case Count, MaxScore, New, Fixed:
 	}
+	if q.HasMaxScore() {
+		group.MaxScore = maxScore(part)
+	}
+}
+
+func maxScore(part []*reportsv1.FindingRow) (most *float64) {
+	for _, row := range part {
+		if row.CVSS != nil && (most == nil || *row.CVSS > *most) {
+			most = row.CVSS
+		}
+	}
+	return most
 }
 
 func meanTimeToFix(part []*reportsv1.FindingRow) *metav1.Duration {

@@ -92,6 +92,22 @@ type Question struct {
 // IsGrouped reports whether the answer has groups, and no rows.
 func (q *Question) IsGrouped() bool { return q.Aggregate != "" }
 
+// HasMaxScore reports whether groups say their highest score: where it is asked for, and where each finding must have a score anyway.
+func (q *Question) HasMaxScore() bool {
+	return q.Aggregate == MaxScore || q.Aggregate == Count && q.TrendDays == 0 && demands(q.Where, CVSS)
+}
+
+// demands tells whether a finding has to have a field for an expression to hold.
+func demands(node Node, field Field) bool {
+	switch node := node.(type) {
+	case And:
+		return slices.ContainsFunc(node, func(part Node) bool { return demands(part, field) })
+	case Term:
+		return node.Field == field
+	}
+	return false
+}
+
 // newQuestion reads the spec of a question. now is what since counts back from.
 func newQuestion(spec *reportsv1.FindingQuerySpec, now time.Time, path *field.Path) (*Question, field.ErrorList) {
 	errs := unanswered(spec, path)

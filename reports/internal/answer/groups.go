@@ -53,7 +53,7 @@ func (r *run) countedStatement() sqlText {
 		return concat(piece(from("COUNT(*) AS n", mean)), r.where, piece(by(groups)))
 	case r.plan != PlanResults:
 		return concat(piece(from(r.dialect.integer("SUM(r.n)")+" AS n")), r.where, piece(by(groups)))
-	case r.question.Aggregate == query.MaxScore:
+	case r.question.HasMaxScore():
 		return concat(piece(from("COUNT(*) AS n", "MAX(r.score) AS m")), r.where, piece(by(groups)))
 	case r.question.Aggregate == query.CountDistinctResources:
 		columns := slices.Concat(outer, []string{r.dialect.integer("SUM(u.n)") + " AS n", "COUNT(CASE WHEN u.res_name <> ? THEN 1 END) AS d"})
@@ -78,14 +78,13 @@ func (r *run) groupsStatement(keys []key) sqlText {
 		columns = append(columns, fmt.Sprintf("COALESCE(k%d.s, '')", i))
 		fmt.Fprintf(&joins, " LEFT JOIN names k%d ON k%d.id = t.g%d", i, i, i)
 	}
-	switch r.question.Aggregate {
-	case query.CountDistinctResources:
+	switch {
+	case r.question.Aggregate == query.CountDistinctResources:
 		columns = append(columns, "t.d")
-	case query.MaxScore:
-		columns = append(columns, "t.m")
-	case query.MeanTimeToFix:
+	case r.question.Aggregate == query.MeanTimeToFix:
 		columns = append(columns, r.meanOfGroup())
-	case query.Count, query.New, query.Fixed:
+	case r.question.HasMaxScore():
+		columns = append(columns, "t.m")
 	}
 	for _, k := range keys {
 		columns = append(columns, k.expression)
@@ -107,10 +106,8 @@ func (r *run) groups(ctx context.Context) error {
 		parts, aggregate := r.groupTargets()
 		values := targetsOf(keys)
 		targets := append([]any{&group.Count}, parts...)
-		switch r.question.Aggregate {
-		case query.CountDistinctResources, query.MaxScore, query.MeanTimeToFix:
+		if aggregate != nil {
 			targets = append(targets, aggregate)
-		case query.Count, query.New, query.Fixed:
 		}
 		if err := scan(append(targets, values...)...); err != nil {
 			return err
@@ -148,14 +145,13 @@ func (r *run) groupTargets() (parts []any, aggregate any) {
 			parts = append(parts, new(int64))
 		}
 	}
-	switch r.question.Aggregate {
-	case query.CountDistinctResources:
+	switch {
+	case r.question.Aggregate == query.CountDistinctResources:
 		aggregate = new(int64)
-	case query.MaxScore:
-		aggregate = new(sql.NullFloat64)
-	case query.MeanTimeToFix:
+	case r.question.Aggregate == query.MeanTimeToFix:
 		aggregate = new(sql.NullInt64)
-	case query.Count, query.New, query.Fixed:
+	case r.question.HasMaxScore():
+		aggregate = new(sql.NullFloat64)
 	}
 	return parts, aggregate
 }
