@@ -62,8 +62,8 @@ const (
 
 // reportFigures are what one way to keep reports has used: CPU seconds, and MiB.
 type reportFigures struct {
-	cpu                                 map[work]float64
-	growth, stored, idle, peak, startup float64
+	cpu                                          map[work]float64
+	growth, stored, written, idle, peak, startup float64
 }
 
 // reportLoad writes and asks.
@@ -79,6 +79,7 @@ type reportLoad struct {
 	host     string
 	server   *exec.Cmd // nil: CRDs
 	figures  *reportFigures
+	written  atomic.Int64 // bytes of the reports that were created
 }
 
 const (
@@ -164,6 +165,7 @@ func (l *reportLoad) file(name string) string { return filepath.Join(l.dir, name
 func (l *reportLoad) stopServer() {
 	if l.server != nil {
 		(&reportsapi.Server{Process: l.server}).Stop()
+		l.server = nil
 	}
 }
 
@@ -189,8 +191,9 @@ func body(namespace, name string, results int) []byte {
 func (l *reportLoad) create(ctx context.Context, namespace, prefix string, n, results int) error {
 	return l.each(ctx, n, func(i int) error {
 		name := prefix + "-" + strconv.Itoa(i)
-		path := reportsGroup + "/namespaces/" + namespace + "/policyreports"
-		return l.send(ctx, http.MethodPost, path, jsonType, bytes.NewReader(body(namespace, name, results)), io.Discard)
+		path, report := reportsGroup+"/namespaces/"+namespace+"/policyreports", body(namespace, name, results)
+		l.written.Add(int64(len(report)))
+		return l.send(ctx, http.MethodPost, path, jsonType, bytes.NewReader(report), io.Discard)
 	})
 }
 
@@ -377,8 +380,9 @@ func (m *marker) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// finish notes what is left after all.
+// finish notes what is left after all. A SQLite database is looked at when its log has been written into its file, at the end of the server.
 func (l *reportLoad) finish(ctx context.Context) error {
+	l.figures.written = float64(l.written.Load()) / (1 << 20)
 	if l.server == nil {
 		info, err := os.Stat(filepath.Join(localcluster.Layout(l.cluster.DataDir).EtcdData(), "member", "snap", "db"))
 		if err != nil {
@@ -392,10 +396,24 @@ func (l *reportLoad) finish(ctx context.Context) error {
 		return err
 	}
 	l.figures.peak = used.serverPeak
-	for _, suffix := range []string{"", "-wal"} {
-		if info, err := os.Stat(l.file("reports.db" + suffix)); err == nil {
-			l.figures.stored += float64(info.Size()) / (1 << 20)
-		}
+	var size int64
+	if l.database != nil {
+		size, err = l.database.Size()
+	} else {
+		size, err = l.sizeOfFile()
 	}
-	return nil
+	l.figures.stored = float64(size) / (1 << 20)
+	return err
+}
+
+func (l *reportLoad) sizeOfFile() (int64, error) {
+	if err := l.server.Process.Signal(os.Interrupt); err != nil {
+		return 0, fmt.Errorf("end the server: %w", err)
+	}
+	_ = l.server.Wait() // what it has stored is looked at, whatever it has ended with
+	info, err := os.Stat(l.file("reports.db"))
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }

@@ -49,6 +49,7 @@ var reportRows = []row{
 	{"watch with 3,000 first events", "CPU s", 1.3, func(f *reportFigures) float64 { return f.cpu[watch] }},
 	{"growth of kube-apiserver by 3,000 of 10 KB", "MiB", 0.1, func(f *reportFigures) float64 { return f.growth }},
 	{"database, after all", "MiB", 0, func(f *reportFigures) float64 { return f.stored }},
+	{"the same, of the JSON that was written", "", 0, func(f *reportFigures) float64 { return f.stored / f.written }},
 	{"reports server, idle", "MiB", 0, func(f *reportFigures) float64 { return f.idle }},
 	{"reports server, at its peak", "MiB", 0, func(f *reportFigures) float64 { return f.peak }},
 	{"start of the reports server until it is ready", "CPU s", 0, func(f *reportFigures) float64 { return f.startup }},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -38,6 +39,24 @@ type Server struct {
 	dir   string
 	cmd   *exec.Cmd
 	ended chan error
+}
+
+// Size is how many bytes the tables and indexes of PostgreSQL take.
+func (s *Server) Size() (size int64, err error) {
+	err = filepath.WalkDir(s.file("data", "base"), func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it was removed in the meantime
+		}
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, err
 }
 
 // kind is how one kind of server is prepared and run.

@@ -3,18 +3,21 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +28,7 @@ import (
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/findings/query"
 	"github.com/scanyard/scanyard/reports/internal/answer"
+	"github.com/scanyard/scanyard/reports/internal/command"
 	"github.com/scanyard/scanyard/reports/internal/dbtest"
 	"github.com/scanyard/scanyard/reports/internal/details"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
@@ -51,6 +55,8 @@ const (
 	// goal is the CPU time that each question may take, in milliseconds. A run that misses it by more than a seventh fails.
 	goal      = 100
 	tolerance = 1.15
+	// startGoal is the CPU time that a server may take until it is ready, in milliseconds.
+	startGoal = 1000
 )
 
 // everywhere is who may ask about all namespaces.
@@ -89,6 +95,8 @@ type yard struct {
 	common   string // a policy that some hundred results have
 	writing  usage
 	bytes    int64
+	raw      atomic.Int64 // bytes of the results, as JSON
+	close    func() error // may be called again
 }
 
 // usage is CPU time of this process and of the server of the database.
@@ -137,8 +145,9 @@ func fillOver(tb testing.TB, config sqldb.Config, over course, reports, results 
 	if y.store, err = mvcc.Open(tb.Context(), config, mvcc.Options{Clock: y.clock, CompactEvery: -1, Unindex: rows.Drop}); err != nil {
 		tb.Fatal(err)
 	}
+	y.close = sync.OnceValue(func() error { return y.store.Close(context.Background()) })
 	tb.Cleanup(func() {
-		if err := y.store.Close(context.Background()); err != nil {
+		if err := y.close(); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -214,6 +223,7 @@ func (y *yard) writeRun(ctx context.Context, i, results int, run string) error {
 			row.Category, row.Policy, row.Rule, row.ResourceName, policy%9, policy%17, n%31, row.Policy, policy*13%101/10, row.Rule)
 	}
 	payload.WriteByte(']')
+	y.raw.Add(int64(payload.Len()))
 	state := &mvcc.State{
 		Head: []byte(`{"metadata":{"name":"` + name + `"}}`), Payload: payload.Bytes(), Size: int64(payload.Len()), Kind: 1, Namespace: namespace, Name: name, Index: set.Indexer(),
 	}
@@ -296,7 +306,8 @@ func BenchmarkQuestions(b *testing.B) {
 			if !slices.Contains(dbtest.Drivers, driver) {
 				b.Fatalf("%s: must be of %v", driver, dbtest.Drivers)
 			}
-			y := fill(b, dbtest.New(b, driver), *reportCount, *resultCount)
+			config := dbtest.New(b, driver)
+			y := fill(b, config, *reportCount, *resultCount)
 			perResult := float64(*reportCount**resultCount) / 1000
 			b.Run("write, for each 1,000 results", func(b *testing.B) {
 				b.ReportMetric(0, "ns/op")
@@ -305,6 +316,7 @@ func BenchmarkQuestions(b *testing.B) {
 				b.ReportMetric(float64(y.writing.sum().Milliseconds())/1000, "CPU-s-in-all")
 				b.ReportMetric(float64(peak(b))/1024, "peak-MiB")
 				b.ReportMetric(float64(y.bytes)/(1<<20), "file-MiB")
+				b.ReportMetric(float64(y.raw.Load())/(1<<20), "JSON-MiB")
 			})
 			goals := len(questions(y.common))
 			for i, q := range append(questions(y.common), overview...) {
@@ -321,7 +333,42 @@ func BenchmarkQuestions(b *testing.B) {
 					}
 				})
 			}
+			if driver == sqldb.SQLite {
+				b.Run("start of a server on it", func(b *testing.B) { startOn(b, y, config) })
+			}
 		})
+	}
+}
+
+// startOn prints the CPU time until a server on the database is ready, which is not to depend on what the database holds.
+func startOn(b *testing.B, y *yard, config sqldb.Config) {
+	b.Helper()
+	if err := y.close(); err != nil {
+		b.Fatal(err)
+	}
+	begun := used(b, config.Driver)
+	for b.Loop() {
+		out, in := io.Pipe()
+		serve := command.New(in, func(string) string { return "" })
+		serve.SetArgs([]string{"--standalone", "--http", "--sqlite", string(config.DSN)})
+		ctx, stop := context.WithCancel(b.Context())
+		ended := make(chan error, 1)
+		go func() {
+			err := serve.ExecuteContext(ctx)
+			ended <- errors.Join(err, in.CloseWithError(err))
+		}()
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			b.Fatal(err)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			b.Fatal(err)
+		}
+	}
+	each := since(b, config.Driver, begun).sum() / time.Duration(b.N)
+	b.ReportMetric(float64(each.Microseconds())/1000, "CPU-ms")
+	if each > time.Duration(startGoal*tolerance)*time.Millisecond {
+		b.Errorf("a start took %s of CPU time, goal %d ms", each, startGoal)
 	}
 }
 
