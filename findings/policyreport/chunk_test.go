@@ -3,6 +3,7 @@
 package policyreport
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -69,6 +70,31 @@ func TestReportNamesFit(t *testing.T) {
 	o.Metadata.Name = strings.Repeat("a", 252) + "b"
 	if second := o.reportName(0); first == second || len(first) > 253 || len(first) != len(second) {
 		t.Errorf("%s and %s", first, second)
+	}
+}
+
+func TestTargetOfScans(t *testing.T) {
+	origin := func(spec string) *Origin {
+		o := &Origin{}
+		if err := json.Unmarshal([]byte(`{"spec":`+spec+`}`), o); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	same := origin(`{"scanType":"nmap","parameters":["-sV","example.com"],"env":[{"name":"A","value":"b"}]}`).target()
+	if !strings.HasPrefix(same, "nmap/") || len(same) != len("nmap/")+targetDigits {
+		t.Errorf("got %q", same)
+	}
+	for spec, want := range map[string]bool{
+		`{"env":[{"value":"b","name":"A"}],"parameters":["-sV","example.com"],"scanType":"nmap","resourceMode":"namespaceLocal"}`: true,
+		`{"scanType":"nmap","parameters":["-sV","example.org"],"env":[{"name":"A","value":"b"}]}`:                                 false,
+		`{"scanType":"nmap","parameters":["-sV","example.com"],"env":[{"name":"A","value":"c"}]}`:                                 false,
+		`{"scanType":"zap","parameters":["-sV","example.com"],"env":[{"name":"A","value":"b"}]}`:                                  false,
+		`{"scanType":"nmap","parameters":["-sV","example.com"],"env":[{"name":"A","value":"b"}],"volumes":[{"name":"v"}]}`:        false,
+	} {
+		if got := origin(spec).target(); (got == same) != want {
+			t.Errorf("%s: %s and %s", spec, got, same)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package policyreport
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,12 +26,17 @@ const (
 	annotationCreated = "scanyard.io/scan-created"
 	AnnotationRun     = "scanyard.io/run"
 	AnnotationChunks  = "scanyard.io/chunks"
+	// AnnotationTarget says what was scanned by which means: Scans with the same value can be compared.
+	AnnotationTarget = "scanyard.io/scan-target"
 
 	// Annotations of a Scan that name the object which the Scan is about.
 	annotationAPIVersion = "scanyard.io/resource-api-version"
 	annotationKind       = "scanyard.io/resource-kind"
 	annotationNamespace  = "scanyard.io/resource-namespace"
 	annotationName       = "scanyard.io/resource-name"
+
+	// targetDigits are those of the digest that tells targets apart.
+	targetDigits = 12
 
 	// longestScan leaves room for the number of a chunk.
 	longestScan = 240
@@ -55,6 +61,13 @@ type Origin struct {
 	} `json:"metadata"`
 	Spec struct {
 		ScanType string `json:"scanType"`
+		// What decides what is scanned; many scan types fetch it by an init container.
+		ResourceMode   string   `json:"resourceMode"`
+		Parameters     []string `json:"parameters"`
+		Env            any      `json:"env"`
+		InitContainers any      `json:"initContainers"`
+		Volumes        any      `json:"volumes"`
+		VolumeMounts   any      `json:"volumeMounts"`
 	} `json:"spec"`
 	Status struct {
 		FinishedAt string `json:"finishedAt"`
@@ -76,9 +89,24 @@ func (o *Origin) Schedule() string {
 	return ""
 }
 
+// target names what the Scan scans and by which means, as "only what is new" of the operator tells it: the scan type and all that decides
+// what is scanned. The digest shows nothing of that, which may hold what is secret.
+func (o *Origin) target() string {
+	of := &o.Spec
+	text, err := json.Marshal([]any{cmp.Or(of.ResourceMode, "namespaceLocal"), of.Parameters, of.Env, of.InitContainers, of.Volumes, of.VolumeMounts})
+	if err != nil {
+		return "" // such as a number that is none: the Scan is compared with no other
+	}
+	sum := sha256.Sum256(text)
+	return of.ScanType + "/" + hex.EncodeToString(sum[:])[:targetDigits]
+}
+
+// SourceOf is the source of results of a scan type.
+func SourceOf(scanType string) string { return "scanyard/" + scanType }
+
 // Mapping completes how results are made by what the Scan says.
 func (o *Origin) Mapping(m Mapping) Mapping {
-	m.Source = "scanyard/" + o.Spec.ScanType
+	m.Source = SourceOf(o.Spec.ScanType)
 	m.Finished = o.Status.FinishedAt
 	a := o.Metadata.Annotations
 	m.Resource = named(ObjectReference{APIVersion: a[annotationAPIVersion], Kind: a[annotationKind], Namespace: a[annotationNamespace], Name: a[annotationName]})
@@ -161,7 +189,7 @@ func New(o *Origin, to API, p Plan, keep bool, c *Chunk) *Report {
 			Name: o.reportName(c.number), Namespace: o.Metadata.Namespace, Labels: labels,
 			Annotations: map[string]string{
 				AnnotationScanUID: o.Metadata.UID, annotationCreated: o.Metadata.CreationTimestamp,
-				AnnotationRun: p.Run, AnnotationChunks: strconv.Itoa(p.Chunks),
+				AnnotationRun: p.Run, AnnotationChunks: strconv.Itoa(p.Chunks), AnnotationTarget: o.target(),
 			},
 		},
 		Scope:   &ObjectReference{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, UID: o.Metadata.UID},

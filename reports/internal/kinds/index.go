@@ -30,15 +30,6 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
-// Labels and annotations by which reports of scans tell what was scanned, and which part of which run they are.
-const (
-	labelScan        = "scanyard.io/scan"
-	labelSchedule    = "scanyard.io/schedule"
-	labelChunk       = "scanyard.io/chunk"
-	annotationRun    = "scanyard.io/run"
-	annotationChunks = "scanyard.io/chunks"
-)
-
 var severityRanks = map[wgpolicyv1.Severity]rows.Severity{
 	wgpolicyv1.SeverityCritical: rows.Critical, wgpolicyv1.SeverityHigh: rows.High, wgpolicyv1.SeverityMedium: rows.Medium,
 	wgpolicyv1.SeverityLow: rows.Low, wgpolicyv1.SeverityInfo: rows.Info,
@@ -67,15 +58,22 @@ func indexClusterReport(obj runtime.Object) (mvcc.Indexer, error) {
 	return setOfResults(&report.ObjectMeta, report.Source, report.Results).Indexer(), nil
 }
 
-// newSet begins a set with the target and the run, where the object names them.
+// newSet begins a set with the target and the run, where the object names them. The target is what the Scan's label says, where scan types
+// are told apart by their source; else the schedule; else what was scanned by which means; else the Scan itself, which is compared with
+// no other.
 func newSet(meta *metav1.ObjectMeta) *rows.Set {
-	set := &rows.Set{Namespace: meta.Namespace, Target: meta.Labels[labelSchedule]}
-	if set.Target == "" {
-		set.Target = meta.Labels[labelScan]
+	labels := meta.Labels
+	set := &rows.Set{Namespace: meta.Namespace}
+	if labels[policyreport.LabelScan] == "" && labels[policyreport.LabelSchedule] == "" {
+		return set // a report of others
 	}
-	part, partErr := strconv.Atoi(meta.Labels[labelChunk])
-	parts, partsErr := strconv.Atoi(meta.Annotations[annotationChunks])
-	if run := meta.Annotations[annotationRun]; set.Target != "" && run != "" && partErr == nil && partsErr == nil && part >= 0 && part < parts {
+	if set.Target = labels[executionv1.LabelTarget]; set.Target != "" {
+		set.Source = policyreport.SourceOf(labels[policyreport.LabelScanType])
+	}
+	set.Target = cmp.Or(set.Target, labels[policyreport.LabelSchedule], meta.Annotations[policyreport.AnnotationTarget], labels[policyreport.LabelScan])
+	part, partErr := strconv.Atoi(labels[policyreport.LabelChunk])
+	parts, partsErr := strconv.Atoi(meta.Annotations[policyreport.AnnotationChunks])
+	if run := meta.Annotations[policyreport.AnnotationRun]; set.Target != "" && run != "" && partErr == nil && partsErr == nil && part >= 0 && part < parts {
 		set.Run, set.Part, set.Parts = run, part, parts
 	}
 	return set
@@ -123,7 +121,7 @@ func targetOf(meta *metav1.ObjectMeta, target, location string) string {
 	if parsed, err := url.Parse(location); err == nil && parsed.Hostname() != "" {
 		return parsed.Hostname()
 	}
-	return cmp.Or(meta.Labels[executionv1.LabelTarget], target)
+	return target
 }
 
 // scoreOf is the first score from 0 to 10 among the properties that hold one.
@@ -151,6 +149,7 @@ func indexVulnerabilityReport(obj runtime.Object) (mvcc.Indexer, error) {
 	for i := range report.Spec.Findings {
 		set.Rows = append(set.Rows, RowOfFinding(report, &report.Spec.Findings[i]))
 	}
+	set.Whole()
 	return func(ctx context.Context, tx *sqldb.Tx, object int64, at time.Time) error {
 		if err := set.Indexer()(ctx, tx, object, at); err != nil {
 			return err
@@ -159,9 +158,10 @@ func indexVulnerabilityReport(obj runtime.Object) (mvcc.Indexer, error) {
 	}, nil
 }
 
-// SetOfFindings begins the rows of a report.
+// SetOfFindings begins the rows of a report. Its target is what a tag leads to, or a digest without one, for one platform: what a rebuilt
+// tag does not have any more is fixed.
 func SetOfFindings(report *reportsv1.VulnerabilityReport) *rows.Set {
-	return newSet(&report.ObjectMeta)
+	return &rows.Set{Namespace: report.Namespace, Target: report.Spec.ImageRef.Target()}
 }
 
 // RowOfFinding is what is asked of a finding.

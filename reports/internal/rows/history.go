@@ -17,32 +17,35 @@ type life struct {
 	fixed bool
 }
 
+// aim is what a run has looked at: a target, and if source is not 0, for findings of that source only.
+type aim struct{ ns, target, source int64 }
+
 // follow notes which findings a target has, which of them are new or have come back, and once all parts of the run have
 // been seen, which are gone.
-func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, ns, target int64, after []stored, at time.Time, days map[group]*course) error {
+func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, of aim, after []stored, at time.Time, days map[group]*course) error {
 	byFingerprint := map[string]*stored{}
 	for i := range after {
 		byFingerprint[after[i].fingerprint] = &after[i]
 	}
 	for part := range slices.Chunk(fingerprints(after), atOnce) {
-		if err := s.followPart(ctx, tx, ns, target, part, byFingerprint, at, days); err != nil {
+		if err := s.followPart(ctx, tx, of, part, byFingerprint, at, days); err != nil {
 			return err
 		}
 	}
 	if s.Run == "" || s.Parts == 0 {
 		return nil
 	}
-	complete, err := s.isComplete(ctx, tx, ns, target, at)
+	complete, err := s.isComplete(ctx, tx, of, at)
 	if err != nil || !complete {
 		return err
 	}
-	return s.fix(ctx, tx, ns, target, at, days)
+	return s.fix(ctx, tx, of, at, days)
 }
 
 func (s *Set) followPart(
-	ctx context.Context, tx *sqldb.Tx, ns, target int64, part []string, rows map[string]*stored, at time.Time, days map[group]*course,
+	ctx context.Context, tx *sqldb.Tx, to aim, part []string, rows map[string]*stored, at time.Time, days map[group]*course,
 ) error {
-	in, args := tx.In("fingerprint", part, ns, target)
+	in, args := tx.In("fingerprint", part, to.ns, to.target)
 	where := ` WHERE ns = ? AND target = ? AND ` + in
 	lives, err := readLives(ctx, tx, where, args)
 	if err != nil {
@@ -64,10 +67,10 @@ func (s *Set) followPart(
 			of(days, row.group).added++
 		}
 		if !ok {
-			fresh = append(fresh, ns, target, fingerprint, row.source, int(row.severity), int(row.result), at.Unix(), at.Unix(), 0, s.Run)
+			fresh = append(fresh, to.ns, to.target, fingerprint, row.source, int(row.severity), int(row.result), row.policy, row.rule, at.Unix(), at.Unix(), 0, s.Run)
 		}
 	}
-	columns := []string{"ns", "target", "fingerprint", "source", "severity", "result", "first_at", "last_at", "reopened", "run"}
+	columns := []string{"ns", "target", "fingerprint", "source", "severity", "result", "policy", "rule", "first_at", "last_at", "reopened", "run"}
 	return tx.Insert(ctx, "history", columns, "", fresh...)
 }
 
@@ -92,30 +95,35 @@ func readLives(ctx context.Context, tx *sqldb.Tx, where string, args []any) (map
 }
 
 // isComplete notes this part of the run and tells whether all have been seen. Parts of other runs are forgotten then.
-func (s *Set) isComplete(ctx context.Context, tx *sqldb.Tx, ns, target int64, at time.Time) (bool, error) {
-	found, err := tx.Exec(ctx, `UPDATE run_parts SET at = ? WHERE ns = ? AND target = ? AND run = ? AND part = ?`, at.Unix(), ns, target, s.Run, s.Part)
+func (s *Set) isComplete(ctx context.Context, tx *sqldb.Tx, of aim, at time.Time) (bool, error) {
+	found, err := tx.Exec(ctx, `UPDATE run_parts SET at = ? WHERE ns = ? AND target = ? AND run = ? AND part = ?`, at.Unix(), of.ns, of.target, s.Run, s.Part)
 	if err != nil {
 		return false, err
 	}
 	if found == 0 {
-		if _, err := tx.Exec(ctx, `INSERT INTO run_parts (ns, target, run, part, at) VALUES (?, ?, ?, ?, ?)`, ns, target, s.Run, s.Part, at.Unix()); err != nil {
+		_, err := tx.Exec(ctx, `INSERT INTO run_parts (ns, target, source, run, part, at) VALUES (?, ?, ?, ?, ?, ?)`,
+			of.ns, of.target, of.source, s.Run, s.Part, at.Unix())
+		if err != nil {
 			return false, err
 		}
 	}
 	var parts int
-	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM run_parts WHERE ns = ? AND target = ? AND run = ?`, ns, target, s.Run).Scan(&parts); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM run_parts WHERE ns = ? AND target = ? AND run = ?`, of.ns, of.target, s.Run).Scan(&parts); err != nil {
 		return false, err
 	}
 	if parts < s.Parts {
 		return false, nil
 	}
-	_, err = tx.Exec(ctx, `DELETE FROM run_parts WHERE ns = ? AND target = ? AND run <> ?`, ns, target, s.Run)
+	_, err = tx.Exec(ctx, `DELETE FROM run_parts WHERE ns = ? AND target = ? AND source = ? AND run <> ?`, of.ns, of.target, of.source, s.Run)
 	return true, err
 }
 
 // fix marks what the target had and a complete run does not hold.
-func (s *Set) fix(ctx context.Context, tx *sqldb.Tx, ns, target int64, at time.Time, days map[group]*course) error {
-	where, args := ` WHERE ns = ? AND target = ? AND run <> ? AND fixed_at IS NULL`, []any{ns, target, s.Run}
+func (s *Set) fix(ctx context.Context, tx *sqldb.Tx, to aim, at time.Time, days map[group]*course) error {
+	where, args := ` WHERE ns = ? AND target = ? AND run <> ? AND fixed_at IS NULL`, []any{to.ns, to.target, s.Run}
+	if to.source != 0 {
+		where, args = where+` AND source = ?`, append(args, to.source)
+	}
 	gone, err := readLives(ctx, tx, where, args)
 	if err != nil || len(gone) == 0 {
 		return err

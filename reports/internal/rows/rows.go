@@ -85,6 +85,8 @@ type Set struct {
 	Namespace string
 	// Target is what was looked at; "" if the object does not say.
 	Target string
+	// Source is whose findings a run of the target has: those of others it says nothing about. "" is all.
+	Source string
 	// Run is the run that found the rows, and Part of Parts which part of it the object is; Parts is 0 if the run is not
 	// complete, or does not say.
 	Run         string
@@ -92,13 +94,24 @@ type Set struct {
 	Rows        []Row
 }
 
-// fingerprintLength is how many digits of a fingerprint the tables keep.
-const fingerprintLength = 32
+// Whole makes the set the whole of a run, which is known by what was found: the same findings again are the same run.
+func (s *Set) Whole() {
+	prints := make([]string, 0, len(s.Rows))
+	for i := range s.Rows {
+		prints = append(prints, s.Rows[i].Fingerprint())
+	}
+	slices.Sort(prints)
+	sum := sha256.Sum256([]byte(strings.Join(prints, "")))
+	s.Run, s.Part, s.Parts = hex.EncodeToString(sum[:]), 0, 1
+}
+
+// FingerprintLength is how many digits of a fingerprint the tables keep.
+const FingerprintLength = 32
 
 // Fingerprint is what a finding is known by, as 32 hexadecimal digits.
 func (r *Row) Fingerprint() string {
-	if len(r.Known) >= fingerprintLength {
-		return r.Known[:fingerprintLength]
+	if len(r.Known) >= FingerprintLength {
+		return r.Known[:FingerprintLength]
 	}
 	parts := []string{r.Source, r.Policy, r.Rule, r.ResourceKind, r.ResourceNamespace, r.ResourceName}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x1f")))
@@ -187,7 +200,11 @@ func (s *Set) index(ctx context.Context, tx *sqldb.Tx, object int64, at time.Tim
 	course := map[group]*course{}
 	countCourse(course, before, after)
 	if s.Target != "" {
-		if err := s.follow(ctx, tx, ns, numbers[s.Target], after, at, course); err != nil {
+		of := aim{ns: ns, target: numbers[s.Target]}
+		if s.Source != "" {
+			of.source = numbers[s.Source]
+		}
+		if err := s.follow(ctx, tx, of, after, at, course); err != nil {
 			return fmt.Errorf("follow the findings: %w", err)
 		}
 	}
@@ -199,6 +216,9 @@ func (s *Set) texts() []string {
 	texts := []string{s.Namespace}
 	if s.Target != "" {
 		texts = append(texts, s.Target)
+	}
+	if s.Source != "" {
+		texts = append(texts, s.Source)
 	}
 	for i := range s.Rows {
 		row := &s.Rows[i]

@@ -195,6 +195,20 @@ func TestHistory(t *testing.T) {
 		hour()
 		run("d0", "4", 0, 0)
 		k.expect("a run that was cut fixes nothing", history, 5, "2 0 7200 -1 1", "4 0 7200 -1 0")
+		k.put("e0", &rows.Set{Target: "host", Source: "other", Run: "5", Part: 0, Parts: 1})
+		k.expect("a run of another scanner at the same target fixes nothing", history, 5, "2 0 7200 -1 1", "4 0 7200 -1 0")
+		k.put("f0", &rows.Set{Target: "host", Source: "test", Run: "6", Part: 0, Parts: 1, Rows: []rows.Row{finding("two", rows.Low)}})
+		k.expect("a run of the scanner itself does", history, 5, "2 0 10800 -1 1", "4 0 7200 10800 0")
+		hour()
+		whole := func(found ...rows.Row) {
+			set := &rows.Set{Target: "image", Rows: found}
+			set.Whole()
+			k.put("image", set)
+		}
+		whole(finding("three", rows.Critical), finding("four", rows.Medium))
+		hour()
+		whole(finding("four", rows.Medium))
+		k.expect("what is whole says what is gone", history+" DESC LIMIT 3", 5, "5 14400 14400 18000 0", "4 0 7200 10800 0", "3 14400 18000 -1 0")
 	})
 }
 

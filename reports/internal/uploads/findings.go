@@ -207,6 +207,15 @@ func (f *found) add(report *reportsv1.VulnerabilityReport, finding *reportsv1.Vu
 	return nil
 }
 
+// follow has the life of each finding noted, since this is all that the image has now. An image that is not what its tag leads to any more
+// says nothing about the tag.
+func (f *found) follow(image *reportsv1.Image) {
+	f.set.Whole()
+	if presence := image.Status.Presence; presence == reportsv1.ImageSuperseded || presence == reportsv1.ImageGone {
+		f.set.Target = ""
+	}
+}
+
 // report reads the report of an Image; one that is to be made has no resource version.
 func (s *Service) report(ctx context.Context, image *reportsv1.Image) (*reportsv1.VulnerabilityReport, error) {
 	report := &reportsv1.VulnerabilityReport{}
@@ -273,6 +282,7 @@ func (s *Service) changeReport(ctx context.Context, at target, claim string, abo
 	if err != nil {
 		return nil, err
 	}
+	f.follow(image)
 	report.Spec = reportsv1.VulnerabilityReportSpec{
 		ImageRef: refOf(image), Image: image.Name, Provenance: &about.Provenance, Summary: &f.summary, Changes: changes, Previous: previous, ReportOmitted: true,
 	}

@@ -154,6 +154,7 @@ func (s *Service) matched(ctx context.Context, report *reportsv1.VulnerabilityRe
 	f *found, marks map[int]rowMark, err error,
 ) {
 	f, marks = &found{set: kinds.SetOfFindings(report), summary: newSummary()}, map[int]rowMark{}
+	f.set.Target = "" // nothing was looked at anew
 	f.set.Rows = make([]rows.Row, 0, len(report.Spec.Findings))
 	err = s.walk(ctx, report, info, func(finding *reportsv1.VulnerabilityFinding) error {
 		finding.Suppressed = nil

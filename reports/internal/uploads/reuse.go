@@ -188,6 +188,7 @@ func (s *Service) attachReport(ctx context.Context, image *reportsv1.Image, aske
 	if err := s.collect(ctx, info, report, f); err != nil {
 		return nil, err
 	}
+	f.follow(image)
 	report.Spec.Summary = &f.summary
 	if report.Spec.Changes, report.Spec.Previous, err = s.compare(ctx, image, f.set.Rows); err != nil {
 		return nil, err
