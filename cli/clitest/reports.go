@@ -223,7 +223,7 @@ func (r *Reports) Findings(namespace, image, sbom string, built metav1.Time, fin
 	}
 	r.upload("/namespaces/"+namespace+"/vulnerabilityreports/"+image+"/findings", "", reportsv1.FindingsUpload{Provenance: reportsv1.Provenance{
 		Engine: &reportsv1.Engine{Name: engineName, Version: "1"}, Adapter: &reportsv1.Adapter{Name: engineName, Version: "1"}, SBOM: &reportsv1.SBOMSource{SHA256: sbom},
-		Database: &reportsv1.DatabaseUsed{DatabaseRef: reportsv1.DatabaseRef{Name: engineName, Version: "sha256:db1", BuiltAt: &built}},
+		Database: &reportsv1.DatabaseUsed{DatabaseRef: reportsv1.DatabaseRef{Name: engineName, Version: fmt.Sprintf("sha256:db%d", built.Unix()), BuiltAt: &built}},
 	}}, lines.Bytes())
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/cli/session"
@@ -38,7 +39,8 @@ func newDiffCommand(s *session.Session) *cobra.Command {
 		Use:   "diff REF [REF]",
 		Short: "Compare the vulnerabilities of two images, or of one image with earlier times",
 		Long: `Compare the vulnerabilities of two images: what is new in the second one, and what it no longer has.
-With --since and one image: which of its vulnerabilities were first seen within that time.
+With --since and one image: which of its vulnerabilities were first seen within that time, and which it no
+longer has since.
 
 A vulnerability is the same where its id, its package and the place of the package are. What an exception
 suppresses does not count.
@@ -165,7 +167,41 @@ func (o *diffOptions) lately(ctx context.Context, r *reader, text string) ([]cha
 	if err != nil {
 		return nil, err
 	}
-	return since(now, o.session.Now().Add(-period)), nil
+	from := o.session.Now().Add(-period)
+	gone, err := o.goneSince(ctx, r, text, from)
+	return append(since(now, from), gone...), err
+}
+
+// goneSince are the vulnerabilities that an image has had, and that were fixed at a time or later. The reports API keeps of them what they
+// were, in which package, and how severe.
+func (o *diffOptions) goneSince(ctx context.Context, r *reader, text string, from time.Time) (gone []change, err error) {
+	image, err := r.image(ctx, text, o.chosen)
+	if err != nil {
+		return nil, err
+	}
+	of := reportsv1.ImageRef{
+		Registry: &image.Spec.Registry, Repository: image.Spec.Repository, Tag: image.Spec.Tag, Digest: image.Spec.Digest, Platform: image.Spec.Platform,
+	}
+	q := &reportsv1.FindingQuery{ObjectMeta: metav1.ObjectMeta{Namespace: image.Namespace}}
+	q.Spec.Limit, q.Spec.Where = maxRows, []reportsv1.Term{
+		{Field: "target", Op: "==", Value: of.Target()}, {Field: "fixedAt", Op: ">=", Value: from.UTC().Format(time.RFC3339)},
+	}
+	for {
+		asked := q.DeepCopy()
+		if err := r.Create(ctx, asked); err != nil {
+			return nil, explainReports(o.session, err)
+		}
+		for i := range asked.Status.Rows {
+			row := &asked.Status.Rows[i]
+			gone = append(gone, change{changeFixed, &reportsv1.VulnerabilityFinding{
+				VulnerabilityID: row.Policy, Package: reportsv1.VulnerablePackage{Name: row.Rule}, Severity: cmp.Or(strings.ToUpper(row.Severity), "UNKNOWN"),
+				FirstSeenAt: row.FirstSeen,
+			}})
+		}
+		if q.Spec.Continue = asked.Status.Continue; q.Spec.Continue == "" {
+			return gone, nil
+		}
+	}
 }
 
 // since tells apart what was first seen at a time or later.

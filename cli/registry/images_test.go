@@ -174,8 +174,10 @@ func TestDocuments(t *testing.T) {
 	clitest.Ends(t, w.Run("registry", "diff", "shop/api:1.1", "shop/api:1.0", "--fail-on", "critical", "--all"), 0, "unchanged")
 	w.Now = time.Now // the server says when a finding was first seen
 	clitest.Ends(t, w.Run("registry", "diff", "shop/api:1.1", "--since", "1d"), 0, "2 new, 0 fixed, 0 unchanged")
+	r.Findings(w.Namespace, "api-2", r.SBOM(w.Namespace, "api-2", lodash, zlib), metav1.NewTime(now), mild)
+	clitest.Ends(t, w.Run("registry", "diff", "shop/api:1.1", "--since", "1d"), 0, "fixed   CRITICAL", "CVE-2099-1", "1 new, 1 fixed, 0 unchanged")
 	w.Now = func() time.Time { return time.Now().Add(48 * time.Hour) }
-	clitest.Ends(t, w.Run("registry", "diff", "shop/api:1.1", "--since", "1d"), 0, "0 new, 0 fixed, 2 unchanged")
+	clitest.Ends(t, w.Run("registry", "diff", "shop/api:1.1", "--since", "1d"), 0, "0 new, 0 fixed, 1 unchanged")
 	clitest.Ends(t, w.Run("registry", "diff", "shop/api:1.1"), 1, "name a second image, or give --since")
 	clitest.Ends(t, w.Run("registry", "diff", "shop/api:1.1", "--since", "soon"), 1, `--since "soon" must be a time such as 7d`)
 }

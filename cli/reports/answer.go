@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -32,8 +33,12 @@ type answerPrinter interface {
 	end() error
 }
 
-func newAnswerPrinter(format string, spec *reportsv1alpha1.FindingQuerySpec, s *session.Session) (answerPrinter, error) {
+// newAnswerPrinter prints what a question is answered with; fixed says that it is about what is in no report any more.
+func newAnswerPrinter(format string, spec *reportsv1alpha1.FindingQuerySpec, fixed bool, s *session.Session) (answerPrinter, error) {
 	shape := layout{columns: rowColumns(format, spec.IncludeSuppressed)}
+	if fixed {
+		shape.columns = fixedColumns()
+	}
 	switch {
 	case spec.Trend != nil:
 		shape = layout{columns: trendColumns(), counts: true, trend: true}
@@ -50,6 +55,9 @@ func newAnswerPrinter(format string, spec *reportsv1alpha1.FindingQuerySpec, s *
 	case "name":
 		if isCount(spec) {
 			return nil, fmt.Errorf("-o name prints reports, and a count has none: choose %s", strings.Join(queryFormats[:5], ", "))
+		}
+		if fixed {
+			return nil, fmt.Errorf("-o name prints reports, and what was fixed is in none: choose %s", strings.Join(queryFormats[:5], ", "))
 		}
 		return &namePrinter{out: s.Out, seen: map[string]bool{}}, nil
 	}
@@ -103,6 +111,22 @@ func rowColumns(format string, suppressed bool) []column {
 	)
 }
 
+func fixedColumns() []column {
+	type row = reportsv1alpha1.FindingRow
+	text := func(name string, get func(*row) string) column {
+		return column{name: name, row: func(r *row, _ time.Time) string { return get(r) }}
+	}
+	return []column{
+		text("NAMESPACE", func(r *row) string { return r.Namespace }),
+		text("SEVERITY", func(r *row) string { return r.Severity }),
+		text("POLICY", func(r *row) string { return r.Policy }),
+		text("RULE", func(r *row) string { return r.Rule }),
+		text("TARGET", func(r *row) string { return r.Target }),
+		{name: "FIRST-SEEN", row: firstSeen},
+		{name: "FIXED", row: func(r *row, now time.Time) string { return moment(r.FixedAt, now) }},
+	}
+}
+
 func resourceOf(r *reportsv1alpha1.FindingRow) string {
 	switch {
 	case r.Resource == nil:
@@ -113,14 +137,17 @@ func resourceOf(r *reportsv1alpha1.FindingRow) string {
 	return r.Resource.Kind + "/" + r.Resource.Name
 }
 
-func firstSeen(r *reportsv1alpha1.FindingRow, now time.Time) string {
+func firstSeen(r *reportsv1alpha1.FindingRow, now time.Time) string { return moment(r.FirstSeen, now) }
+
+// moment is how long ago something was, or in a file when.
+func moment(at *metav1.Time, now time.Time) string {
 	switch {
-	case r.FirstSeen == nil:
+	case at == nil:
 		return ""
 	case now.IsZero():
-		return r.FirstSeen.UTC().Format(time.RFC3339)
+		return at.UTC().Format(time.RFC3339)
 	}
-	return view.Short(now.Sub(r.FirstSeen.Time))
+	return view.Short(now.Sub(at.Time))
 }
 
 func score(v *float64) string {

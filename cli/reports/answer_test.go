@@ -117,6 +117,15 @@ func TestAnswers(t *testing.T) {
 			[]*reportsv1alpha1.FindingQueryStatus{trend},
 			"DAY,CRITICAL,HIGH,MEDIUM,LOW,INFO\n2030-01-01,1,0,0,0,0\n2030-01-02,0,3,0,4,0\n",
 		},
+		"FixedTable": {
+			"table",
+			reportsv1alpha1.FindingQuerySpec{},
+			[]*reportsv1alpha1.FindingQueryStatus{{Rows: []reportsv1alpha1.FindingRow{{
+				Namespace: "team-a", Severity: "high", Policy: "CVE-1", Rule: "xz", Target: "shop", FirstSeen: new(metav1.NewTime(noon.Add(-72 * time.Hour))),
+				FixedAt: new(metav1.NewTime(noon.Add(-24 * time.Hour))),
+			}}}},
+			"NAMESPACE   SEVERITY   POLICY   RULE   TARGET   FIRST-SEEN   FIXED\nteam-a      high       CVE-1    xz     shop     3d           24h\n",
+		},
 		"JSON": {
 			"json",
 			reportsv1alpha1.FindingQuerySpec{},
@@ -134,7 +143,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			p, err := newAnswerPrinter(tc.format, &tc.spec, newSession(t, &out))
+			p, err := newAnswerPrinter(tc.format, &tc.spec, strings.HasPrefix(name, "Fixed"), newSession(t, &out))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,6 +186,7 @@ func TestQuestions(t *testing.T) {
 		"Limit":          {o: queryOptions{limit: 1001}, err: "--limit 1001 must be between 1 and 1000"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tc.o.session = newSession(t, &bytes.Buffer{})
 			got, err := tc.o.spec("f")
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,7 @@ type queryOptions struct {
 	// aggregate is what is counted of a group; "" is its findings.
 	aggregate string
 	trend     string
+	fixed     string
 	since     string
 	sort      []string
 	format    string
@@ -82,6 +84,8 @@ by their rank: critical, high, medium, low, info.`,
   # What is new since last week, by team
   {{reports}} query "severity >= 'high'" -A --since 7d --group-by namespace
 
+  # What was fixed since last week
+  {{reports}} query --fixed 7d
   # Open findings per day, and what was fixed
   {{reports}} query --trend 30d
   {{reports}} query --trend 30d --aggregate fixed
@@ -103,9 +107,11 @@ by their rank: critical, high, medium, low, info.`,
 	flags.BoolVarP(&o.all, "all-namespaces", "A", false, "ask about the findings of all namespaces")
 	flags.StringSliceVar(&o.groupBy, "group-by", nil, "count by up to three fields, such as namespace,severity")
 	flags.StringVar(&o.aggregate, "aggregate", "",
-		"what is counted beside the number of findings: "+strings.Join(aggregates[:3], ", ")+"; with --trend "+strings.Join(aggregates[3:], " or ")+" instead of open ones")
+		"what is counted beside the number of findings: "+strings.Join(aggregates[:3], ", ")+
+			"; with --trend "+strings.Join(aggregates[3:], " or ")+" instead of open ones")
 	flags.StringVar(&o.trend, "trend", "", "open findings at the end of each day, by severity, for so long, such as 30d")
 	flags.StringVar(&o.since, "since", "", "findings that were first seen within this time, such as 7d or 12h")
+	flags.StringVar(&o.fixed, "fixed", "", "findings that were fixed within this time, such as 7d")
 	flags.StringSliceVar(&o.sort, "sort", nil, "order by fields; - before a field puts its largest first, such as -cvss")
 	flags.StringVarP(&o.format, "output", "o", "table", "print as "+strings.Join(queryFormats, ", "))
 	flags.Int32Var(&o.limit, "limit", 100, "how many rows or groups to print")
@@ -123,7 +129,7 @@ func (o *queryOptions) run(ctx context.Context, filter string) error {
 	if err != nil {
 		return err
 	}
-	out, err := newAnswerPrinter(o.format, spec, o.session)
+	out, err := newAnswerPrinter(o.format, spec, o.fixed != "", o.session)
 	if err != nil {
 		return err
 	}
@@ -218,6 +224,14 @@ func (o *queryOptions) spec(filter string) (*reportsv1alpha1.FindingQuerySpec, e
 			return nil, fmt.Errorf("--since %w", err)
 		}
 		spec.Since = &metav1.Duration{Duration: d}
+	}
+	if o.fixed != "" {
+		d, err := session.ParsePeriod(o.fixed, maxPeriod)
+		if err != nil {
+			return nil, fmt.Errorf("--fixed %w", err)
+		}
+		from := o.session.Now().Add(-d).UTC().Format(time.RFC3339)
+		spec.Where = []reportsv1alpha1.Term{{Field: "fixedAt", Op: ">=", Value: from}}
 	}
 	for _, field := range o.sort {
 		order := "asc"

@@ -88,6 +88,9 @@ func read(input *Input) (*query.Question, token, error) {
 	}
 	q, mistakes := query.Clusterwide(&reportsv1.ClusterFindingQuery{Spec: input.Spec}, time.Unix(page.Now, 0).UTC())
 	if len(mistakes) == 0 {
+		if planOf(q) == PlanHistory && !q.IsGrouped() && len(input.Spec.Sort) == 0 { // lives have no scores
+			q.Sort = []query.Order{{By: string(query.SeverityOf), Descending: true}, {By: string(query.FixedAt), Descending: true}}
+		}
 		mistakes = unanswerable(q, path)
 	}
 	if len(mistakes) > 0 {
@@ -112,8 +115,8 @@ func unanswerable(q *query.Question, path *field.Path) (mistakes field.ErrorList
 	}
 	if !q.IsGrouped() {
 		for i, order := range q.Sort {
-			if _, ok := resultsFields[query.Field(order.By)]; !ok {
-				mistakes = append(mistakes, field.NotSupported(path.Child("sort").Index(i).Child("field"), order.By, fieldNames(PlanResults)))
+			if c, ok := fieldsOf[plan][query.Field(order.By)]; !ok || c.storage == lasted {
+				mistakes = append(mistakes, field.NotSupported(path.Child("sort").Index(i).Child("field"), order.By, fieldNames(plan)))
 			}
 		}
 	}
@@ -123,7 +126,7 @@ func unanswerable(q *query.Question, path *field.Path) (mistakes field.ErrorList
 		}
 	}
 	if plan == PlanHistory && len(q.Kinds) > 0 {
-		mistakes = append(mistakes, field.Forbidden(path.Child("kinds"), "must be absent for "+string(q.Aggregate)+", which all kinds share"))
+		mistakes = append(mistakes, field.Forbidden(path.Child("kinds"), "must be absent where the lives of findings are asked for, which all kinds share"))
 	}
 	return mistakes
 }
@@ -278,6 +281,8 @@ func (r *run) answer(ctx context.Context, scope Scope) error {
 		return r.trend(ctx)
 	case r.question.IsGrouped():
 		return errors.Join(r.groups(ctx), r.total(ctx))
+	case r.plan == PlanHistory:
+		return errors.Join(r.lives(ctx), r.total(ctx))
 	default:
 		return errors.Join(r.rows(ctx), r.total(ctx))
 	}

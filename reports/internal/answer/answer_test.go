@@ -94,13 +94,16 @@ func TestInvalid(t *testing.T) {
 		"Filter":      {spec("cvss >"), everywhere, "spec.filter: Invalid value: \"cvss >\": position 7: expected a number, found the end"},
 		"Nested":      {spec(strings.Repeat("(", 1000)), everywhere, "position 21: expected 20 parentheses in each other at most"},
 		"Long":        {spec(strings.Repeat("x", 5<<10)), everywhere, "position 1: expected 4096 bytes at most, found 5120"},
-		"FixedRows":   {spec("has(fixedAt)"), everywhere, "fixedAt must not be asked for here: only namespace, source"},
-		"TargetRows":  {spec("target == 'x'"), everywhere, "target must not be asked for here"},
+		"FixedReport": {spec("has(fixedAt) && report == 'x'"), everywhere, "report must not be asked for here: only namespace, source, policy, rule, severity"},
+		"TargetScore": {spec("target == 'x' && cvss > 1"), everywhere, "cvss must not be asked for here"},
+		"FixedByOpen": {with(func(s *reportsv1.FindingQuerySpec) {
+			s.Filter, s.Sort = "has(fixedAt)", []reportsv1.SortKey{{Field: "openFor"}}
+		}), everywhere, "spec.sort[0].field: Unsupported value: \"openFor\""},
 		"TrendOfRule": {with(func(s *reportsv1.FindingQuerySpec) { s.Filter, s.Trend = "rule == 'x'", &reportsv1.TrendQuery{Days: 2} }), everywhere, "rule must not be asked for here: only namespace, source, severity, result, suppressed"},
 		"TrendOfKind": {with(func(s *reportsv1.FindingQuerySpec) {
 			s.Kinds, s.Trend = []string{"reports"}, &reportsv1.TrendQuery{Days: 2}
 		}), everywhere, "spec.kinds: Forbidden"},
-		"FixOfPolicy":   {with(func(s *reportsv1.FindingQuerySpec) { s.Aggregate, s.GroupBy = "meanTimeToFix", []string{"policy"} }), everywhere, "spec.groupBy[0]: Invalid value: \"policy\": must not stand beside meanTimeToFix"},
+		"FixOfCategory": {with(func(s *reportsv1.FindingQuerySpec) { s.Aggregate, s.GroupBy = "meanTimeToFix", []string{"category"} }), everywhere, "spec.groupBy[0]: Invalid value: \"category\": must not stand beside meanTimeToFix"},
 		"SortByTarget":  {with(func(s *reportsv1.FindingQuerySpec) { s.Sort = []reportsv1.SortKey{{Field: "target"}} }), everywhere, "spec.sort[0].field: Unsupported value: \"target\""},
 		"NoToken":       {next("%"), everywhere, "spec.continue: Invalid value"},
 		"LongToken":     {next(strings.Repeat("A", 20<<10)), everywhere, "spec.continue: Invalid value"},
@@ -296,10 +299,10 @@ func TestTrend(t *testing.T) {
 func TestHistory(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
 		f := open(t, config)
-		f.nameAll(rand.New(rand.NewPCG(9, 10)), []string{"", "team-a", "team-b", "nmap", "host"})
+		f.nameAll(rand.New(rand.NewPCG(9, 10)), []string{"", "team-a", "team-b", "nmap", "host", "CVE-1", "xz"})
 		hour := func(before int) int64 { return now.Add(-time.Duration(before) * time.Hour).Unix() }
 		life := func(namespace, fingerprint string, severity int, first int, fixed any) []any {
-			return []any{f.names[namespace], f.names["host"], fingerprint, f.names["nmap"], severity, 2, hour(first), hour(0), fixed, 0, "run"}
+			return []any{f.names[namespace], f.names["host"], fingerprint, f.names["nmap"], severity, 2, f.names["CVE-1"], f.names["xz"], hour(first), hour(0), fixed, 0, "run"}
 		}
 		var values []any
 		for _, row := range [][]any{
@@ -307,7 +310,7 @@ func TestHistory(t *testing.T) {
 		} {
 			values = append(values, row...)
 		}
-		f.insert("history (ns, target, fingerprint, source, severity, result, first_at, last_at, fixed_at, reopened, run)", 11, values)
+		f.insert("history (ns, target, fingerprint, source, severity, result, policy, rule, first_at, last_at, fixed_at, reopened, run)", 13, values)
 		cases := map[string]struct {
 			change func(*reportsv1.FindingQuerySpec)
 			want   []string
@@ -348,5 +351,32 @@ func TestHistory(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
+		listLives(t, f)
 	})
+}
+
+// listLives lists each finding that was fixed, page by page: the worst first, and then what was fixed last.
+func listLives(t *testing.T, f *filler) {
+	t.Helper()
+	var fixed []string
+	s := spec("has(fixedAt) && policy == 'CVE-1'")
+	for s.Limit = 2; ; {
+		got, err := f.answerer().Answer(t.Context(), &Input{Spec: s, Scope: everywhere, Now: now})
+		if err != nil || got.Total == nil || *got.Total != 3 || got.Plan != string(PlanHistory) {
+			t.Fatal(got, err)
+		}
+		for _, row := range got.Rows {
+			fixed = append(fixed, strings.Join([]string{row.Namespace, row.Target, row.Severity, row.Policy, row.Rule, row.OpenFor.Duration.String()}, " "))
+		}
+		if s.Continue = got.Continue; s.Continue == "" {
+			break
+		}
+	}
+	want := []string{"team-b host high CVE-1 xz 2h0m0s", "team-a host high CVE-1 xz 6h0m0s", "team-a host high CVE-1 xz 1h0m0s"}
+	if diff := cmp.Diff(want, fixed); diff != "" {
+		t.Errorf("what was fixed (-want +got):\n%s", diff)
+	}
+	if got, err := f.answerer().Answer(t.Context(), &Input{Spec: spec("target == 'host'"), Scope: Scope{Namespace: "team-a"}, Now: now}); err != nil || len(got.Rows) != 3 {
+		t.Errorf("of one namespace: %+v, %v", got, err)
+	}
 }

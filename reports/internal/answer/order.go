@@ -124,6 +124,11 @@ func (r *run) rowKeys() []key {
 		keys = append(keys, k)
 	}
 	last := keys[len(keys)-1].descending
+	if r.plan == PlanHistory {
+		return append(keys,
+			key{expression: "r.ns", descending: last}, key{expression: "r.target", descending: last},
+			key{expression: r.dialect.bytewise("r.fingerprint"), descending: last, holds: textKey})
+	}
 	for _, place := range []string{"r.ns", "r.object", "r.i"} {
 		keys = append(keys, key{expression: place, descending: last})
 	}

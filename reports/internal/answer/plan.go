@@ -19,7 +19,7 @@ func planOf(q *query.Question) Plan {
 	if q.TrendDays > 0 {
 		return PlanDaily
 	}
-	if q.Aggregate == query.MeanTimeToFix {
+	if q.Aggregate == query.MeanTimeToFix || !q.IsGrouped() && asksOfLives(q) {
 		return PlanHistory
 	}
 	if q.Aggregate != query.Count || len(q.Kinds) > 0 {
@@ -31,6 +31,11 @@ func planOf(q *query.Question) Plan {
 		}
 	}
 	return PlanResults
+}
+
+// asksOfLives tells whether findings are asked for by what only their lives know: reports do not hold what was fixed.
+func asksOfLives(q *query.Question) bool {
+	return slices.ContainsFunc(termsOf(q.Where), func(t query.Term) bool { return t.Field == query.FixedAt || t.Field == query.Target })
 }
 
 // answers tells whether a rollup has all fields and groups of a question.

@@ -128,8 +128,13 @@ func (r *run) texts(ctx context.Context, rows []resultRow) (map[int64]string, er
 		ids = append(ids, rows[i].names()...)
 	}
 	slices.Sort(ids)
+	return r.textsOf(ctx, slices.Compact(ids))
+}
+
+// textsOf are those of numbers.
+func (r *run) textsOf(ctx context.Context, ids []int64) (map[int64]string, error) {
 	texts := map[int64]string{}
-	for part := range slices.Chunk(slices.Compact(ids), 500) {
+	for part := range slices.Chunk(ids, 500) {
 		err := r.each(ctx, concat(piece("SELECT id, s FROM names WHERE "), in("id", part)), func(scan func(...any) error) error {
 			var id int64
 			var text string

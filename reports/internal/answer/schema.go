@@ -74,6 +74,8 @@ var historyFields = map[query.Field]column{
 	query.Namespace:  {name: "r.ns", storage: named},
 	query.Target:     {name: "r.target", storage: named},
 	query.Source:     {name: "r.source", storage: named},
+	query.Policy:     {name: "r.policy", storage: named},
+	query.Rule:       {name: "r.rule", storage: named},
 	query.SeverityOf: {name: "r.severity", storage: rank},
 	query.ResultOf:   {name: "r.result", storage: code},
 	query.FirstSeen:  {name: "r.first_at", storage: moment},
@@ -112,7 +114,7 @@ func (p Plan) columnOf(group query.Group) (column, bool) {
 	}
 	field, ok := map[query.Group]query.Field{
 		query.ByNamespace: query.Namespace, query.BySeverity: query.SeverityOf, query.ByResult: query.ResultOf, query.ByPolicy: query.Policy,
-		query.BySource: query.Source, query.ByFirstSeenDay: query.FirstSeen,
+		query.ByRule: query.Rule, query.BySource: query.Source, query.ByFirstSeenDay: query.FirstSeen,
 	}[group]
 	c, has := fieldsOf[p][field]
 	return c, ok && has

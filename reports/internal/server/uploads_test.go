@@ -288,10 +288,21 @@ func TestFindingsUploads(t *testing.T) {
 				t.Errorf("nothing has changed: %s", image.body)
 			}
 			fewer := findings[strings.Index(findings, "\n")+1:]
-			d.put(t, upload, "", provenanceOf(sum, "sha256:db3", "2026-11-03T00:00:00Z"), []byte(fewer), nil).is(http.StatusOK)
+			last := provenanceOf(sum, "sha256:db3", "2026-11-03T00:00:00Z")
+			last.Provenance.StartedAt = new(metav1.NewTime(time.Now().Add(-time.Minute)))
+			d.put(t, upload, "", last, []byte(fewer), nil).is(http.StatusOK)
 			report = d.ask(t, request{path: fmt.Sprintf(vulnr, "team-a", "api")}).is(http.StatusOK)
 			if report.at("spec", "changes", "fixed") != "1" || report.at("spec", "changes", "unchanged") != "1" || report.at("spec", "previous") != "sha256:aa" {
 				t.Errorf("what has changed: %s", report.body)
+			}
+			if open, fixed := d.count(t, `SELECT COUNT(*) FROM history WHERE fixed_at IS NULL`), d.count(t, `SELECT SUM(fixed) FROM daily`); open != 1 || fixed != 1 {
+				t.Errorf("the lives of findings: %d are open, %d were fixed", open, fixed)
+			}
+			for query, want := range map[string]int{"": 0, "?baseline=true": 1} {
+				sarif := d.ask(t, request{path: fmt.Sprintf(vulnr, "team-a", "api") + "/sarif" + query}).is(http.StatusOK)
+				if got := strings.Count(string(sarif.body), `"baselineState":"absent"`); got != want || strings.Contains(string(sarif.body), "CVE-1 is no longer in zlib") != (want > 0) {
+					t.Errorf("SARIF%s has %d that are gone, want %d: %s", query, got, want, sarif.body)
+				}
 			}
 			d.ask(t, request{method: http.MethodDelete, path: fmt.Sprintf(vulnr, "team-a", "api")}).is(http.StatusOK)
 			if n := d.count(t, `SELECT COUNT(*) FROM results`) + d.count(t, `SELECT COUNT(*) FROM finding_keys`) + d.count(t, `SELECT COUNT(*) FROM subjects WHERE kind = 5`); n != 0 {

@@ -90,7 +90,7 @@ func (s *Service) fillReport(ctx context.Context, report *reportsv1.Vulnerabilit
 		return statusOrNil(err)
 	}
 	out := &limited{most: maxInline - int(info.Bytes)}
-	err = s.writeSARIF(ctx, out, report)
+	err = s.writeSARIF(ctx, out, report, nil)
 	if errors.Is(err, errTooLong) {
 		return nil
 	}

@@ -18,6 +18,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/reports/internal/mvcc"
+	"github.com/scanyard/scanyard/reports/internal/rows"
+	"github.com/scanyard/scanyard/reports/internal/sqldb"
 )
 
 // levels are SARIF's for our severities.
@@ -70,6 +73,13 @@ func rule(f *reportsv1.VulnerabilityFinding) object {
 	return made
 }
 
+// locationOf is a place in an image.
+func locationOf(uri string) object {
+	return object{"physicalLocation": object{
+		"artifactLocation": object{"uri": uri, "uriBaseId": "ROOTPATH"}, "region": object{"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1},
+	}}
+}
+
 // result is a finding in SARIF.
 func result(report *reportsv1.VulnerabilityReport, f *reportsv1.VulnerabilityFinding, index int) object {
 	uri := strings.TrimPrefix(f.Target, "/")
@@ -80,17 +90,14 @@ func result(report *reportsv1.VulnerabilityReport, f *reportsv1.VulnerabilityFin
 	if len(f.FixedVersions) > 0 {
 		message += ", fixed in " + strings.Join(f.FixedVersions, ", ")
 	}
-	location := object{
-		"physicalLocation": object{
-			"artifactLocation": object{"uri": uri, "uriBaseId": "ROOTPATH"}, "region": object{"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1},
-		},
-	}
+	location := locationOf(uri)
 	if f.Package.PURL != "" {
 		location["logicalLocations"] = []object{{"fullyQualifiedName": f.Package.PURL, "kind": "package"}}
 	}
 	made := object{
 		"ruleId": f.VulnerabilityID, "ruleIndex": index, "level": levelOf(f.Severity), "message": object{"text": message},
-		"partialFingerprints": object{"scanyard/v1": f.Fingerprint}, "locations": []object{location}, "properties": resultProperties(f),
+		"partialFingerprints": object{"scanyard/v1": f.Fingerprint, shortFingerprint: f.Fingerprint[:min(len(f.Fingerprint), rows.FingerprintLength)]},
+		"locations":           []object{location}, "properties": resultProperties(f),
 	}
 	if f.Suppressed != nil {
 		made["suppressions"] = []object{{"kind": "external", "status": "accepted", "justification": cmp.Or(f.Suppressed.Reason, f.Suppressed.Name)}}
@@ -102,6 +109,56 @@ func result(report *reportsv1.VulnerabilityReport, f *reportsv1.VulnerabilityFin
 		}
 	}
 	return made
+}
+
+// shortFingerprint names the beginning of a fingerprint, which is what is kept of a finding that is gone.
+const shortFingerprint = "scanyard/v1-short"
+
+// gone is a finding that the report before had.
+type gone struct {
+	id, pkg, fingerprint string
+	severity             rows.Severity
+}
+
+// goneFrom are the findings that were fixed when a report was made, the worst first.
+func (s *Service) goneFrom(ctx context.Context, report *reportsv1.VulnerabilityReport) (all []gone, err error) {
+	made := report.Spec.Provenance
+	if made == nil || made.StartedAt == nil || report.Spec.Changes == nil || report.Spec.Changes.Fixed == 0 {
+		return nil, nil
+	}
+	err = s.store.Query(ctx, func(tx *sqldb.Tx) error {
+		found, err := tx.Query(ctx, `SELECT v.s, p.s, h.severity, h.fingerprint FROM history h JOIN names v ON v.id = h.policy JOIN names p ON p.id = h.rule
+			WHERE h.ns = (SELECT id FROM names WHERE sha = ?) AND h.target = (SELECT id FROM names WHERE sha = ?) AND h.fixed_at >= ?
+			ORDER BY h.severity DESC, v.s, p.s, h.fingerprint LIMIT ?`,
+			mvcc.Sum([]byte(report.Namespace)), mvcc.Sum([]byte(report.Spec.ImageRef.Target())), made.StartedAt.Unix(), maxFindings)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = found.Close() }() // errors of reading are those of Err
+		for found.Next() {
+			var g gone
+			if err := found.Scan(&g.id, &g.pkg, &g.severity, &g.fingerprint); err != nil {
+				return err
+			}
+			all = append(all, g)
+		}
+		return found.Err()
+	})
+	return all, err
+}
+
+// severityWords are those of findings.
+var severityWords = map[rows.Severity]string{rows.Critical: "CRITICAL", rows.High: "HIGH", rows.Medium: "MEDIUM", rows.Low: "LOW"}
+
+// absent is a finding that is gone, in SARIF.
+func absent(report *reportsv1.VulnerabilityReport, g *gone, index int) object {
+	return object{
+		"ruleId": g.id, "ruleIndex": index, "level": levelOf(severityWords[g.severity]), "baselineState": "absent",
+		"message":             object{"text": fmt.Sprintf("%s is no longer in %s", g.id, g.pkg)},
+		"partialFingerprints": object{shortFingerprint: g.fingerprint},
+		"locations":           []object{locationOf(report.Spec.Repository)},
+		"properties":          object{"packageName": g.pkg, "severity": cmp.Or(severityWords[g.severity], "UNKNOWN")},
+	}
 }
 
 // resultProperties are what SARIF has no place for. What is absent is not known.
@@ -138,7 +195,7 @@ func resultProperties(f *reportsv1.VulnerabilityFinding) object {
 }
 
 // rules are the vulnerabilities of a report in the order of their names, as JSON, and the place of each.
-func (s *Service) rules(ctx context.Context, report *reportsv1.VulnerabilityReport) (ids []string, made map[string][]byte, err error) {
+func (s *Service) rules(ctx context.Context, report *reportsv1.VulnerabilityReport, before []gone) (ids []string, made map[string][]byte, err error) {
 	made = map[string][]byte{}
 	err = s.findings(ctx, report, 0, func(_ int, f *reportsv1.VulnerabilityFinding) error {
 		if made[f.VulnerabilityID] != nil {
@@ -148,6 +205,15 @@ func (s *Service) rules(ctx context.Context, report *reportsv1.VulnerabilityRepo
 		made[f.VulnerabilityID] = data
 		return err
 	})
+	for i := range before {
+		g := &before[i]
+		if made[g.id] != nil || err != nil {
+			continue
+		}
+		made[g.id], err = json.Marshal(rule(&reportsv1.VulnerabilityFinding{
+			VulnerabilityID: g.id, Package: reportsv1.VulnerablePackage{Name: g.pkg}, Severity: severityWords[g.severity],
+		}))
+	}
 	return slices.Sorted(maps.Keys(made)), made, err
 }
 
@@ -213,9 +279,15 @@ func (s *Service) getSARIF(w http.ResponseWriter, req *http.Request, at target) 
 	if err != nil {
 		return err
 	}
+	var before []gone
+	if req.URL.Query().Get("baseline") == "true" {
+		if before, err = s.goneFrom(ctx, report); err != nil {
+			return err
+		}
+	}
 	w.Header().Set("Content-Type", "application/sarif+json")
 	out := bufio.NewWriter(w)
-	err = s.writeSARIF(ctx, out, report)
+	err = s.writeSARIF(ctx, out, report, before)
 	if err == nil {
 		err = out.Flush()
 	}
@@ -223,8 +295,8 @@ func (s *Service) getSARIF(w http.ResponseWriter, req *http.Request, at target) 
 	return nil
 }
 
-func (s *Service) writeSARIF(ctx context.Context, out io.Writer, report *reportsv1.VulnerabilityReport) error {
-	ids, rules, err := s.rules(ctx, report)
+func (s *Service) writeSARIF(ctx context.Context, out io.Writer, report *reportsv1.VulnerabilityReport, before []gone) error {
+	ids, rules, err := s.rules(ctx, report, before)
 	if err != nil {
 		return err
 	}
@@ -252,8 +324,8 @@ func (s *Service) writeSARIF(ctx context.Context, out io.Writer, report *reports
 		return err
 	}
 	first := true
-	err = s.findings(ctx, report, 0, func(_ int, f *reportsv1.VulnerabilityFinding) error {
-		data, err := json.Marshal(result(report, f, places[f.VulnerabilityID]))
+	write := func(made object) error {
+		data, err := json.Marshal(made)
 		if err != nil {
 			return err
 		}
@@ -263,7 +335,15 @@ func (s *Service) writeSARIF(ctx context.Context, out io.Writer, report *reports
 		first = false
 		_, err = out.Write(data)
 		return err
+	}
+	err = s.findings(ctx, report, 0, func(_ int, f *reportsv1.VulnerabilityFinding) error {
+		return write(result(report, f, places[f.VulnerabilityID]))
 	})
+	for i := range before {
+		if err == nil {
+			err = write(absent(report, &before[i], places[before[i].id]))
+		}
+	}
 	if err != nil {
 		return err
 	}
