@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"unicode/utf8"
+
+	"github.com/scanyard/scanyard/apis/internal/jsontext"
 )
 
 // Parse reads one line. Input, Details and the values of Extra are parts of the line, which must not change as long as they are used.
@@ -95,7 +97,7 @@ func checkJSON(line []byte) error {
 		}
 		return &MalformedError{Offset: at, Message: "not UTF-8"}
 	}
-	if json.Valid(line) {
+	if jsontext.Valid(line) {
 		return nil
 	}
 	var raw json.RawMessage

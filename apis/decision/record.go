@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/scanyard/scanyard/apis/internal/jsontext"
 )
 
 // Event types of other programs that have a meaning here. Any other name of the form [a-z][a-z0-9_]* is kept.
@@ -208,7 +210,7 @@ func appendValue(dst []byte, start int, key string, value json.RawMessage) ([]by
 	if value == nil {
 		return dst, nil
 	}
-	if !utf8.Valid(value) || !json.Valid(value) {
+	if !utf8.Valid(value) || !jsontext.Valid(value) {
 		return dst, &MalformedError{Key: key, Message: "must be a JSON value"}
 	}
 	dst = appendKey(dst, start, key)

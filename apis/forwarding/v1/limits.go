@@ -4,10 +4,11 @@ package forwardingv1
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/scanyard/scanyard/apis/internal/jsontext"
 )
 
 // Limits that a receiver has unless it says otherwise.
@@ -96,9 +97,9 @@ func wrongEventID(id string) string {
 
 // notJSON names the field that has to be JSON and is not.
 func notJSON(record *Record) string {
-	valid := func(value []byte) bool { return len(value) == 0 || json.Valid(value) }
+	valid := func(value []byte) bool { return len(value) == 0 || jsontext.Valid(value) }
 	object := func(value []byte) bool {
-		return len(value) == 0 || json.Valid(value) && bytes.HasPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte("{"))
+		return len(value) == 0 || jsontext.Valid(value) && bytes.HasPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte("{"))
 	}
 	switch body := record.GetBody().(type) {
 	case *Record_Result:
