@@ -55,36 +55,71 @@ type Event struct {
 
 // Of gives the event that a record becomes.
 func Of(stream *forwardingv1.StreamId, record sink.Record) (Event, error) {
+	return NewStream(stream).Event(record)
+}
+
+// Stream makes events of the records of one stream. What all of them have alike is made once. A Stream is for one goroutine.
+type Stream struct {
+	id      *forwardingv1.StreamId
+	run     string
+	sources map[string]string // by the name of the stream of a producer
+}
+
+// NewStream gives the maker of a stream's events.
+func NewStream(id *forwardingv1.StreamId) *Stream {
+	return &Stream{id: id, run: id.GetUid() + "/" + strconv.FormatUint(uint64(id.GetRevision()), 10), sources: map[string]string{}}
+}
+
+// ID names the stream.
+func (s *Stream) ID() *forwardingv1.StreamId { return s.id }
+
+// Event gives the event that a record becomes.
+func (s *Stream) Event(record sink.Record) (Event, error) {
 	message, err := decisionwire.Message(record)
 	if err != nil {
 		return Event{}, fmt.Errorf("record %s: %w", record.EventID, err)
 	}
-	subject, data, err := content(stream, record.Line, message)
+	subject, data, err := content(s.id, record.Line, message)
 	if err != nil {
 		return Event{}, fmt.Errorf("record %s: %w", record.EventID, err)
 	}
 	const most = 11
 	event := Event{Data: data, Message: message, Attributes: make([]Attribute, 0, most)}
-	for _, attribute := range []Attribute{
+	for _, attribute := range [...]Attribute{
 		{"specversion", "1.0"},
 		{"id", message.GetEventId()},
-		{"source", source(sink.Batch{Stream: stream}.StreamOf(&record))},
+		{"source", s.source(&record)},
 		{"type", Type(sink.Record{Message: message})},
 		{"subject", subject},
 		{"time", message.GetObservedAt().AsTime().UTC().Format(time.RFC3339Nano)},
 		{"datacontenttype", "application/json"},
 		{"scanyardsequence", strconv.FormatUint(message.GetSequence(), 10)},
 		{"scanyarddigest", hex.EncodeToString(message.GetDigest())},
-		{"scanyardstream", fmt.Sprintf("%s/%d", stream.GetUid(), stream.GetRevision())},
+		{"scanyardstream", s.run},
 	} {
 		if attribute.Value != "" {
 			event.Attributes = append(event.Attributes, attribute)
 		}
 	}
 	if message.GetDecision() != nil {
-		event.Attributes = append(event.Attributes, Attribute{"scanyardtenant", stream.GetTenant()})
+		event.Attributes = append(event.Attributes, Attribute{"scanyardtenant", s.id.GetTenant()})
 	}
 	return event, nil
+}
+
+// source is a URI: what comes from outside is escaped.
+func (s *Stream) source(record *sink.Record) string {
+	stream := sink.Batch{Stream: s.id}.StreamOf(record)
+	if made, known := s.sources[stream.GetName()]; known {
+		return made
+	}
+	parts := []string{"/scanyard"}
+	for _, part := range []string{stream.GetClusterId(), stream.GetTenant(), stream.GetName()} {
+		parts = append(parts, url.PathEscape(part))
+	}
+	made := strings.Join(parts, "/")
+	s.sources[stream.GetName()] = made
+	return made
 }
 
 // Append appends one event as JSON without a newline.
@@ -112,15 +147,6 @@ func appendMember(dst []byte, key, value string) []byte {
 	dst = append(dst, '"', ':')
 	quoted, _ := json.Marshal(value) // a text is always JSON
 	return append(append(dst, quoted...), ',')
-}
-
-// source is a URI: what comes from outside is escaped.
-func source(stream *forwardingv1.StreamId) string {
-	parts := []string{"/scanyard"}
-	for _, part := range []string{stream.GetClusterId(), stream.GetTenant(), stream.GetName()} {
-		parts = append(parts, url.PathEscape(part))
-	}
-	return strings.Join(parts, "/")
 }
 
 // oneLine takes line breaks out of JSON, where they stand between parts only.

@@ -14,14 +14,13 @@ import (
 	"time"
 
 	collectorv1 "go.opentelemetry.io/proto/otlp/collector/logs/v1"
-	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
-	logsv1 "go.opentelemetry.io/proto/otlp/logs/v1"
-	resourcev1 "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/answer"
+	"github.com/scanyard/scanyard/forwarding/internal/cloudevent"
 	"github.com/scanyard/scanyard/forwarding/internal/trust"
 	"github.com/scanyard/scanyard/forwarding/internal/wire"
 	"github.com/scanyard/scanyard/forwarding/sink"
@@ -33,12 +32,13 @@ const (
 	defaultTimeout = 30 * time.Second
 	portGRPC       = "4317"
 	portHTTP       = "4318"
+	methodGRPC     = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 	pathHTTP       = "/v1/logs"
 	maxAnswer      = 1 << 20
 )
 
-// export sends one request. single is true where it holds at most one record.
-type export func(ctx context.Context, request *collectorv1.ExportLogsServiceRequest, single bool) (*collectorv1.ExportLogsServiceResponse, error)
+// export sends one ExportLogsServiceRequest. single is true where it holds at most one record.
+type export func(ctx context.Context, request []byte, single bool) (*collectorv1.ExportLogsServiceResponse, error)
 
 // Sink exports logs to one far end.
 type Sink struct {
@@ -91,20 +91,35 @@ func (s *Sink) overGRPC(compression string) error {
 	if err != nil {
 		return fmt.Errorf("sink %s: %w", s.config.Name, err)
 	}
-	client := collectorv1.NewLogsServiceClient(conn)
-	var options []grpc.CallOption
+	options := []grpc.CallOption{grpc.ForceCodecV2(codec{})}
 	if compression != "" {
 		options = append(options, grpc.UseCompressor(compression))
 	}
 	s.close = conn.Close
-	s.export = func(ctx context.Context, request *collectorv1.ExportLogsServiceRequest, _ bool) (*collectorv1.ExportLogsServiceResponse, error) {
-		response, err := client.Export(ctx, request, options...)
-		if err != nil {
-			return nil, answer.Call(err, s.trust, len(request.GetResourceLogs()) == 0)
+	s.export = func(ctx context.Context, request []byte, _ bool) (*collectorv1.ExportLogsServiceResponse, error) {
+		response := &collectorv1.ExportLogsServiceResponse{}
+		if err := conn.Invoke(ctx, methodGRPC, request, response, options...); err != nil {
+			return nil, answer.Call(err, s.trust, len(request) == 0)
 		}
 		return response, nil
 	}
 	return nil
+}
+
+// codec takes requests that are bytes already.
+type codec struct{}
+
+// Name is that of the format on the wire.
+func (codec) Name() string { return "proto" }
+
+// Marshal gives the bytes.
+func (codec) Marshal(request any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(request.([]byte))}, nil //nolint:forcetypeassert // export sends nothing else
+}
+
+// Unmarshal reads a response.
+func (codec) Unmarshal(data mem.BufferSlice, response any) error {
+	return proto.Unmarshal(data.Materialize(), response.(proto.Message)) //nolint:forcetypeassert // export reads nothing else
 }
 
 func (s *Sink) agent() string { return "scanyard-forwarding/" + s.config.Version }
@@ -123,7 +138,7 @@ func (s *Sink) overHTTP(compression string) {
 		client.CloseIdleConnections()
 		return nil
 	}
-	s.export = func(ctx context.Context, request *collectorv1.ExportLogsServiceRequest, single bool) (*collectorv1.ExportLogsServiceResponse, error) {
+	s.export = func(ctx context.Context, request []byte, single bool) (*collectorv1.ExportLogsServiceResponse, error) {
 		response, err := s.post(ctx, client, to.String(), request, compression)
 		if err != nil {
 			return nil, s.trust.Explain(err)
@@ -147,11 +162,7 @@ func (s *Sink) overHTTP(compression string) {
 	}
 }
 
-func (s *Sink) post(ctx context.Context, client *http.Client, to string, message proto.Message, compression string) (*http.Response, error) {
-	body, err := proto.Marshal(message)
-	if err != nil {
-		return nil, err
-	}
+func (s *Sink) post(ctx context.Context, client *http.Client, to string, body []byte, compression string) (*http.Response, error) {
 	if compression != "" {
 		var packed bytes.Buffer
 		writer := gzip.NewWriter(&packed)
@@ -190,21 +201,7 @@ func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 // Gather exports the records of all batches in one request.
 func (s *Sink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, error) {
 	var outcome sink.Outcome
-	request, n := &collectorv1.ExportLogsServiceRequest{}, 0
-	for _, batch := range batches {
-		logs := s.logs(batch, &outcome)
-		if len(logs.GetLogRecords()) == 0 {
-			continue
-		}
-		n += len(logs.GetLogRecords())
-		cluster := batch.Stream.GetClusterId()
-		request.ResourceLogs = append(request.ResourceLogs, &logsv1.ResourceLogs{
-			Resource: &resourcev1.Resource{Attributes: []*commonv1.KeyValue{
-				pair("service.name", "scanyard"), pair("scanyard.cluster", cluster), pair("k8s.cluster.uid", cluster),
-			}},
-			ScopeLogs: []*logsv1.ScopeLogs{logs},
-		})
-	}
+	request, n := s.request(batches, &outcome)
 	if n == 0 {
 		return outcome, nil
 	}
@@ -224,22 +221,63 @@ func (s *Sink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, 
 	return outcome, nil
 }
 
-// logs are the records of a batch. What no log record can be made of is rejected.
-func (s *Sink) logs(batch sink.Batch, outcome *sink.Outcome) *logsv1.ScopeLogs {
-	logs := &logsv1.ScopeLogs{Scope: &commonv1.InstrumentationScope{Name: "github.com/scanyard/scanyard/forwarding", Version: s.config.Version}}
-	for _, record := range batch.Records {
-		l, err := logRecord(batch, record, s.now())
-		if err != nil {
-			outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: record.EventID, Reason: "Malformed", Message: answer.Words(err.Error())})
-			continue
+// Unordered is true: OTLP promises no order.
+func (*Sink) Unordered() bool { return true }
+
+// beside is about what a record has in a request beside its content.
+const beside = 640
+
+// request makes the request, and tells how many records it has. What no log record can be made of is rejected.
+func (s *Sink) request(batches []sink.Batch, outcome *sink.Outcome) (request []byte, n int) {
+	size := 0
+	for _, batch := range batches {
+		for _, record := range batch.Records {
+			size += beside + len(record.Line) + proto.Size(record.Message)
 		}
-		logs.LogRecords = append(logs.LogRecords, l)
 	}
-	return logs
+	to, now := make([]byte, 0, size), s.now()
+	for _, batch := range batches {
+		before, had := len(to), n
+		var resourceLogs, scopeLogs, start int
+		to, resourceLogs = openMessage(to, requestResourceLogs)
+		to, start = openMessage(to, resourceLogsResource)
+		for _, key := range []string{"service.name", "scanyard.cluster", "k8s.cluster.uid"} {
+			to = appendAttribute(to, resourceAttributes, key, resourceValue(key, batch.Stream))
+		}
+		to = closeMessage(to, start)
+		to, scopeLogs = openMessage(to, resourceLogsScopeLogs)
+		to, start = openMessage(to, scopeLogsScope)
+		to = appendText(to, scopeName, "github.com/scanyard/scanyard/forwarding")
+		to = closeMessage(appendText(to, scopeVersion, s.config.Version), start)
+		stream := cloudevent.NewStream(batch.Stream)
+		for _, record := range batch.Records {
+			longer, start := openMessage(to, scopeLogsLogRecords)
+			longer, err := appendLogRecord(longer, stream, record, now)
+			if err != nil {
+				outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: record.EventID, Reason: "Malformed", Message: answer.Words(err.Error())})
+				continue
+			}
+			to = closeMessage(longer, start)
+			n++
+		}
+		to = closeMessage(closeMessage(to, scopeLogs), resourceLogs)
+		if n == had {
+			to = to[:before]
+		}
+	}
+	return to, n
+}
+
+// resourceValue is what the attributes of a resource say: the program, and the cluster twice.
+func resourceValue(key string, stream *forwardingv1.StreamId) string {
+	if key == "service.name" {
+		return "scanyard"
+	}
+	return stream.GetClusterId()
 }
 
 // send exports within the timeout, and once more where the secrets changed since the far end refused them.
-func (s *Sink) send(ctx context.Context, request *collectorv1.ExportLogsServiceRequest, single bool) (*collectorv1.ExportLogsServiceResponse, error) {
+func (s *Sink) send(ctx context.Context, request []byte, single bool) (*collectorv1.ExportLogsServiceResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	response, err := s.export(ctx, request, single)
@@ -251,7 +289,7 @@ func (s *Sink) send(ctx context.Context, request *collectorv1.ExportLogsServiceR
 
 // Probe exports nothing, which far ends accept.
 func (s *Sink) Probe(ctx context.Context) error {
-	_, err := s.send(ctx, &collectorv1.ExportLogsServiceRequest{}, true)
+	_, err := s.send(ctx, []byte{}, true)
 	if err != nil && sink.AsError(err).Class == sink.Refused {
 		return &sink.Error{Class: sink.Incompatible, Reason: sink.NotCompatible, Message: sink.AsError(err).Message}
 	}

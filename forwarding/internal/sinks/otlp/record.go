@@ -3,12 +3,13 @@
 package otlp
 
 import (
+	"encoding/binary"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
 	logsv1 "go.opentelemetry.io/proto/otlp/logs/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/scanyard/scanyard/forwarding/internal/cloudevent"
 	"github.com/scanyard/scanyard/forwarding/sink"
@@ -26,68 +27,85 @@ var severities = map[string]logsv1.SeverityNumber{
 	"medium": logsv1.SeverityNumber_SEVERITY_NUMBER_WARN, "high": logsv1.SeverityNumber_SEVERITY_NUMBER_ERROR,
 }
 
-// logRecord is a record as OpenTelemetry has it.
-func logRecord(batch sink.Batch, record sink.Record, now time.Time) (*logsv1.LogRecord, error) {
-	event, err := cloudevent.Of(batch.Stream, record)
+// Fields of the messages of OTLP that are written here. The messages are written as bytes, without an object for each of their parts: an exporter that
+// has a backlog writes tens of thousands of records a second.
+const (
+	requestResourceLogs                                                   = 1
+	resourceLogsResource, resourceLogsScopeLogs                           = 1, 2
+	resourceAttributes                                                    = 1
+	scopeLogsScope, scopeLogsLogRecords                                   = 1, 2
+	scopeName, scopeVersion                                               = 1, 2
+	keyValueKey, keyValueValue                                            = 1, 2
+	anyValueString                                                        = 1
+	logTime, logSeverityNumber, logSeverityText, logBody                  = 1, 2, 3, 5
+	logAttributes, logObservedTime, logEventName         protowire.Number = 6, 11, 12
+)
+
+// appendLogRecord appends a record as OpenTelemetry has it.
+func appendLogRecord(to []byte, stream *cloudevent.Stream, record sink.Record, now time.Time) ([]byte, error) {
+	event, err := stream.Event(record)
 	if err != nil {
-		return nil, err
+		return to, err
 	}
 	if !utf8.Valid(event.Data) {
-		return nil, &sink.Error{Class: sink.Refused, Reason: sink.RecordsRejected, Message: "the record is not UTF-8"}
+		return to, &sink.Error{Class: sink.Refused, Reason: sink.RecordsRejected, Message: "the record is not UTF-8"}
 	}
-	l := &logsv1.LogRecord{
-		ObservedTimeUnixNano: nanos(now), EventName: cloudevent.Type(sink.Record{Message: event.Message}), Body: text(string(event.Data)),
-		SeverityNumber: logsv1.SeverityNumber_SEVERITY_NUMBER_INFO,
-	}
-	all := make(pairs, 0, 1+len(event.Attributes))
-	all.add("scanyard.tenant", batch.Stream.GetTenant())
 	if at := event.Message.GetObservedAt(); at.IsValid() {
-		l.TimeUnixNano = nanos(at.AsTime())
+		to = appendFixed(to, logTime, nanos(at.AsTime()))
 	}
-	if severity := event.Message.GetResult().GetSeverity(); severity != "" {
-		l.SeverityText = severity
-		if number, known := severities[strings.ToLower(severity)]; known {
-			l.SeverityNumber = number
-		}
+	number, text := logsv1.SeverityNumber_SEVERITY_NUMBER_INFO, event.Message.GetResult().GetSeverity()
+	if known := severities[strings.ToLower(text)]; known != 0 {
+		number = known
 	}
+	to = protowire.AppendVarint(protowire.AppendTag(to, logSeverityNumber, protowire.VarintType), uint64(number))
+	if text != "" {
+		to = appendText(to, logSeverityText, text)
+	}
+	to, body := openMessage(to, logBody)
+	to = closeMessage(appendText(to, anyValueString, event.Data), body)
+	to = appendAttribute(to, logAttributes, "scanyard.tenant", stream.ID().GetTenant())
 	for _, attribute := range event.Attributes {
 		if name := attributes[attribute.Key]; name != "" {
-			all.add(name, attribute.Value)
+			to = appendAttribute(to, logAttributes, name, attribute.Value)
 		}
 	}
-	l.Attributes = all.keyValues()
-	return l, nil
+	to = appendFixed(to, logObservedTime, nanos(now))
+	return appendText(to, logEventName, cloudevent.Type(sink.Record{Message: event.Message})), nil
 }
 
 // nanos are nanoseconds since 1970; 0, which means unknown, before.
 func nanos(at time.Time) uint64 { return uint64(max(0, at.UnixNano())) }
 
-func text(value string) *commonv1.AnyValue {
-	return &commonv1.AnyValue{Value: &commonv1.AnyValue_StringValue{StringValue: value}}
+func appendFixed(to []byte, field protowire.Number, value uint64) []byte {
+	return protowire.AppendFixed64(protowire.AppendTag(to, field, protowire.Fixed64Type), value)
 }
 
-// pairs are the attributes of one record, which are allocated together. There is room for all of them from the start.
-type pairs []struct {
-	pair  commonv1.KeyValue
-	value commonv1.AnyValue
-	text  commonv1.AnyValue_StringValue
+func appendText[T string | []byte](to []byte, field protowire.Number, value T) []byte {
+	to = protowire.AppendVarint(protowire.AppendTag(to, field, protowire.BytesType), uint64(len(value)))
+	return append(to, value...)
 }
 
-func (p *pairs) add(key, value string) {
-	*p = (*p)[:len(*p)+1]
-	last := &(*p)[len(*p)-1]
-	last.text.StringValue, last.value.Value = value, &last.text
-	last.pair.Key, last.pair.Value = key, &last.value
+func appendAttribute(to []byte, field protowire.Number, key, value string) []byte {
+	to, pair := openMessage(to, field)
+	to = appendText(to, keyValueKey, key)
+	to, text := openMessage(to, keyValueValue)
+	to = closeMessage(appendText(to, anyValueString, value), text)
+	return closeMessage(to, pair)
 }
 
-func (p pairs) keyValues() []*commonv1.KeyValue {
-	all := make([]*commonv1.KeyValue, 0, len(p))
-	for i := range p {
-		all = append(all, &p[i].pair)
-	}
-	return all
+// openMessage begins a message in a field, which closeMessage ends.
+func openMessage(to []byte, field protowire.Number) (longer []byte, start int) {
+	to = protowire.AppendTag(to, field, protowire.BytesType)
+	return to, len(to)
 }
 
-func pair(key, value string) *commonv1.KeyValue {
-	return &commonv1.KeyValue{Key: key, Value: text(value)}
+// closeMessage puts the length before what was appended since start.
+func closeMessage(to []byte, start int) []byte {
+	size := len(to) - start
+	var room [binary.MaxVarintLen64]byte
+	length := binary.PutUvarint(room[:], uint64(size))
+	to = append(to, room[:length]...)
+	copy(to[start+length:], to[start:start+size])
+	copy(to[start:], room[:length])
+	return to
 }
