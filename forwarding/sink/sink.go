@@ -10,7 +10,7 @@ import (
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 )
 
-// Sink takes batches. Calls of one Sink may overlap when its Order allows more than one batch in flight.
+// Sink takes batches. Calls of one Sink overlap for batches of different tenants, and for those of one tenant where the Sink is [Unordered].
 type Sink interface {
 	// Deliver hands over one batch. With a nil error the far end has all records but those that Outcome names as rejected.
 	// Any other answer is an *Error, and then the far end may hold some, all or none of the batch.
@@ -25,6 +25,12 @@ type Sink interface {
 type Gatherer interface {
 	// Gather is Deliver for batches of streams that differ. Its error says that the far end may hold some, all or none of all batches.
 	Gather(ctx context.Context, batches []Batch) (Outcome, error)
+}
+
+// Unordered is a Sink that can say that its far end promises no order: then what comes later may be on its way before it is known that what came
+// before has arrived.
+type Unordered interface {
+	Unordered() bool
 }
 
 // Prover is a Sink that can say afterwards what the far end holds of a stream.

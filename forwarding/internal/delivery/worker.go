@@ -144,11 +144,22 @@ type work struct {
 	attempt map[uint64]int
 }
 
+// size is what the records count.
+func (w work) size() (size int64) {
+	for _, r := range w.records {
+		size += r.Size()
+	}
+	return size
+}
+
 func (l *lane) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		arrived := l.w.options.Queue.Arrived()
 		if !l.sleep(ctx) {
 			return
+		}
+		if l.overlaps() && l.overlap(ctx) {
+			continue
 		}
 		next, err := l.next()
 		if err != nil {
@@ -240,11 +251,7 @@ func (l *lane) attempt(ctx context.Context, next work) {
 			return
 		}
 	}
-	size := int64(0)
-	for _, r := range next.records {
-		size += r.Size()
-	}
-	if !l.w.turns.take(ctx, l.tenant, size) {
+	if !l.w.turns.take(ctx, l.tenant, next.size()) {
 		return
 	}
 	defer l.w.turns.give()
@@ -259,6 +266,11 @@ func (l *lane) attempt(ctx context.Context, next work) {
 		l.failUnlessEnded(ctx, err)
 		return
 	}
+	l.succeed()
+}
+
+// succeed notes that the sink has taken a batch.
+func (l *lane) succeed() {
 	l.mu.Lock()
 	recovered := l.state.Health != Healthy
 	l.state = l.state.delivered()
@@ -359,6 +371,7 @@ func (l *lane) settle(w work, outcome sink.Outcome) error {
 		r, refused := rejected[record.ID]
 		if !refused {
 			s.Delivered++
+			s.Bytes += record.Size()
 			l.breaker.Accepted(1)
 			if w.replay {
 				s.Gone = append(s.Gone, record.Sequence)
@@ -485,9 +498,12 @@ func recordOf(r *queue.Record) (sink.Record, error) {
 	if r.Message == nil {
 		return sink.Record{EventID: r.ID, Sequence: r.Sequence, ObservedAt: r.Time, Line: r.Line, Metadata: r.Metadata}, nil
 	}
-	message := &forwardingv1.Record{}
-	if err := proto.Unmarshal(r.Message, message); err != nil {
-		return sink.Record{}, err
+	message := r.Decoded
+	if message == nil {
+		message = &forwardingv1.Record{}
+		if err := proto.Unmarshal(r.Message, message); err != nil {
+			return sink.Record{}, err
+		}
 	}
 	return sink.Record{
 		EventID: message.GetEventId(), Sequence: message.GetSequence(), ObservedAt: message.GetObservedAt().AsTime(), Message: message,

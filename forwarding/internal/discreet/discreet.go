@@ -170,6 +170,12 @@ func (s discreet) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, 
 // Probe asks whether the far end would take records.
 func (s discreet) Probe(ctx context.Context) error { return s.discretion.err(s.sink.Probe(ctx)) }
 
+// Unordered tells whether the far end promises no order.
+func (s discreet) Unordered() bool {
+	asked, can := s.sink.(sink.Unordered)
+	return can && asked.Unordered()
+}
+
 // Close ends connections.
 func (s discreet) Close() error { return s.sink.Close() }
 

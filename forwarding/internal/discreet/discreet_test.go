@@ -130,22 +130,30 @@ func TestRotatedSecretsAreNotRepeated(t *testing.T) {
 	}
 }
 
+// unordered is an echo from far ends without an order.
+type unordered struct{ sink.Sink }
+
+// Unordered is true.
+func (unordered) Unordered() bool { return true }
+
 // TestSinksCanStillDoWhatTheyCan: programs ask sinks what they can do beside their duties.
 func TestSinksCanStillDoWhatTheyCan(t *testing.T) {
 	for name, test := range map[string]struct {
-		as              func(*echo) sink.Sink
-		gathers, proves bool
+		as                         func(*echo) sink.Sink
+		gathers, proves, unordered bool
 	}{
-		"Neither": {func(e *echo) sink.Sink { return e }, false, false},
-		"Gathers": {func(e *echo) sink.Sink { return gathers{e} }, true, false},
-		"Proves":  {func(e *echo) sink.Sink { return proves{e} }, false, true},
-		"Both":    {func(e *echo) sink.Sink { return both{e, gathers{e}, proves{e}} }, true, true},
+		"Neither":   {func(e *echo) sink.Sink { return e }, false, false, false},
+		"Gathers":   {func(e *echo) sink.Sink { return gathers{e} }, true, false, false},
+		"Proves":    {func(e *echo) sink.Sink { return proves{e} }, false, true, false},
+		"Both":      {func(e *echo) sink.Sink { return both{e, gathers{e}, proves{e}} }, true, true, false},
+		"Unordered": {func(e *echo) sink.Sink { return unordered{e} }, false, false, true},
 	} {
 		s := opened(t, &held{}, test.as, func(sink.Material) string { return "" })
 		_, isGatherer := s.(sink.Gatherer)
 		_, isProver := s.(sink.Prover)
-		if isGatherer != test.gathers || isProver != test.proves {
-			t.Errorf("%s: gathers %t, proves %t", name, isGatherer, isProver)
+		isUnordered := s.(sink.Unordered).Unordered()
+		if isGatherer != test.gathers || isProver != test.proves || isUnordered != test.unordered {
+			t.Errorf("%s: gathers %t, proves %t, unordered %t", name, isGatherer, isProver, isUnordered)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -65,14 +65,10 @@ func (k *Keeper) Start(_ context.Context, batch store.Batch) (store.Pending, err
 	if err != nil {
 		return store.Pending{}, err
 	}
-	size := 0
-	for _, record := range batch.Records {
-		size += proto.Size(record)
-	}
-	messages, all := make([][]byte, 0, len(batch.Records)), make([]byte, 0, size)
+	messages, all := make([][]byte, 0, len(batch.Records)), make([]byte, 0, batch.Bytes)
 	for _, record := range batch.Records {
 		begin := len(all)
-		if all, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(all, record); err != nil {
+		if all, err = (proto.MarshalOptions{UseCachedSize: batch.Bytes > 0}).MarshalAppend(all, record); err != nil {
 			return store.Pending{}, fmt.Errorf("encode record %s: %w", record.GetEventId(), err)
 		}
 		messages = append(messages, all[begin:len(all):len(all)])
@@ -93,7 +89,7 @@ func (k *Keeper) submit(batch store.Batch, stream []byte, messages [][]byte) (st
 		if k.repeated.known[m] {
 			continue
 		}
-		r := &queue.Record{ID: record.GetEventId(), Time: now, Stream: stream, Message: messages[i]}
+		r := &queue.Record{ID: record.GetEventId(), Time: now, Stream: stream, Message: messages[i], Decoded: record}
 		if err := k.Options.Queue.Reserve(tenant, r.Size()); err != nil {
 			k.release(s)
 			return store.Pending{}, fmt.Errorf("%w: %w", store.ErrFull, err)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 )
 
 const (
@@ -52,6 +54,8 @@ type Record struct {
 	Line []byte
 	// Stream and Message are protobuf, of a record that came as a message.
 	Stream, Message []byte
+	// Decoded is what Message says, as long as the record has not been read from disk. Nobody changes it.
+	Decoded *forwardingv1.Record `json:"-"`
 	// Metadata is what the exporter knows about the record's producer.
 	Metadata map[string]string
 }
@@ -80,12 +84,13 @@ type codec struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
 	raw     []byte
+	frame   []byte // what putFrames made last
 }
 
 func newCodec(keys *keyring) (*codec, error) {
 	encoder, err := zstd.NewWriter(
 		nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10),
-		zstd.WithLowerEncoderMem(true),
+		zstd.WithLowerEncoderMem(true), zstd.WithNoEntropyCompression(true), // which would take as much time as finding what repeats
 	)
 	if err != nil {
 		return nil, err
@@ -94,7 +99,7 @@ func newCodec(keys *keyring) (*codec, error) {
 	return &codec{keys: keys, encoder: encoder, decoder: decoder}, err
 }
 
-func appendBytes(dst, b []byte) []byte {
+func appendBytes[T string | []byte](dst []byte, b T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
@@ -103,14 +108,14 @@ func (c *codec) encode(dst, place []byte, records []*Record, now time.Time) []by
 	raw, size := c.raw[:0], int64(0)
 	for _, r := range records {
 		size += r.Size()
-		raw = appendBytes(raw, []byte(r.ID))
+		raw = appendBytes(raw, r.ID)
 		raw = binary.AppendVarint(raw, r.Time.UnixNano())
 		for _, b := range [][]byte{r.Line, r.Stream, r.Message} {
 			raw = appendBytes(raw, b)
 		}
 		raw = binary.AppendUvarint(raw, uint64(len(r.Metadata)))
 		for _, k := range slices.Sorted(maps.Keys(r.Metadata)) {
-			raw = appendBytes(appendBytes(raw, []byte(k)), []byte(r.Metadata[k]))
+			raw = appendBytes(appendBytes(raw, k), r.Metadata[k])
 		}
 	}
 	start, version := len(dst), byte(frameVersion)

@@ -5,7 +5,7 @@
 //	Submit ──► writer ──commit, fsync──► Done            one writer: what waits is committed together
 //	                      │
 //	Read ◄── frames ◄─────┘
-//	Settle ──► writer ──cursor, fsync──► range delete    never the other way round; up to four cursors share an fsync
+//	Settle ──► cursor ──► writer, fsync ──► range delete   never the other way round; cursors are written with what comes in
 //
 // A directory holds, by the first byte of a key:
 //
@@ -24,8 +24,9 @@
 // What it decides:
 //
 //   - A record is accepted when the batch that holds it is synced. The numbers of sessions are in the same batch.
-//   - A cursor says what need not be sent again, and is no acknowledgement: it may wait for the next fsync, at most for four of its kind or a
-//     tick. Frames are deleted behind an fsync only.
+//   - A cursor says what need not be sent again, and is no acknowledgement: it is written with the next records, after a MiB that was delivered, or
+//     after a tick. What is delivered waits for no disk. Frames are deleted behind an fsync of their cursors only.
+//   - The last records are held in memory besides, 4 MiB of all tenants, so that sinks that are up to date read nothing from disk.
 //   - An error of fsync ends the process: nothing can be said about what is on disk until the queue is opened again.
 //   - A quota refuses before the disk is full. Bytes are those of the records, and 64 for each.
 //   - With keys, frames and dead letters are sealed by XChaCha20-Poly1305 and bound to their places. The first key seals, each opens. What is

@@ -88,34 +88,64 @@ func loseControl(t *testing.T) int {
 	return 2 - len(ids(t, again, "a"))
 }
 
-// TestCursorsAreSyncedTogether: when the power goes, a sink gets once more what it got with the last three cursors at most.
-func TestCursorsAreSyncedTogether(t *testing.T) {
+// TestCursorsAreWrittenWithRecords: a cursor costs no write of its own. When the power goes, a sink gets once more what it got since the last write.
+func TestCursorsAreWrittenWithRecords(t *testing.T) {
 	const n = 11
 	fs := vfs.NewCrashableMem()
 	o := options("q", fs)
-	var syncs atomic.Int64
-	o.Committed = func(int, time.Duration) { syncs.Add(1) }
 	q := open(t, o)
+	defer closeQueue(t, q)
 	for i := range n {
 		put(t, q, "a", strconv.Itoa(i+1))
 	}
-	before := syncs.Load()
+	lose := func() (cursor uint64) {
+		again := open(t, options("q", fs.CrashClone(vfs.CrashCloneCfg{})))
+		defer closeQueue(t, again)
+		cursor = again.Cursor("hub", "a")
+		if left := ids(t, again, "a"); len(left) != int(again.Last("a")-cursor) {
+			t.Errorf("behind the cursor %d of %d are %v", cursor, again.Last("a"), left)
+		}
+		return cursor
+	}
 	for i := range n {
 		settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: uint64(i + 1), Delivered: 1})
+		if cursor := q.Cursor("hub", "a"); cursor != uint64(i+1) {
+			t.Errorf("the cursor is %d behind %d", cursor, i+1)
+		}
 	}
-	if more := syncs.Load() - before; more > n/4 {
-		t.Errorf("%d cursors were synced %d times", n, more)
+	lose()
+	put(t, q, "a", "more")
+	if cursor := lose(); cursor != n {
+		t.Errorf("the cursor that was written with a record is %d of %d", cursor, n)
 	}
-	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+}
+
+// TestCursorsAreWrittenWithoutRecords: after a MiB of deliveries, and when the queue is closed.
+func TestCursorsAreWrittenWithoutRecords(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	o := options("q", fs)
+	commits := make(chan int, 100)
+	o.Committed = func(records int, _ time.Duration) { commits <- records }
+	q := open(t, o)
+	put(t, q, "a", "1", "2", "3")
+	if records := <-commits; records != 3 {
+		t.Errorf("%d records were committed", records)
+	}
+	settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: 2, Delivered: 2, Bytes: 1 << 20})
+	if records := <-commits; records != 0 {
+		t.Errorf("a cursor was committed with %d records", records)
+	}
+	again := open(t, options("q", fs.CrashClone(vfs.CrashCloneCfg{})))
+	if cursor := again.Cursor("hub", "a"); cursor != 2 {
+		t.Errorf("the cursor is %d", cursor)
+	}
+	closeQueue(t, again)
+	settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: 3, Delivered: 1})
 	closeQueue(t, q)
-	again := open(t, options("q", crashed))
+	again = open(t, options("q", fs.CrashClone(vfs.CrashCloneCfg{})))
 	defer closeQueue(t, again)
-	cursor := again.Cursor("hub", "a")
-	if cursor+3 < n {
-		t.Errorf("the cursor is %d of %d", cursor, n)
-	}
-	if left := ids(t, again, "a"); len(left) != int(n-cursor) {
-		t.Errorf("behind the cursor %d are %v", cursor, left)
+	if cursor := again.Cursor("hub", "a"); cursor != 3 {
+		t.Errorf("after a clean end the cursor is %d", cursor)
 	}
 }
 
@@ -139,7 +169,7 @@ func TestFaultKillAroundDelete(t *testing.T) {
 		armed.Store(true)
 		settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: 3, Delivered: 3})
 		settle(t, q, queue.Settlement{Sink: "hub", Tenant: "a", Through: 5, Delivered: 2})
-		submit(t, q, &queue.Submission{}) // the cursors are synced with this one
+		submit(t, q, &queue.Submission{}) // the cursors are written with this one
 		submit(t, q, &queue.Submission{}) // and the frames are deleted before this one
 		armed.Store(false)
 		image := crashed.Load()

@@ -125,6 +125,7 @@ type tenant struct {
 	bytes    int64  // committed
 	reserved int64  // on the way to the writer
 	refusing bool   // with Reject: until 5 % are free
+	fresh    []*freshRecords
 }
 
 // sinkState is a sink that records are kept for.
@@ -133,9 +134,16 @@ type sinkState struct {
 	id      uint32
 	gone    time.Time // zero: in use
 	cursors map[uint32]cursor
-	dead    map[uint32]int // dead letters by tenant
+	kept    map[uint32]cursor // as the cursors are on disk
+	dead    map[uint32]int    // dead letters by tenant
 	// deadBytes are what the dead letters of a tenant count towards its quota.
 	deadBytes map[uint32]int64
+}
+
+func newSink(name string, id uint32) *sinkState {
+	return &sinkState{
+		name: name, id: id, cursors: map[uint32]cursor{}, kept: map[uint32]cursor{}, dead: map[uint32]int{}, deadBytes: map[uint32]int64{},
+	}
 }
 
 type cursor struct{ through, delivered uint64 }
@@ -162,9 +170,14 @@ type Queue struct {
 	counters Counters
 	damage   error
 
-	unsynced int // commits since the last one that was synced; the writer's
+	unkept int64           // bytes that were delivered since the cursors were written
+	fresh  []*freshRecords // of all tenants, the oldest first, with some that are held no longer
+	// freshCount counts those that are held, and freshBytes are their size.
+	freshCount int
+	freshBytes int64
 
 	work    chan *job
+	ahead   chan struct{} // has room for one: the cursors are to be written
 	closed  chan struct{}
 	ended   chan struct{}
 	damaged chan struct{}
@@ -263,7 +276,7 @@ func exists(given vfs.FS, path string) bool {
 func open(options Options) (*Queue, error) {
 	q := &Queue{
 		options: options, tenants: map[string]*tenant{}, sinks: map[string]*sinkState{}, sessions: map[string]session{}, nextID: 1,
-		space: make(chan struct{}), arrived: make(chan struct{}), work: make(chan *job, 256), closed: make(chan struct{}),
+		space: make(chan struct{}), arrived: make(chan struct{}), work: make(chan *job, 256), ahead: make(chan struct{}, 1), closed: make(chan struct{}),
 		ended: make(chan struct{}), damaged: make(chan struct{}),
 		counters: Counters{Dropped: map[string]uint64{}},
 	}
@@ -489,7 +502,7 @@ func (q *Queue) readState() error {
 		if len(v) < 12 {
 			return errors.New("a sink's entry is cut")
 		}
-		s := &sinkState{name: string(k), id: binary.BigEndian.Uint32(v), cursors: map[uint32]cursor{}, dead: map[uint32]int{}, deadBytes: map[uint32]int64{}}
+		s := newSink(string(k), binary.BigEndian.Uint32(v))
 		if gone := int64(binary.BigEndian.Uint64(v[4:])); gone != 0 {
 			s.gone = time.Unix(0, gone)
 		}
@@ -505,7 +518,8 @@ func (q *Queue) readState() error {
 			return errors.New("a cursor is cut")
 		}
 		if s := byID[binary.BigEndian.Uint32(k)]; s != nil {
-			s.cursors[binary.BigEndian.Uint32(k[4:])] = cursor{through: binary.BigEndian.Uint64(v), delivered: binary.BigEndian.Uint64(v[8:])}
+			at := cursor{through: binary.BigEndian.Uint64(v), delivered: binary.BigEndian.Uint64(v[8:])}
+			s.cursors[binary.BigEndian.Uint32(k[4:])], s.kept[binary.BigEndian.Uint32(k[4:])] = at, at
 		}
 		return nil
 	})
@@ -600,7 +614,7 @@ func (q *Queue) SetSinks(names []string) error {
 	for _, name := range names {
 		s := q.sinks[name]
 		if s == nil {
-			s = &sinkState{name: name, id: q.nextID, cursors: map[uint32]cursor{}, dead: map[uint32]int{}, deadBytes: map[uint32]int64{}}
+			s = newSink(name, q.nextID)
 			q.nextID++
 			q.sinks[name] = s
 			for _, t := range q.tenants {

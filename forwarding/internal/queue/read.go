@@ -64,8 +64,12 @@ func (r *Reader) fill(after uint64) (err error) {
 	var last uint64
 	if t != nil {
 		id, last = t.id, t.last
+		r.rest = t.freshAfter(after)
 	}
 	r.q.mu.Unlock()
+	if len(r.rest) > 0 {
+		return nil
+	}
 	if t == nil || after >= last {
 		return nil
 	}
@@ -190,18 +194,50 @@ type Settlement struct {
 	Sink, Tenant string
 	// Through moves the cursor; 0 leaves it.
 	Through uint64
-	// Delivered counts the records that the sink took.
+	// Delivered counts the records that the sink took, and Bytes their size.
 	Delivered uint64
+	Bytes     int64
 	// Dead are the records that it refused, Gone the sequences of dead letters that are none any more.
 	Dead []*DeadLetter
 	Gone []uint64
 }
 
-// Settle moves a cursor and keeps dead letters, at once. Done is called when that is written, and synced where it is more than a cursor:
-// cursors are synced by the fourth commit at the latest, or after a tick, and until then no frames are deleted because of them.
+// Settle moves a cursor and keeps dead letters, at once. Done is called when that is synced. Where it is no more than what a sink took, Done is called
+// at once: the cursor is written with the next records, after aheadBytes, or after a tick, and until then no frames are deleted because of it.
+// A cursor that is lost with the process or the power has its records delivered once more.
 func (q *Queue) Settle(s Settlement, done func(error)) {
-	delivered := s.Delivered > 0 && len(s.Dead)+len(s.Gone) == 0
-	q.submit(&job{apply: func(b *pebble.Batch) error { return q.settle(b, s) }, done: done, delivered: delivered})
+	if s.Delivered > 0 && len(s.Dead)+len(s.Gone) == 0 {
+		q.delivered(s)
+		done(nil)
+		return
+	}
+	q.submit(&job{apply: func(b *pebble.Batch) error { return q.settle(b, s) }, done: done})
+}
+
+// delivered moves a cursor in memory.
+func (q *Queue) delivered(s Settlement) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	state, t := q.sinks[s.Sink], q.tenants[s.Tenant]
+	if state == nil || t == nil {
+		return // the sink was removed meanwhile
+	}
+	state.move(t, s)
+	if q.unkept += s.Bytes; q.unkept < aheadBytes {
+		return
+	}
+	select {
+	case q.ahead <- struct{}{}:
+	default:
+	}
+}
+
+// move moves the cursor of a tenant, never back.
+func (s *sinkState) move(t *tenant, by Settlement) {
+	at := s.cursors[t.id]
+	at.through = max(at.through, by.Through, t.removed)
+	at.delivered += by.Delivered
+	s.cursors[t.id] = at
 }
 
 func (q *Queue) settle(b *pebble.Batch, s Settlement) error {
@@ -211,11 +247,8 @@ func (q *Queue) settle(b *pebble.Batch, s Settlement) error {
 	if state == nil || t == nil {
 		return nil // the sink was removed meanwhile
 	}
-	cur := state.cursors[t.id]
-	cur.through = max(cur.through, s.Through, t.removed)
-	cur.delivered += s.Delivered
-	state.cursors[t.id] = cur
-	err := b.Set(key(prefixCursor, state.id, t.id), encodeCursor(cur), nil)
+	state.move(t, s)
+	var err error
 	for _, d := range s.Dead {
 		encoded, e := json.Marshal(d)
 		k := key(prefixDead, state.id, t.id, d.Record.Sequence, uint32(0))
@@ -482,6 +515,7 @@ func (q *Queue) removeTenant(b *pebble.Batch, t *tenant) (records uint64, letter
 	}
 	q.total -= t.bytes
 	t.bytes, t.removed = 0, t.last
+	q.forgetFresh(t, t.last)
 	q.freed()
 	return records, letters, errors.Join(err, b.Set(key(prefixTenant, t.name), encodeTenant(t), nil))
 }

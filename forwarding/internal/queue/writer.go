@@ -21,7 +21,7 @@ import (
 const (
 	commitBytes   = 4 << 20 // of one commit
 	removeRecords = 512     // passed by every sink, before frames are deleted
-	unsyncedMost  = 4       // commits of cursors alone, of which the last one is synced
+	aheadBytes    = 1 << 20 // delivered, before the cursors are written without anything else to write
 	tick          = 200 * time.Millisecond
 )
 
@@ -63,8 +63,6 @@ type job struct {
 	apply      func(*pebble.Batch) error
 	done       func(error)
 	size       int64
-	// delivered is true for a cursor that says no more than what a sink has: lost with the power, those records come twice.
-	delivered bool
 }
 
 // Reserve takes room for a record, or tells by a *QuotaError that there is none.
@@ -166,14 +164,17 @@ func (q *Queue) write() {
 		select {
 		case first := <-q.work:
 			q.commit(c, q.gather(first))
+		case <-q.ahead:
+			q.commit(c, nil)
 		case <-ticker.C:
-			q.maintain()
+			q.maintain(c)
 		case <-q.closed:
 			for {
 				select {
 				case first := <-q.work:
 					q.commit(c, q.gather(first))
 				default:
+					q.keepCursors(c)
 					return
 				}
 			}
@@ -219,8 +220,13 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 	for _, in := range order { // last, so that a tenant's entry has both what was changed and what came in
 		q.putFrames(c, batch, in)
 	}
+	moved, err := q.putCursors(batch)
+	if err != nil {
+		q.fatal(err)
+		return
+	}
 	options := pebble.Sync
-	if later := q.later(jobs); later || q.options.SyncInterval > 0 {
+	if q.options.SyncInterval > 0 {
 		options = pebble.NoSync
 	}
 	began, records := q.options.Now(), 0
@@ -232,31 +238,49 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 		q.fatal(err)
 		return
 	}
-	if q.unsynced == 0 {
-		q.options.Committed(records, q.options.Now().Sub(began))
-	}
-	q.publish(order, sessions)
+	q.options.Committed(records, q.options.Now().Sub(began))
+	q.publish(order, sessions, moved)
 	for _, j := range jobs {
 		j.done(nil)
 	}
 	q.checkDisk()
-	if q.unsynced == 0 {
-		q.remove(false)
+	q.remove(false)
+}
+
+// keepCursors writes the cursors that are not on disk as they are here.
+func (q *Queue) keepCursors(c *codec) {
+	q.mu.Lock()
+	moved := false
+	for _, s := range q.sinks {
+		moved = moved || !maps.Equal(s.cursors, s.kept)
+	}
+	q.mu.Unlock()
+	if moved {
+		q.commit(c, nil)
 	}
 }
 
-// later tells whether a commit may be synced with the next ones, and counts those that are.
-func (q *Queue) later(jobs []*job) bool {
-	q.unsynced++
-	for _, j := range jobs {
-		if !j.delivered {
-			q.unsynced = 0
+// movedCursor is a cursor that a commit brings to the disk.
+type movedCursor struct {
+	sink   *sinkState
+	tenant uint32
+	cursor cursor
+}
+
+// putCursors puts into the batch the cursors that have moved since they were written.
+func (q *Queue) putCursors(batch *pebble.Batch) (moved []movedCursor, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unkept = 0
+	for _, s := range q.sinks {
+		for tenant, at := range s.cursors {
+			if s.kept[tenant] != at {
+				moved = append(moved, movedCursor{s, tenant, at})
+				err = errors.Join(err, batch.Set(key(prefixCursor, s.id, tenant), encodeCursor(at), nil))
+			}
 		}
 	}
-	if q.unsynced >= unsyncedMost {
-		q.unsynced = 0
-	}
-	return q.unsynced > 0
+	return moved, err
 }
 
 // change puts into the batch what the jobs change beside the frames, and gives the sessions that have moved.
@@ -322,9 +346,13 @@ func (q *Queue) putFrames(c *codec, batch *pebble.Batch, in *incoming) {
 			n++
 		}
 		place := key(prefixFrame, in.tenant.id, records[n-1].Sequence)
-		if err := batch.Set(place, c.encode(nil, place, records[:n], now), nil); err != nil {
+		c.frame = c.encode(c.frame[:0], place, records[:n], now)
+		if err := batch.Set(place, c.frame, nil); err != nil { // which copies the frame
 			q.fatal(err)
 			return
+		}
+		if cap(c.frame) > 4*frameBytes {
+			c.frame = nil
 		}
 		records = records[n:]
 	}
@@ -338,7 +366,7 @@ func (q *Queue) putFrames(c *codec, batch *pebble.Batch, in *incoming) {
 }
 
 // publish makes visible what is synced.
-func (q *Queue) publish(order []*incoming, sessions map[string]session) {
+func (q *Queue) publish(order []*incoming, sessions map[string]session, moved []movedCursor) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.counters.Commits++
@@ -346,6 +374,10 @@ func (q *Queue) publish(order []*incoming, sessions map[string]session) {
 		in.tenant.last = in.last
 		in.tenant.bytes += in.size
 		in.tenant.reserved -= in.size
+		q.keepFresh(in)
+	}
+	for _, m := range moved {
+		m.sink.kept[m.tenant] = m.cursor
 	}
 	maps.Copy(q.sessions, sessions)
 	if len(order) > 0 {
@@ -395,10 +427,10 @@ func (q *Queue) FreeBytes() (int64, error) {
 }
 
 // maintain does what only time brings.
-func (q *Queue) maintain() {
+func (q *Queue) maintain(c *codec) {
 	q.checkDisk()
-	if q.options.SyncInterval > 0 || q.unsynced > 0 {
-		q.unsynced = 0
+	q.keepCursors(c)
+	if q.options.SyncInterval > 0 {
 		if err := q.db.LogData(nil, pebble.Sync); err != nil {
 			q.fatal(err)
 			return
@@ -454,7 +486,7 @@ func (q *Queue) isOldest(s session) bool {
 
 func (s *sinkState) through(t *tenant) uint64 { return max(s.cursors[t.id].through, t.removed) }
 
-// remove deletes the frames that every sink has passed. Their cursors are synced.
+// remove deletes the frames that every sink has passed by a cursor that is on disk.
 func (q *Queue) remove(all bool) {
 	type span struct {
 		t    *tenant
@@ -465,7 +497,7 @@ func (q *Queue) remove(all bool) {
 	for _, t := range q.tenants {
 		lowest := t.last
 		for _, s := range q.sinks {
-			lowest = min(lowest, s.through(t))
+			lowest = min(lowest, max(s.kept[t.id].through, t.removed))
 		}
 		if len(q.sinks) > 0 && lowest > t.removed && (all || lowest == t.last || lowest-t.removed >= removeRecords) {
 			spans = append(spans, span{t, lowest})
@@ -490,6 +522,7 @@ func (q *Queue) removeFrames(t *tenant, upTo uint64) error {
 	}
 	q.mu.Lock()
 	t.removed = max(t.removed, last)
+	q.forgetFresh(t, last)
 	t.bytes -= size
 	q.total -= size
 	err = batch.Set(key(prefixTenant, t.name), encodeTenant(t), nil)
@@ -556,11 +589,12 @@ func (q *Queue) makeRoom(c *codec, in *incoming) {
 	for _, s := range q.sinks {
 		if cur := s.cursors[t.id]; cur.through < last-1 {
 			cur.through = last - 1
-			s.cursors[t.id] = cur
+			s.cursors[t.id], s.kept[t.id] = cur, cur
 			err = errors.Join(err, batch.Set(key(prefixCursor, s.id, t.id), encodeCursor(cur), nil))
 		}
 	}
 	t.removed = last - 1
+	q.forgetFresh(t, last)
 	t.bytes += hole.record.Size() - size
 	q.total += hole.record.Size() - size
 	q.counters.Dropped["quota"] += hole.dropped

@@ -200,7 +200,7 @@ func (s *Service) take(ctx context.Context, caller Caller, batch *forwardingv1.B
 	}
 	var err error
 	t.pending, err = s.options.Keeper.Start(ctx, store.Batch{
-		Authority: caller.Authority, Number: batch.GetNumber(), Stream: batch.GetStream(), Records: good, Refused: uint64(len(t.rejections)),
+		Authority: caller.Authority, Number: batch.GetNumber(), Stream: batch.GetStream(), Records: good, Refused: uint64(len(t.rejections)), Bytes: int(t.bytes),
 	})
 	return t, err
 }

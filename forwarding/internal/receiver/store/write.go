@@ -38,6 +38,8 @@ type Batch struct {
 	Records []*forwardingv1.Record
 	// Refused counts the records of the batch that were refused before.
 	Refused uint64
+	// Bytes is the size of the batch with these, for which all its messages were measured; 0: they were not.
+	Bytes int
 }
 
 // Outcome is what became of a batch.
