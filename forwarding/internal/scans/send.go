@@ -197,7 +197,9 @@ func (p *passage) run(ctx context.Context) (report Report, err error) {
 	if err := p.lost(ctx); err != nil {
 		return p.told(), err
 	}
-	reader, closer, err := p.sending.Open(ctx, p.cursor.Position)
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	reader, closer, err := p.sending.Open(reading, p.cursor.Position)
 	if err != nil {
 		return p.told(), err
 	}
@@ -206,7 +208,7 @@ func (p *passage) run(ctx context.Context) (report Report, err error) {
 	if p.of == nil {
 		p.report.Records, p.report.Rejected, p.report.Chain = p.cursor.Accepted+p.cursor.Rejected, p.cursor.Rejected, p.cursor.Chain
 	}
-	if err := p.records(ctx, reader); err != nil {
+	if err := p.records(ctx, reader, cancel); err != nil {
 		return p.told(), err
 	}
 	if p.of == nil {
@@ -240,7 +242,8 @@ func (p *passage) close(ctx context.Context, reader *mapping.Reader) error {
 	if p.of != nil {
 		p.report.Records-- // it was counted then
 	}
-	if err := p.add(ctx, reader.Closing(p.cursor.Accepted, p.chain())); err != nil {
+	closing := reader.Closing(p.cursor.Accepted, p.chain())
+	if err := p.add(ctx, closing, proto.Size(closing.Message)); err != nil {
 		return err
 	}
 	return p.flush(ctx)
@@ -279,24 +282,27 @@ func (p *passage) wants(sequence uint64) bool {
 	return false
 }
 
-// records sends all but the closing record.
-func (p *passage) records(ctx context.Context, reader *mapping.Reader) error {
-	for {
-		p.next = reader.Position()
-		record, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return p.flush(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if !p.wants(record.Sequence) {
-			continue
-		}
-		if err := p.add(ctx, record); err != nil {
-			return err
+// records sends all but the closing record. cancel ends a read that is under way.
+func (p *passage) records(ctx context.Context, reader *mapping.Reader, cancel context.CancelFunc) error {
+	pieces, stop := readAhead(reader)
+	defer stop()
+	for piece := range pieces {
+		for _, one := range piece {
+			p.next = one.before
+			err := one.err
+			switch {
+			case errors.Is(err, io.EOF):
+				return p.flush(ctx)
+			case err == nil && p.wants(one.record.Sequence):
+				err = p.add(ctx, one.record, one.size)
+			}
+			if err != nil {
+				cancel()
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // chain is the chain of what was accepted; 32 zero bytes for nothing.
@@ -310,8 +316,7 @@ func (p *passage) chain() []byte {
 const chainBytes = 32
 
 // add puts a record into the batch, after sending the batch where the record does not fit.
-func (p *passage) add(ctx context.Context, record sink.Record) error {
-	size := proto.Size(record.Message)
+func (p *passage) add(ctx context.Context, record sink.Record, size int) error {
 	if len(p.batch.Records) > 0 && (len(p.batch.Records) >= p.sending.Limits.MaxRecords || p.bytes+size > p.sending.Limits.MaxBytes) {
 		if err := p.flush(ctx); err != nil {
 			return err
