@@ -31,7 +31,9 @@ func newClusterID(o Options) *cobra.Command {
 	f := &clusterFlags{options: o}
 	parent := &cobra.Command{
 		Use: "cluster-id", Short: "The name under which far ends know the cluster", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return errors.Join(cmd.Help(), wrong(errors.New("a command is missing: use ensure or get")))
+		},
 	}
 	parent.PersistentFlags().StringVar(&f.kubeconfig, "kubeconfig", "", "file with the access to the cluster; in a pod, its own")
 	parent.PersistentFlags().StringVar(&f.namespace, "namespace", "", "namespace of the release; default: $"+envNamespace)

@@ -36,7 +36,9 @@ func New(o Options) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return errors.Join(cmd.Help(), wrong(errors.New("a command is missing: use run, send, map, cluster-id or conformance")))
+		},
 	}
 	root.SetOut(o.Out)
 	root.SetErr(o.Err)

@@ -191,7 +191,12 @@ func TestWrongFlags(t *testing.T) {
 }
 
 func TestHelpAndVersion(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"send", "--help"}, {"map", "--help"}, {"cluster-id"}} {
+	for _, args := range [][]string{{}, {"cluster-id"}} {
+		if out, errs, code := run(t, "", "", args...); code != 2 || !strings.Contains(out, "Usage:") || !strings.Contains(errs, "a command is missing") {
+			t.Errorf("%v: exit %d, %s%s", args, code, out, errs)
+		}
+	}
+	for _, args := range [][]string{{"--help"}, {"send", "--help"}, {"map", "--help"}, {"cluster-id", "--help"}} {
 		if out, errs, code := run(t, "", "", args...); code != 0 || !strings.Contains(out, "Usage:") {
 			t.Errorf("%v: exit %d, %s%s", args, code, out, errs)
 		}
