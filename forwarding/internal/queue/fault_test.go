@@ -113,6 +113,9 @@ func TestCursorsAreWrittenWithRecords(t *testing.T) {
 			t.Errorf("the cursor is %d behind %d", cursor, i+1)
 		}
 	}
+	if u := q.Usage(); u.Records != 0 || u.Bytes != 0 {
+		t.Errorf("everything is delivered, and %d bytes of %d records wait", u.Bytes, u.Records)
+	}
 	lose()
 	put(t, q, "a", "more")
 	if cursor := lose(); cursor != n {

@@ -322,7 +322,7 @@ func TestTenantEntryIsAtomic(t *testing.T) {
 	closeQueue(t, q)
 	q = open(t, options("q", crashed))
 	defer closeQueue(t, q)
-	if last, bytes := q.Last("a"), q.Usage().Bytes; last != 2 || bytes != 2*records[0].Size()+second.Record.Size() {
+	if last, bytes := q.Last("a"), q.Usage().Bytes; last != 2 || bytes != records[0].Size()+second.Record.Size() {
 		t.Errorf("the last record is %d, and the queue has %d bytes", last, bytes)
 	}
 	put(t, q, "a", "3")

@@ -656,13 +656,25 @@ func (q *Queue) Usage() Usage {
 		if t.last == 0 {
 			continue
 		}
-		lowest := t.last
-		for _, s := range q.sinks {
-			lowest = min(lowest, s.through(t))
-		}
-		u.Tenants[t.name] = TenantUsage{Records: t.last - lowest, Bytes: t.bytes}
-		u.Records += t.last - lowest
-		u.Bytes += t.bytes
+		used := q.usage(t)
+		u.Tenants[t.name] = used
+		u.Records += used.Records
+		u.Bytes += used.Bytes
 	}
 	return u
+}
+
+// usage is what waits of a tenant, and its dead letters. Frames that are delivered in part, or are to be deleted, count for the records in them that
+// wait. The caller holds the lock.
+func (q *Queue) usage(t *tenant) TenantUsage {
+	lowest, dead := t.last, int64(0)
+	for _, s := range q.sinks {
+		lowest = min(lowest, s.through(t))
+		dead += s.deadBytes[t.id]
+	}
+	waiting, here := t.last-lowest, t.last-t.removed
+	if waiting == here {
+		return TenantUsage{Records: waiting, Bytes: t.bytes}
+	}
+	return TenantUsage{Records: waiting, Bytes: dead + int64(float64(t.bytes-dead)*float64(waiting)/float64(here))}
 }
