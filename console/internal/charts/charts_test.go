@@ -77,6 +77,28 @@ func TestTurnover(t *testing.T) {
 	}
 }
 
+func TestScore(t *testing.T) {
+	day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	score := NewScore("Passed", []Score{{day, 0, 0}, {day.AddDate(0, 0, 1), 1, 1}, {day.AddDate(0, 0, 2), 3, 0}})
+	out := render(t, "trend", score)
+	for _, want := range []string{"50 % passed on 2026-11-02, 100 % on 2026-11-03.", "<td>2026-11-02</td><td class=\"r\">1</td><td class=\"r\">1</td>"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in %s", want, out)
+		}
+	}
+	if strings.Contains(out, "<td>2026-11-01</td>") {
+		t.Error("a day on which nothing was checked has a share")
+	}
+	if want := "M44 53L860 8H860V98H44Z"; score.Drawings[0].Areas[1].Path != want {
+		t.Errorf("what passed is %s, want %s", score.Drawings[0].Areas[1].Path, want)
+	}
+	for name, days := range map[string][]Score{"nothing": nil, "findings": {{day, 0, 7}}, "nothing checked": {{day, 0, 0}}} {
+		if got := NewScore("", days); len(got.Drawings)+len(got.Rows) != 0 {
+			t.Errorf("%s is drawn", name)
+		}
+	}
+}
+
 func TestScaleLabelsFit(t *testing.T) {
 	for _, n := range []int64{1, 2, 3, 9, 10, 11, 55, 99, 101, 8001, 999_999} {
 		if got := nice(n); got < n || got > max(2, 3*n) || got%2 != 0 {

@@ -299,13 +299,13 @@ func (w *World) answer(o client.Object, spec *reportsv1alpha1.FindingQuerySpec, 
 	if w.Rows == nil {
 		return apierrors.NewNotFound(schema.GroupResource{Group: "reports.scanyard.io", Resource: resourceOf(o)}, "")
 	}
-	if spec.Trend != nil {
-		status.Groups = w.trend(o.GetNamespace(), int(spec.Trend.Days), spec.Aggregate)
-		return nil
-	}
 	question, err := read()
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
+	}
+	if spec.Trend != nil {
+		status.Groups = w.trend(question)
+		return nil
 	}
 	rows, groups := query.Answer(question, w.Rows)
 	total := int64(len(rows))
@@ -327,9 +327,9 @@ func (w *World) answer(o client.Object, spec *reportsv1alpha1.FindingQuerySpec, 
 }
 
 // trend is what was open at the end of each day, new or fixed on it, as far as rows show it.
-func (w *World) trend(namespace string, days int, aggregate string) (out []reportsv1alpha1.FindingGroup) {
-	for d := range days {
-		day := Noon.AddDate(0, 0, d-days+1)
+func (w *World) trend(q *query.Question) (out []reportsv1alpha1.FindingGroup) {
+	for d := range q.TrendDays {
+		day := Noon.AddDate(0, 0, d-q.TrendDays+1)
 		on := func(t *metav1.Time) bool {
 			return t != nil && t.UTC().Format(time.DateOnly) == day.Format(time.DateOnly)
 		}
@@ -337,13 +337,14 @@ func (w *World) trend(namespace string, days int, aggregate string) (out []repor
 		for i := range w.Rows {
 			r := &w.Rows[i]
 			counted := r.FirstSeen != nil && r.FirstSeen.Time.Before(day)
-			switch aggregate {
-			case "new":
+			switch q.Aggregate {
+			case query.New:
 				counted = on(r.FirstSeen)
-			case "fixed":
+			case query.Fixed:
 				counted = on(r.FixedAt)
+			case query.Count, query.CountDistinctResources, query.MaxScore, query.MeanTimeToFix:
 			}
-			if counted && (namespace == "" || r.Namespace == namespace) {
+			if counted && query.Matches(q.Where, r) && (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, r.Namespace)) {
 				counts[r.Severity]++
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/console/internal/consoletest"
 )
@@ -27,6 +29,10 @@ func TestTeams(t *testing.T) {
 	if err != nil || len(rows) != 4 || rows[1][0] != "team-blue" {
 		t.Errorf("the file has %v: %v", rows, err)
 	}
+	gone, last := w.Rows[0], new(metav1.NewTime(consoletest.Noon.AddDate(0, 0, -2)))
+	gone.Namespace, gone.FixedAt, gone.Suppressed = "team-red", last, false
+	w.Rows = append(w.Rows, gone)
+	has(t, w.Get("/teams"), `data-name="fixed">−1</td>`)
 }
 
 func TestOneTeam(t *testing.T) {
@@ -41,7 +47,12 @@ func TestOneTeam(t *testing.T) {
 	a := w.Get("/teams/team-blue")
 	has(t, a, "Open findings, 90 days", "New and fixed, 90 days", "queue.order", string(settingsv1alpha2.OrderPriority), "the namespace")
 	lacks(t, a, string(settingsv1alpha2.OrderFIFO))
+	lacks(t, a, "Checks that passed")
 	has(t, w.Get("/teams/platform"), string(settingsv1alpha2.OrderFIFO), "the cluster")
+	passed := w.Rows[0]
+	passed.Namespace, passed.Result, passed.Suppressed = "team-blue", "pass", false
+	w.Rows = append(w.Rows, passed)
+	has(t, w.Get("/teams/team-blue"), "Checks that passed, 90 days", "% on 2026-11-23.")
 }
 
 func TestSearch(t *testing.T) {

@@ -28,10 +28,7 @@ type Trends struct {
 // Trends asks the reports API for the last days of a scope. What it does not answer is missing, and named in the notes.
 func (q *Request) Trends(scope cluster.Scope) (t Trends, notes []string) {
 	ask := func(aggregate string) []reportsv1alpha1.FindingGroup {
-		answer, err := q.Viewer.Ask(q.Context(), scope, reportsv1alpha1.FindingQuerySpec{
-			Where: []reportsv1alpha1.Term{OpenFindings}, Aggregate: aggregate, Trend: &reportsv1alpha1.TrendQuery{Days: TrendDays},
-			Limit: TrendDays * int32(len(charts.Day{}.Counts)+1),
-		})
+		answer, err := q.Viewer.Ask(q.Context(), scope, daily(OpenFindings, aggregate))
 		if err != nil {
 			notes = append(notes, "The trend of what is "+aggregate+" cannot be read: "+err.Error())
 			return nil
@@ -41,6 +38,52 @@ func (q *Request) Trends(scope cluster.Scope) (t Trends, notes []string) {
 	t.Open = openTrend(ask("count"))
 	t.Turnover = turnover(q.Now, ask("new"), ask("fixed"))
 	return t, notes
+}
+
+// Score asks the reports API which share of the checks of a scope passed at the end of each day.
+func (q *Request) Score(scope cluster.Scope) (score charts.Trend, notes []string) {
+	days := map[string]*charts.Score{}
+	count := func(term reportsv1alpha1.Term, add func(*charts.Score, int64)) {
+		answer, err := q.Viewer.Ask(q.Context(), scope, daily(term, "count"))
+		if err != nil {
+			notes = append(notes, "Which checks passed cannot be read: "+err.Error())
+			return
+		}
+		for _, g := range answer.Groups {
+			day, err := time.Parse(time.DateOnly, g.Key["day"])
+			if err != nil {
+				continue // a day that is none has no place in a chart
+			}
+			if days[g.Key["day"]] == nil {
+				days[g.Key["day"]] = &charts.Score{Day: day}
+			}
+			add(days[g.Key["day"]], g.Count)
+		}
+	}
+	count(reportsv1alpha1.Term{Field: "result", Op: "==", Value: "pass"}, func(s *charts.Score, n int64) { s.Passed += n })
+	count(OpenFindings, func(s *charts.Score, n int64) { s.Failed += n })
+	list := make([]charts.Score, 0, len(days))
+	for _, day := range days {
+		list = append(list, *day)
+	}
+	slices.SortFunc(list, func(a, b charts.Score) int { return a.Day.Compare(b.Day) })
+	return charts.NewScore("Checks that passed, by day", list), notes
+}
+
+// daily asks for a count on each day, by severity.
+func daily(of reportsv1alpha1.Term, aggregate string) reportsv1alpha1.FindingQuerySpec {
+	return reportsv1alpha1.FindingQuerySpec{
+		Where: []reportsv1alpha1.Term{of}, Aggregate: aggregate, Trend: &reportsv1alpha1.TrendQuery{Days: TrendDays},
+		Limit: TrendDays * int32(len(charts.Day{}.Counts)+1),
+	}
+}
+
+// FixedSince counts what was fixed from the hour of a time on: the same question within the hour, so that the reports API may have the answer.
+func FixedSince(t time.Time, groupBy ...string) reportsv1alpha1.FindingQuerySpec {
+	return reportsv1alpha1.FindingQuerySpec{
+		Where:   []reportsv1alpha1.Term{OpenFindings, {Field: "fixedAt", Op: ">=", Value: t.UTC().Truncate(time.Hour).Format(time.RFC3339)}},
+		GroupBy: groupBy,
+	}
 }
 
 func openTrend(groups []reportsv1alpha1.FindingGroup) charts.Trend {

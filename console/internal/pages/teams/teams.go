@@ -25,6 +25,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/console/internal/charts"
 	"github.com/scanyard/scanyard/console/internal/cluster"
 	"github.com/scanyard/scanyard/console/internal/web"
 	"github.com/scanyard/scanyard/findings/report"
@@ -57,7 +58,7 @@ const (
 type team struct {
 	Name, Link                      string
 	Open                            [5]int64
-	Total, New                      int64
+	Total, New, Fixed               int64
 	Counts                          []web.Tally
 	Pass, Checked                   int64
 	Share                           string
@@ -174,6 +175,9 @@ func (t *table) ask(q *web.Request, scope cluster.Scope) error {
 	if err != nil {
 		return err
 	}
+	if err := ask(web.FixedSince(q.Now.AddDate(0, 0, -newDays), "namespace"), func(one *team, g *reportsv1alpha1.FindingGroup) { one.Fixed += g.Count }); err != nil {
+		return err
+	}
 	old := reportsv1alpha1.FindingQuerySpec{
 		Where: []reportsv1alpha1.Term{web.OpenFindings, {Field: "severity", Op: ">=", Value: "high"}}, GroupBy: []string{"namespace", "firstSeenDay"},
 		Sort: []reportsv1alpha1.SortKey{{Field: "firstSeenDay", Order: "asc"}},
@@ -272,12 +276,12 @@ func (p *pages) export(w http.ResponseWriter, q *web.Request) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
 	rows := [][]string{{
-		"namespace", "critical", "high", "medium", "low", "info", "new_7_days", "passed", "checked", "running", "waiting", "failed_7_days", "last_scan",
+		"namespace", "critical", "high", "medium", "low", "info", "new_7_days", "fixed_7_days", "passed", "checked", "running", "waiting", "failed_7_days", "last_scan",
 		"oldest_high", "limit", "queue_share",
 	}}
 	for _, one := range t.ordered(q.URL.Query().Get("text"), q.URL.Query().Get("only")) {
 		row := []string{report.Inert(one.Name)}
-		counts := []int64{one.New, one.Pass, one.Checked, int64(one.Running), int64(one.Waiting), int64(one.Failed)}
+		counts := []int64{one.New, one.Fixed, one.Pass, one.Checked, int64(one.Running), int64(one.Waiting), int64(one.Failed)}
 		for _, n := range slices.Concat(one.Open[:], counts) {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
@@ -307,6 +311,7 @@ type one struct {
 
 	Store    bool
 	Trends   web.Trends
+	Score    charts.Trend
 	Settings []setting
 	Numbers  []number
 }
@@ -331,6 +336,10 @@ func (p *pages) one(q *web.Request) (*web.View, error) {
 	if t.Store {
 		trends, lacking := q.Trends(scope)
 		d.Trends, notes = trends, append(notes, lacking...)
+		if d.Pass > 0 { // results of Scans are findings, which nothing passes
+			score, lacking := q.Score(scope)
+			d.Score, notes = score, append(notes, lacking...)
+		}
 	}
 	more, err := d.settings(q, name)
 	if err != nil {
