@@ -80,6 +80,9 @@ func (v *Viewer) stored(scan *executionv1.Scan) *report.Input {
 	}
 }
 
+// FollowsLinks says whether findings of Scans can be read at all: a console of the cluster has to be told where the object storage is.
+func (v *Viewer) FollowsLinks() bool { return !v.KnownStorage || len(v.StorageHosts) > 0 }
+
 func strangeLink(host string) error {
 	return fmt.Errorf("the link to the findings leads to %s, which is not the object storage of this cluster, and is not followed", host)
 }
@@ -91,7 +94,7 @@ func (v *Viewer) trust(ctx context.Context, scan *executionv1.Scan, link string)
 		return errors.New("the link to the findings is no address")
 	}
 	strange := strangeLink(parsed.Host)
-	if v.KnownStorage && len(v.StorageHosts) == 0 {
+	if !v.FollowsLinks() {
 		return errors.New("this console follows no links: it has not been told where the object storage is (storageHosts of its chart)")
 	}
 	if len(v.StorageHosts) > 0 {

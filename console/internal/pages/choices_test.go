@@ -57,6 +57,33 @@ func TestFindingsByStatus(t *testing.T) {
 	}
 }
 
+// TestFindingsOfOneRun shows what one run has stored, also an earlier one, with the reports API as without it.
+func TestFindingsOfOneRun(t *testing.T) {
+	for _, store := range []bool{false, true} {
+		w := twoRuns(t)
+		if store {
+			w.Rows = []reportsv1alpha1.FindingRow{row("stays", 20), row("fresh", 1)}
+		}
+		has(t, w.Get("/scans/team-blue/run-1"), `href="/findings?ns=team-blue&amp;scan=run-1"`)
+		a := w.Get("/findings?ns=team-blue&scan=run-1")
+		has(t, a, ">old</a>", ">stays</a>", "of the run run-1 ✕", `name="scan" value="run-1"`)
+		lacks(t, a, ">fresh</a>", ">alone</a>")
+		csv := w.Get("/findings/export?ns=team-blue&scan=run-1&format=csv")
+		if !strings.Contains(csv.Body, "old") || strings.Contains(csv.Body, "fresh") {
+			t.Errorf("the file of the run has %q", csv.Body)
+		}
+	}
+}
+
+func TestHiddenColumns(t *testing.T) {
+	w := consoletest.Full(t).Enter()
+	w.Rows = consoletest.Rows(10)
+	has(t, w.Get("/findings"), `<th scope="col">Scanner</th>`, `value="scanner"><span>scanner</span>`)
+	a := w.Get("/findings?hide=scanner&hide=seen&hide=name")
+	has(t, a, `value="scanner" checked>`, `<th scope="col">Finding</th>`)
+	lacks(t, a, `<th scope="col">Scanner</th>`, `<th scope="col">First seen</th>`)
+}
+
 func row(name string, days int) reportsv1alpha1.FindingRow {
 	return reportsv1alpha1.FindingRow{
 		Namespace: "team-blue", Report: "run-2-00", Kind: "PolicyReport", Index: new(int32(0)), Source: "scanyard/nmap", Policy: "Open Port", Rule: name,

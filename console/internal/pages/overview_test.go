@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	"github.com/scanyard/scanyard/console/internal/consoletest"
 )
 
@@ -48,6 +49,40 @@ func TestTargetsWithMostHighFindings(t *testing.T) {
 	overview := w.Get("/")
 	has(t, overview, "/findings?severity=critical&amp;target=shop.example", ">image 0123456789ab</a>", "image=sha256%3A0123456789abcdef0123")
 	lacks(t, overview, "wiki.example")
+}
+
+// A report need not say what it is about, as that of the demo does not: its findings have a line of their own, and it leads to them.
+func TestHighFindingsWithoutTarget(t *testing.T) {
+	w := consoletest.Full(t).Enter()
+	bare := reportsv1alpha1.FindingRow{Namespace: "team-blue", Report: "r", Severity: "critical", Result: "fail", Policy: "CVE-2024-3094"}
+	named := bare
+	named.Policy, named.Category, named.Resource = "CVE-2024-1", "Library", &reportsv1alpha1.ResourceRef{Name: "shop.example"}
+	w.Rows = []reportsv1alpha1.FindingRow{bare, named}
+	has(t, w.Get("/"), ">no target named</a>", ">no category named</a>", "/findings?severity=critical&amp;target=%28none%29&amp;severity=high")
+	for _, field := range []string{"target", "category"} {
+		a := w.Get("/findings?" + field + "=%28none%29&severity=critical&severity=high")
+		has(t, a, ">CVE-2024-3094</a>", "no "+field+" named ✕", `value="(none)" checked`)
+		lacks(t, a, ">CVE-2024-1</a>")
+	}
+}
+
+func TestExceptionsThatEndSoon(t *testing.T) {
+	ending := func(spec *settingsv1alpha2.ExceptionSpec, days int) {
+		spec.Status, spec.Reason = settingsv1alpha2.ExceptionAccepted, "Fixed by the next release."
+		spec.Match.AnyOf = []settingsv1alpha2.ExceptionEntry{{Fingerprints: []string{"x"}}}
+		spec.ExpiresAt = new(metav1.NewTime(consoletest.Noon.AddDate(0, 0, days)))
+	}
+	own, late, all := &settingsv1alpha2.FindingException{}, &settingsv1alpha2.FindingException{}, &settingsv1alpha2.ClusterFindingException{}
+	own.Namespace, own.Name, late.Namespace, late.Name, all.Name = "team-blue", "own-ends", "team-blue", "ends-late", "cluster-ends"
+	ending(&own.Spec.ExceptionSpec, 9)
+	ending(&late.Spec.ExceptionSpec, 15)
+	ending(&all.Spec.ExceptionSpec, 3)
+	w := consoletest.New(t, append(consoletest.Teams(), own, late, all)...).Enter()
+	overview := w.Get("/")
+	has(t, overview, "/exceptions/team-blue/own-ends", "/clusterexceptions/cluster-ends", "of the cluster")
+	lacks(t, overview, "ends-late")
+	w.Denied = []string{"list clusterfindingexceptions"}
+	has(t, w.Get("/"), "You may not list clusterfindingexceptions", "/exceptions/team-blue/own-ends")
 }
 
 // TestNewAndFixed draws what came and went: a day counts what was seen first on it, and what was fixed on it.

@@ -83,6 +83,9 @@ func Tallies(f executionv1.FindingStats) (out []Tally) {
 	return out
 }
 
+// None is the value of a filter that keeps what has no value. No target and no category is called so.
+const None = "(none)"
+
 // Ranked are the severities that results have, by their rank: critical, high, medium, low, info or unknown.
 func Ranked(counts [5]int64) (out []Tally) {
 	for i, n := range counts {

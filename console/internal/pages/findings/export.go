@@ -47,7 +47,7 @@ func sendFile(w http.ResponseWriter, q *web.Request) error {
 	}
 	f := filterOf(q)
 	first, err := (*cluster.Answer)(nil), cluster.ErrAbsent
-	if f.Status != statusFixed {
+	if f.Status != statusFixed && f.Scan == "" {
 		first, err = q.Viewer.Ask(q.Context(), q.Scope, pageOf(&f, "", q.Now))
 	}
 	if err != nil && !errors.Is(err, cluster.ErrAbsent) {

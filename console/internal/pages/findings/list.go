@@ -37,6 +37,10 @@ type filter struct {
 	Status     string
 	Age        string
 	Sort       string
+	// Scan is the one run that the list is of, as its stored result has it; of a namespace that the address names.
+	Scan string
+	// Hide are columns that the list leaves out.
+	Hide []string
 	// Of narrows the list to findings of scans, or of images. A package or an image, by its digest, is one of images.
 	Of, Package, Image string
 }
@@ -71,6 +75,11 @@ const (
 
 var origins = []choice{{"", "scans and images"}, {ofScans, "scans"}, {ofImages, "images of registries"}}
 
+// columns can be left out of the list. What a finding is, and how bad, always shows.
+var columns = []choice{
+	{"target", "target"}, {"category", "category"}, {"namespace", "namespace"}, {"scanner", "scanner"}, {"cvss", "CVSS"}, {"seen", "first seen"},
+}
+
 // choice is a value of a field that one value is chosen of.
 type choice struct{ Value, Name string }
 
@@ -87,10 +96,15 @@ func filterOf(q *web.Request) filter {
 	f := filter{
 		Text: strings.TrimSpace(v.Get("q")), Category: v.Get("category"), Source: v.Get("source"), Target: v.Get("target"),
 		Policy: strings.TrimSpace(v.Get("policy")), Status: v.Get("status"), Age: v.Get("age"), Sort: v.Get("sort"),
-		Of: v.Get("of"), Package: strings.TrimSpace(v.Get("package")), Image: v.Get("image"),
+		Of: v.Get("of"), Package: strings.TrimSpace(v.Get("package")), Image: v.Get("image"), Scan: v.Get("scan"),
 	}
 	if f.Package+f.Image != "" {
 		f.Of = ofImages
+	}
+	for _, c := range columns {
+		if slices.Contains(v["hide"], c.Value) {
+			f.Hide = append(f.Hide, c.Value)
+		}
 	}
 	for _, s := range v["severity"] {
 		if s != "" {
@@ -99,6 +113,9 @@ func filterOf(q *web.Request) filter {
 	}
 	return f
 }
+
+// Shows says whether the list has a column.
+func (f *filter) Shows(column string) bool { return !slices.Contains(f.Hide, column) }
 
 // has says whether the filter keeps a severity.
 func (f *filter) has(severity string) bool {
@@ -123,8 +140,13 @@ func quoted(text string) string {
 // spec is the question for the reports API. The field without is left open, for its facet.
 func (f *filter) spec(without string, now time.Time) reportsv1alpha1.FindingQuerySpec {
 	spec := reportsv1alpha1.FindingQuerySpec{}
+	var filters []string
 	term := func(field, value string) {
-		if value != "" && field != without {
+		switch {
+		case value == "" || field == without:
+		case value == web.None:
+			filters = append(filters, "!has("+field+")")
+		default:
 			spec.Where = append(spec.Where, reportsv1alpha1.Term{Field: field, Op: "==", Value: value})
 		}
 	}
@@ -155,7 +177,7 @@ func (f *filter) spec(without string, now time.Time) reportsv1alpha1.FindingQuer
 	if d := f.since(); d > 0 {
 		spec.Since = &metav1.Duration{Duration: d}
 	}
-	week := now.AddDate(0, 0, -newDays)
+	week := now.AddDate(0, 0, -newDays).Truncate(time.Hour) // the same question within the hour, so that the reports API may have the answer
 	switch f.Status {
 	case statusNew:
 		spec.After = new(metav1.NewTime(week))
@@ -164,8 +186,9 @@ func (f *filter) spec(without string, now time.Time) reportsv1alpha1.FindingQuer
 	}
 	if f.Text != "" {
 		text := quoted(f.Text)
-		spec.Filter = "rule.contains(" + text + ") || policy.contains(" + text + ") || resource.name.contains(" + text + ")"
+		filters = append(filters, "(rule.contains("+text+") || policy.contains("+text+") || resource.name.contains("+text+"))")
 	}
+	spec.Filter = strings.Join(filters, " && ")
 	switch f.Sort {
 	case "new":
 		spec.Sort = []reportsv1alpha1.SortKey{{Field: "firstSeen", Order: "desc"}}
@@ -221,6 +244,7 @@ type list struct {
 	Ages     []ageChoice
 	Statuses []choice
 	Origins  []choice
+	Columns  []choice
 	// Severities are the choices of that facet.
 	Severities []value
 	Exports    []export
@@ -241,7 +265,7 @@ type export struct{ Name, Link string }
 
 func (p *pages) list(q *web.Request) (*web.View, error) {
 	f := filterOf(q)
-	data := &list{Filter: f, Base: q.With("", ""), First: q.URL.Query().Get("after") == "", Filtered: parts(q, &f), Statuses: statuses, Origins: origins}
+	data := &list{Filter: f, Base: q.With("", ""), First: q.URL.Query().Get("after") == "", Filtered: parts(q, &f), Statuses: statuses, Origins: origins, Columns: columns}
 	for _, severity := range []string{"critical", "high", "medium", "low", "info"} {
 		data.Severities = append(data.Severities, value{Value: severity, On: f.has(severity)})
 	}
@@ -255,8 +279,11 @@ func (p *pages) list(q *web.Request) (*web.View, error) {
 		data.Exports = append(data.Exports, export{strings.ToUpper(format), "/findings/export?" + values.Encode()})
 	}
 	fill := p.fill
-	if f.Status == statusFixed {
+	switch {
+	case f.Status == statusFixed:
 		fill = p.fillFixed // the reports API keeps no findings that are gone
+	case f.Scan != "":
+		fill = p.fillFromScans // the reports API keeps the newest run of each scan
 	}
 	notes, err := fill(q, data)
 	if errors.Is(err, cluster.ErrAbsent) {
@@ -356,9 +383,13 @@ func facetOf(ctx context.Context, q *web.Request, f *filter, group string) ([]va
 	}
 	var out []value
 	for _, g := range answer.Groups {
-		if name := g.Key[group]; name != "" && len(out) < facetValues {
-			name = strings.TrimPrefix(name, sourcePrefix)
-			out = append(out, value{Value: name, Name: name, Count: g.Count})
+		name := strings.TrimPrefix(g.Key[group], sourcePrefix)
+		v := value{Value: name, Name: name, Count: g.Count}
+		if name == "" && (group == "category" || group == "resource") {
+			v.Value, v.Name = web.None, "none named"
+		}
+		if v.Value != "" {
+			out = append(out, v)
 		}
 	}
 	return out, nil
@@ -406,9 +437,16 @@ func parts(q *web.Request, f *filter) (out []part) {
 	}
 	add("q", f.Text, "“"+f.Text+"”")
 	add("severity", strings.Join(f.Severities, ""), strings.Join(f.Severities, ", "))
-	add("category", f.Category, f.Category)
+	named := func(field, value string) string {
+		if value == web.None {
+			return "no " + field + " named"
+		}
+		return value
+	}
+	add("category", f.Category, named("category", f.Category))
 	add("source", f.Source, f.Source)
-	add("target", f.Target, f.Target)
+	add("scan", f.Scan, "of the run "+f.Scan)
+	add("target", f.Target, named("target", f.Target))
 	add("policy", f.Policy, f.Policy)
 	add("ns", q.URL.Query().Get("ns"), "in "+q.URL.Query().Get("ns"))
 	for _, c := range statuses {

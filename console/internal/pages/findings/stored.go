@@ -70,6 +70,9 @@ func each(ctx context.Context, q *web.Request, f *filter, do func(*executionv1.S
 		notes = append(notes, d.String())
 	}
 	latest, before := scanview.Latest(all), runsBefore(all)
+	if f.Scan != "" {
+		latest = slices.DeleteFunc(slices.Clone(all), func(s *executionv1.Scan) bool { return s.Name != f.Scan })
+	}
 	if len(latest) > maxScans {
 		note := "Only the newest %d of %d scans are read here. With the reports API (charts/reports) all are."
 		if f.Status == statusFixed {
@@ -194,6 +197,9 @@ func (p *pages) fillFromScans(q *web.Request, data *list) ([]string, error) {
 	data.Rows, data.Total = kept[from:to], web.Count(total, "finding")
 	const origin = "of the newest run of %s. Trends, ages and questions over everything come with the reports API (charts/reports)."
 	data.Origin = fmt.Sprintf(origin, web.Count(scans, "scan"))
+	if data.Filter.Scan != "" {
+		data.Origin = "as the run has stored them"
+	}
 	if to < len(kept) {
 		data.Next = q.With("after", strconv.Itoa(to))
 	}

@@ -158,8 +158,8 @@ func (d *data) ask(q *web.Request) (notes []string) {
 		d.Numbers[web.SeverityRank(g.Key["severity"])].New += g.Count
 		d.New += g.Count
 	}
-	lately := reportsv1alpha1.Term{Field: "fixedAt", Op: ">", Value: q.Now.AddDate(0, 0, -web.TrendDays).UTC().Format(time.RFC3339)}
-	fixed := reportsv1alpha1.FindingQuerySpec{Where: []reportsv1alpha1.Term{lately}, Aggregate: "meanTimeToFix", GroupBy: []string{"severity"}}
+	fixed := web.FixedSince(q.Now.AddDate(0, 0, -web.TrendDays), "severity")
+	fixed.Aggregate = "meanTimeToFix"
 	for _, g := range ask("The time to fix", fixed) {
 		if g.MeanTimeToFix != nil {
 			d.Numbers[web.SeverityRank(g.Key["severity"])].Fix = g.MeanTimeToFix.Duration
@@ -180,10 +180,10 @@ func bars(groups []reportsv1alpha1.FindingGroup, key, field string) []bar {
 	var out []bar
 	for _, g := range groups {
 		name, by := g.Key[key], field
-		if name == "" {
-			continue
-		}
 		b := bar{Name: name, N: g.Count}
+		if name == "" { // reports of others need not say what they are about
+			b.Name, name = "no "+field+" named", web.None
+		}
 		if digest, ok := strings.CutPrefix(name, "sha256:"); ok && field == "target" {
 			b.Name, by = "image "+digest[:min(shortDigest, len(digest))], "image"
 		}
@@ -274,23 +274,31 @@ func (d *data) schedules(q *web.Request) []string {
 	return web.Notes("Schedules", denials, err)
 }
 
-// exceptions fills those that end soon.
+// exceptions fills those that end soon: of the namespaces, and of the cluster, which everybody may read.
 func (d *data) exceptions(q *web.Request) []string {
-	denials, err := q.Viewer.Each(q.Context(), q.Scope, &settingsv1alpha2.FindingExceptionList{}, func(o client.Object) error {
-		e, ok := o.(*settingsv1alpha2.FindingException)
-		if !ok || e.Spec.ExpiresAt == nil {
-			return nil
+	add := func(x exception.Exception, link string) {
+		end := x.Spec.ExpiresAt
+		if end == nil || x.PhaseAt(q.Now) != exception.Holds || end.Sub(q.Now) >= soon {
+			return
 		}
-		x := exception.Of(e)
-		if left := e.Spec.ExpiresAt.Sub(q.Now); x.PhaseAt(q.Now) == exception.Holds && left < soon {
-			d.Exceptions = append(d.Exceptions, line{
-				Name: e.Name, Link: "/exceptions/" + e.Namespace + "/" + e.Name, Namespace: e.Namespace, Class: "wait",
-				State: string(e.Spec.Status), Says: e.Spec.Reason, When: e.Spec.ExpiresAt.Time,
-			})
+		d.Exceptions = append(d.Exceptions, line{
+			Name: x.Name, Link: link, Namespace: x.Namespace, Class: "wait", State: string(x.Spec.Status), Says: x.Spec.Reason, When: end.Time,
+		})
+	}
+	denials, err := q.Viewer.Each(q.Context(), q.Scope, &settingsv1alpha2.FindingExceptionList{}, func(o client.Object) error {
+		if e, ok := o.(*settingsv1alpha2.FindingException); ok {
+			add(exception.Of(e), "/exceptions/"+e.Namespace+"/"+e.Name)
+		}
+		return nil
+	})
+	notes := web.Notes("Exceptions", denials, err)
+	denials, err = q.Viewer.Each(q.Context(), cluster.Scope{}, &settingsv1alpha2.ClusterFindingExceptionList{}, func(o client.Object) error {
+		if e, ok := o.(*settingsv1alpha2.ClusterFindingException); ok {
+			add(exception.OfCluster(e), "/clusterexceptions/"+e.Name)
 		}
 		return nil
 	})
 	slices.SortFunc(d.Exceptions, func(a, b line) int { return a.When.Compare(b.When) })
 	d.Exceptions = d.Exceptions[:min(len(d.Exceptions), shown)]
-	return web.Notes("Exceptions", denials, err)
+	return append(notes, web.Notes("Exceptions of the cluster", denials, err)...)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/console/internal/charts"
+	"github.com/scanyard/scanyard/console/internal/cluster"
 	"github.com/scanyard/scanyard/console/internal/scancolor"
 	"github.com/scanyard/scanyard/console/internal/web"
 	"github.com/scanyard/scanyard/findings/scanview"
@@ -55,11 +57,14 @@ type one struct {
 	Denied           string
 	CSRF             string
 	Parent, Schedule string
-	Children         []line
-	Pods             []pod
+	// Cascade are the Scans that have started this one, this one, and those that their findings have started; nil where it stands alone.
+	Cascade []node
+	Pods    []pod
+	// Follows says whether its findings can be read by its links.
+	Follows bool
 }
 
-type fact struct{ Name, Value string }
+type fact struct{ Name, Value, Link string }
 
 type category struct {
 	Name, Link string
@@ -130,14 +135,14 @@ func oneOf(s *executionv1.Scan, jobs []batchv1.Job, now time.Time) *one {
 	}
 	o.Parent = s.Annotations[annotationParent]
 	for _, f := range []fact{
-		{"Type", s.Spec.ScanType},
-		{"Types and hooks", reach[s.Mode()]},
-		{"Parameters", strings.Join(s.Spec.Parameters, " ")},
-		{"Target", s.Labels[executionv1.LabelTarget]},
-		{"Schedule", o.Schedule},
-		{"Started by a finding of", o.Parent},
-		{"Created", s.CreationTimestamp.UTC().Format(time.RFC3339)},
-		{"Queue", scanview.Place(s)},
+		{"Type", s.Spec.ScanType, ""},
+		{"Types and hooks", reach[s.Mode()], ""},
+		{"Parameters", strings.Join(s.Spec.Parameters, " "), ""},
+		{"Target", s.Labels[executionv1.LabelTarget], ""},
+		{"Schedule", o.Schedule, "/schedules/" + s.Namespace + "/" + o.Schedule},
+		{"Started by a finding of", o.Parent, "/scans/" + s.Namespace + "/" + url.PathEscape(o.Parent)},
+		{"Created", s.CreationTimestamp.UTC().Format(time.RFC3339), ""},
+		{"Queue", scanview.Place(s), ""},
 	} {
 		if f.Value != "" {
 			o.Facts = append(o.Facts, f)
@@ -175,14 +180,12 @@ func (p *pages) one(q *web.Request) (*web.View, error) {
 	if o.Pods, err = pods(q, scan.Namespace, list); err != nil {
 		return nil, err
 	}
-	children := &executionv1.ScanList{}
-	if err := q.Viewer.List(q.Context(), children, client.InNamespace(scan.Namespace)); err == nil {
-		for i := range children.Items {
-			if children.Items[i].Annotations[annotationParent] == scan.Name {
-				o.Children = append(o.Children, lineOf(&children.Items[i], q.Now))
-			}
-		}
+	// Who may not list Scans sees this one alone.
+	all, _, err := q.Viewer.Scans(q.Context(), cluster.Scope{Names: []string{scan.Namespace}})
+	if err != nil {
+		return nil, err
 	}
+	o.Cascade, o.Follows = cascade(all, scan, q.Now), q.Viewer.FollowsLinks()
 	return &web.View{Title: scan.Name, Section: "Scans", Template: p.oneTemplate, Data: o}, nil
 }
 
@@ -204,12 +207,16 @@ func (p *pages) oneLive(w http.ResponseWriter, q *web.Request) error {
 	defer done()
 	ticker := time.NewTicker(time.Second) // running phases get longer
 	defer ticker.Stop()
-	for {
-		list, err := jobs(q, scan)
-		if err != nil {
-			return nil // the browser connects anew
+	var list []batchv1.Job
+	for ticks := 0; ; ticks++ {
+		if ticks%jobsEvery == 0 {
+			if list, err = jobs(q, scan); err != nil {
+				return nil // the browser connects anew
+			}
 		}
-		if live.Part(p.oneTemplate, "moving", oneOf(scan, list, q.Viewer.Now())) != nil {
+		o := oneOf(scan, list, q.Viewer.Now())
+		o.Follows = q.Viewer.FollowsLinks()
+		if live.Part(p.oneTemplate, "moving", o) != nil {
 			return nil // the browser is gone
 		}
 		if scan.Settled() {
@@ -220,10 +227,13 @@ func (p *pages) oneLive(w http.ResponseWriter, q *web.Request) error {
 			return nil
 		}
 		if next != nil {
-			scan = next
+			scan, ticks = next, -1 // what has changed may be its Jobs
 		}
 	}
 }
+
+// jobsEvery is how many seconds pass before the Jobs of a Scan are listed again that says nothing.
+const jobsEvery = 5
 
 // awaited waits for a change, or for a second to pass. False is the end.
 func awaited(q *web.Request, changes watch.Interface, ticker *time.Ticker) (*executionv1.Scan, bool) {
