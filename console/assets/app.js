@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every page works without this script. It adds live parts, the key "/", menus that close, filters that fold on small screens, and forms that are sent on change.
+// Every page works without this script. It adds live parts, the key "/", menus that close, filters that fold on small screens, and forms that are sent on change, and texts that are copied.
 "use strict";
 
 // A live part has data-live, the address of its events. An event carries the part as the server has rendered it anew.
@@ -39,6 +39,15 @@ addEventListener("keydown", (event) => {
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
   }
 });
+
+// A text that is shown to be taken elsewhere has a button that copies it. Browsers copy for pages of TLS and of their own machine only.
+if (navigator.clipboard) for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.textContent = "Copied";
+  });
+}
 
 // On a small screen a filter is folded until somebody wants to filter.
 if (matchMedia("(max-width: 900px)").matches) for (const d of document.querySelectorAll("details[data-fold]")) d.open = false;

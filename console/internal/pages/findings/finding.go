@@ -84,6 +84,8 @@ type detail struct {
 	Runs          runs
 	Elsewhere     []elsewhere
 	Policy        string
+	// Same is what findings elsewhere have in common with this one: the identifier, else the name.
+	Same string
 }
 
 type mark struct{ Name, Link, Status, Reason, Until string }
@@ -234,18 +236,7 @@ func (p *pages) reported(q *web.Request) (*web.View, error) {
 }
 
 func (p *pages) show(q *web.Request, d *detail) (*web.View, error) {
-	var notes []string
-	if d.Policy != "" {
-		answer, err := q.Viewer.Ask(q.Context(), q.Scope, reportsv1alpha1.FindingQuerySpec{
-			Where: []reportsv1alpha1.Term{{Field: "policy", Op: "==", Value: d.Policy}}, GroupBy: []string{"namespace"}, Limit: perPage,
-		})
-		if err == nil {
-			for _, g := range answer.Groups {
-				name := g.Key["namespace"]
-				d.Elsewhere = append(d.Elsewhere, elsewhere{name, g.Count, web.Link("/findings", "policy", d.Policy, "ns", name)})
-			}
-		}
-	}
+	notes := d.elsewhere(q)
 	if d.Scan != "" && plainWord(d.Fingerprint) {
 		d.Except = fmt.Sprintf(`scanyard exceptions create -n %s --from %s --fingerprint %s --status Accepted --reason "…" --expires 90d`,
 			d.Namespace, d.Scan, d.Fingerprint)
@@ -253,6 +244,25 @@ func (p *pages) show(q *web.Request, d *detail) (*web.View, error) {
 	d.ExceptLink = exceptLink(d)
 	d.Markdown = markdownOf(d)
 	return &web.View{Title: d.Name, Section: "Findings", Template: p.oneTemplate, Data: d, Notes: notes}, nil
+}
+
+// elsewhere fills which namespaces have findings like this one: of its identifier, or of its name where it has none.
+func (d *detail) elsewhere(q *web.Request) (notes []string) {
+	field, parameter := "policy", "policy"
+	if d.Same = d.Policy; d.Same == "" {
+		d.Same, field, parameter = d.Name, "rule", "q"
+	}
+	answer, err := q.Viewer.Ask(q.Context(), q.Scope, reportsv1alpha1.FindingQuerySpec{
+		Where: []reportsv1alpha1.Term{{Field: field, Op: "==", Value: d.Same}}, GroupBy: []string{"namespace"}, Limit: perPage,
+	})
+	if err != nil {
+		return web.Notes("Who else has it", nil, err)
+	}
+	for _, g := range answer.Groups {
+		name := g.Key["namespace"]
+		d.Elsewhere = append(d.Elsewhere, elsewhere{name, g.Count, web.Link("/findings", parameter, d.Same, "ns", name)})
+	}
+	return nil
 }
 
 // exceptLink leads to the form for an exception of a finding: by its fingerprint, else by what it is and where.
