@@ -194,6 +194,9 @@ func draw(name, title string, width int, days []Day) Drawing {
 
 // labels name the first, the middle and the last of n days.
 func labels(width, n int, day func(i int) time.Time) []Label {
+	if n == 1 {
+		return []Label{{trendLeft, "start", day(0).Format("2 Jan")}}
+	}
 	out := []Label{{trendLeft, "start", day(0).Format("2 Jan")}, {float64(width), "end", day(n - 1).Format("2 Jan")}}
 	if n > 2 {
 		middle := round(trendLeft + (float64(width)-trendLeft)*float64(n/2)/float64(n-1))

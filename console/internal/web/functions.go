@@ -32,6 +32,7 @@ func (a *App) functions() template.FuncMap {
 		"lower":         strings.ToLower,
 		"set":           func(v any) bool { return v != nil && !reflect.ValueOf(v).IsZero() },
 		"external":      External,
+		"target":        TargetName,
 	}
 }
 
@@ -81,6 +82,17 @@ func Tallies(f executionv1.FindingStats) (out []Tally) {
 		}
 	}
 	return out
+}
+
+// shortDigest is how many digits of a digest people tell images apart by.
+const shortDigest = 12
+
+// TargetName is what people call a target: an image by the first digits of its digest.
+func TargetName(target string) string {
+	if digest, ok := strings.CutPrefix(target, "sha256:"); ok {
+		return "image " + digest[:min(shortDigest, len(digest))]
+	}
+	return target
 }
 
 // None is the value of a filter that keeps what has no value. No target and no category is called so.

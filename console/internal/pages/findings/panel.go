@@ -19,10 +19,10 @@ func Panel(q *web.Request) (*web.Panel, error) {
 	var worst []row
 	var counts [5]int64
 	var err error
-	if f.Status != statusFixed {
+	if f.Status != statusFixed && f.Scan == "" {
 		worst, counts, err = panelOfStore(q, &f)
 	}
-	if f.Status == statusFixed || errors.Is(err, cluster.ErrAbsent) {
+	if f.Status == statusFixed || f.Scan != "" || errors.Is(err, cluster.ErrAbsent) {
 		worst, counts, err = panelOfScans(q, &f)
 	}
 	if err != nil {
@@ -35,7 +35,7 @@ func Panel(q *web.Request) (*web.Panel, error) {
 	p := &web.Panel{Total: web.Count(total, "finding"), Counts: web.Ranked(counts)}
 	for i := range worst {
 		r := &worst[i]
-		note := cmp.Or(r.Target, r.Policy)
+		note := cmp.Or(web.TargetName(r.Target), r.Policy)
 		p.Rows = append(p.Rows, web.PanelRow{Severity: r.Severity, Name: r.Name, Link: r.Link, Note: note, When: r.FirstSeen})
 	}
 	return p, nil

@@ -184,17 +184,14 @@ func bars(groups []reportsv1alpha1.FindingGroup, key, field string) []bar {
 		if name == "" { // reports of others need not say what they are about
 			b.Name, name = "no "+field+" named", web.None
 		}
-		if digest, ok := strings.CutPrefix(name, "sha256:"); ok && field == "target" {
-			b.Name, by = "image "+digest[:min(shortDigest, len(digest))], "image"
+		if field == "target" && strings.HasPrefix(name, "sha256:") {
+			b.Name, by = web.TargetName(name), "image"
 		}
 		b.Link = web.Link("/findings", by, name, "severity", "critical") + "&severity=high"
 		out = append(out, b)
 	}
 	return drawn(out)
 }
-
-// shortDigest is how many digits of a digest people tell images apart by.
-const shortDigest = 12
 
 // drawn are the longest bars, as shares of the first.
 func drawn(all []bar) []bar {

@@ -80,6 +80,14 @@ func (t *team) Use() string {
 	return fmt.Sprintf("%d of %d", t.Running, *t.Limit)
 }
 
+// HighFor says for how many days its oldest critical or high finding is open.
+func (t *team) HighFor(now time.Time) string {
+	if days := int(now.Sub(t.OldestHigh).Hours() / 24); days > 0 {
+		return web.Count(days, "day")
+	}
+	return "today"
+}
+
 func (t *team) active() bool { return t.Total > 0 || t.Scans > 0 || t.Checked > 0 }
 
 // table are the teams of a scope.
@@ -136,7 +144,7 @@ func tableOf(q *web.Request, scope cluster.Scope) (*table, error) {
 			one.Total += n
 		}
 		one.Counts = web.Ranked(one.Open)
-		if one.Checked > 0 {
+		if one.Pass > 0 { // results of Scans are findings, which nothing passes
 			one.Share = strconv.FormatInt(100*one.Pass/one.Checked, 10) + " %"
 		}
 	}
@@ -247,11 +255,12 @@ type list struct {
 	Filtered   bool
 	Store      bool
 	Export     string
+	Now        time.Time
 }
 
 func (p *pages) list(q *web.Request) (*web.View, error) {
 	v := q.URL.Query()
-	d := &list{Text: strings.TrimSpace(v.Get("text")), Only: v.Get("only")}
+	d := &list{Now: q.Now, Text: strings.TrimSpace(v.Get("text")), Only: v.Get("only")}
 	d.Filtered = d.Text+d.Only != ""
 	t, err := tableOf(q, q.Scope)
 	if err != nil {
@@ -309,6 +318,7 @@ type setting struct{ Path, Value, From string }
 type one struct {
 	team
 
+	Now      time.Time
 	Store    bool
 	Trends   web.Trends
 	Score    charts.Trend
@@ -328,7 +338,7 @@ func (p *pages) one(q *web.Request) (*web.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &one{team: *t.of(name), Store: t.Store}
+	d := &one{team: *t.of(name), Now: q.Now, Store: t.Store}
 	for i, severity := range []string{"critical", "high", "medium", "low", "info"} {
 		d.Numbers = append(d.Numbers, number{severity, web.Link("/findings", "ns", name, "severity", severity), d.Open[i]})
 	}
@@ -336,7 +346,7 @@ func (p *pages) one(q *web.Request) (*web.View, error) {
 	if t.Store {
 		trends, lacking := q.Trends(scope)
 		d.Trends, notes = trends, append(notes, lacking...)
-		if d.Pass > 0 { // results of Scans are findings, which nothing passes
+		if d.Pass > 0 {
 			score, lacking := q.Score(scope)
 			d.Score, notes = score, append(notes, lacking...)
 		}
