@@ -4,6 +4,7 @@ package findings
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -11,12 +12,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/console/internal/cluster"
 	"github.com/scanyard/scanyard/console/internal/web"
+	"github.com/scanyard/scanyard/findings/query"
 	"github.com/scanyard/scanyard/findings/report"
 )
 
@@ -46,9 +50,9 @@ func sendFile(w http.ResponseWriter, q *web.Request) error {
 		return &web.Problem{Code: http.StatusBadRequest, Title: "There is no such format.", Text: "There are csv, json and sarif."}
 	}
 	f := filterOf(q)
-	first, err := (*cluster.Answer)(nil), cluster.ErrAbsent
+	parts, err := []exportPart(nil), cluster.ErrAbsent
 	if f.Status != statusFixed && f.Scan == "" {
-		first, err = q.Viewer.Ask(q.Context(), q.Scope, pageOf(&f, "", q.Now))
+		parts, err = partsOf(q, &f)
 	}
 	if err != nil && !errors.Is(err, cluster.ErrAbsent) {
 		return err
@@ -66,7 +70,7 @@ func sendFile(w http.ResponseWriter, q *web.Request) error {
 			return out.row(&r)
 		})
 	} else {
-		err = sendPages(q.Context(), q, &f, first, out)
+		err = sendParts(q.Context(), q, &f, parts, out)
 	}
 	if err == nil {
 		err = out.end()
@@ -81,28 +85,64 @@ func sendFile(w http.ResponseWriter, q *web.Request) error {
 	return nil
 }
 
-func pageOf(f *filter, after string, now time.Time) (spec reportsv1alpha1.FindingQuerySpec) {
-	spec = f.spec("", now)
-	spec.Limit, spec.Continue = exportPage, after
-	return spec
-}
+// exportPart is what an export asks for together: the findings of a severity in a namespace. A page of a part is found among the findings of the
+// part; one of a million findings would be looked for among all of them, for each of a thousand pages.
+type exportPart struct{ severity, namespace string }
 
-func sendPages(ctx context.Context, q *web.Request, f *filter, answer *cluster.Answer, out writer) error {
+// partsOf are the parts of what the filter keeps, the worst first.
+func partsOf(q *web.Request, f *filter) (parts []exportPart, err error) {
+	spec := f.spec("", q.Now)
+	spec.GroupBy, spec.Sort, spec.Limit = []string{"severity", "namespace"}, nil, query.MaxGroups
 	for {
-		for i := range answer.Rows {
-			r := rowOf(&answer.Rows[i])
-			if err := out.row(&r); err != nil {
-				return err
-			}
+		answer, err := q.Viewer.Ask(q.Context(), q.Scope, spec)
+		if err != nil {
+			return nil, err
 		}
-		if answer.Continue == "" {
-			return nil
+		for _, g := range answer.Groups {
+			parts = append(parts, exportPart{g.Key["severity"], g.Key["namespace"]})
 		}
-		var err error
-		if answer, err = q.Viewer.Ask(ctx, q.Scope, pageOf(f, answer.Continue, q.Now)); err != nil {
-			return err
+		if spec.Continue = answer.Continue; spec.Continue == "" {
+			break
 		}
 	}
+	slices.SortFunc(parts, func(a, b exportPart) int {
+		return cmp.Or(query.Rank(b.severity)-query.Rank(a.severity), strings.Compare(a.namespace, b.namespace))
+	})
+	return parts, nil
+}
+
+// spec is the question for the findings of a part, and where to ask it: of what is in no namespace, the cluster.
+func (p exportPart) spec(q *web.Request, f *filter) (reportsv1alpha1.FindingQuerySpec, cluster.Scope) {
+	spec, scope := f.spec("", q.Now), cluster.Scope{Names: []string{p.namespace}}
+	spec.Limit = exportPage
+	keepOnly(&spec, "severity", p.severity)
+	if p.namespace == "" {
+		scope = q.Scope
+		keepOnly(&spec, "namespace", "")
+	}
+	return spec, scope
+}
+
+func sendParts(ctx context.Context, q *web.Request, f *filter, parts []exportPart, out writer) error {
+	for _, part := range parts {
+		spec, scope := part.spec(q, f)
+		for {
+			answer, err := q.Viewer.Ask(ctx, scope, spec)
+			if err != nil {
+				return err
+			}
+			for i := range answer.Rows {
+				r := rowOf(&answer.Rows[i])
+				if err := out.row(&r); err != nil {
+					return err
+				}
+			}
+			if spec.Continue = answer.Continue; spec.Continue == "" {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 type csvWriter struct{ to *csv.Writer }

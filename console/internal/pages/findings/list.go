@@ -5,6 +5,7 @@ package findings
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -198,6 +199,15 @@ func (f *filter) spec(without string, now time.Time) reportsv1alpha1.FindingQuer
 	return spec
 }
 
+// keepOnly narrows a question to a value of a field; an empty one is that the field is absent.
+func keepOnly(spec *reportsv1alpha1.FindingQuerySpec, field, value string) {
+	if value != "" {
+		spec.Where = append(spec.Where, reportsv1alpha1.Term{Field: field, Op: "==", Value: value})
+		return
+	}
+	spec.Filter = strings.TrimPrefix(spec.Filter+" && !has("+field+")", " && ")
+}
+
 // row is a line of the list.
 type row struct {
 	Severity, Name, Category, Source, Target, Namespace, Policy string
@@ -298,30 +308,84 @@ func (p *pages) list(q *web.Request) (*web.View, error) {
 
 // fill takes the list from the reports API.
 func (p *pages) fill(q *web.Request, data *list) ([]string, error) {
-	ctx, f := q.Context(), &data.Filter
-	spec := f.spec("", q.Now)
-	spec.Limit, spec.Continue = perPage, q.URL.Query().Get("after")
-	answer, err := q.Viewer.Ask(ctx, q.Scope, spec)
+	f := &data.Filter
+	rows, next, err := f.rows(q, q.URL.Query().Get("after"))
 	if err != nil {
 		return nil, err
 	}
-	for i := range answer.Rows {
-		data.Rows = append(data.Rows, rowOf(&answer.Rows[i]))
+	for i := range rows {
+		data.Rows = append(data.Rows, rowOf(&rows[i]))
 	}
-	switch {
-	case answer.Total != nil:
-		data.Total = web.Count(*answer.Total, "finding")
-	case answer.TotalAtLeast != nil:
-		data.Total = "more than " + web.Count(*answer.TotalAtLeast, "finding")
-	default:
-		data.Total = web.Count(len(answer.Rows), "finding")
+	total := f.spec("", q.Now)
+	total.GroupBy, total.Sort = []string{"severity"}, nil
+	answer, err := q.Viewer.Ask(q.Context(), q.Scope, total)
+	if err != nil {
+		return nil, err
 	}
-	if answer.Continue != "" {
+	n := int64(0)
+	for _, g := range answer.Groups {
+		n += g.Count
+	}
+	data.Total = web.Count(max(n, int64(len(rows))), "finding")
+	if next != "" {
 		values := q.URL.Query()
-		values.Set("after", answer.Continue)
+		values.Set("after", next)
 		data.Next = "/findings?" + values.Encode()
 	}
 	return p.facets(q, data), nil
+}
+
+// noSeverity stands for the findings without a severity in the address of a page.
+const noSeverity = "none"
+
+// stages are the severities that the filter keeps, the worst first.
+func (f *filter) stages() (stages []string) {
+	for _, severity := range []string{"critical", "high", "medium", "low", "info", noSeverity} {
+		if len(f.Severities) == 0 || f.has(severity) {
+			stages = append(stages, severity)
+		}
+	}
+	return stages
+}
+
+// rows are a page of the list, and where the next one begins. The worst are asked for by severity, one after the other: all findings of a million
+// would have to be put in order for the first fifty of them.
+func (f *filter) rows(q *web.Request, after string) (rows []reportsv1alpha1.FindingRow, next string, err error) {
+	if f.Sort != "" {
+		spec := f.spec("", q.Now)
+		spec.Limit, spec.Continue = perPage, after
+		answer, err := q.Viewer.Ask(q.Context(), q.Scope, spec)
+		if err != nil {
+			return nil, "", err
+		}
+		return answer.Rows, answer.Continue, nil
+	}
+	stages := f.stages()
+	if after != "" {
+		stage, token, _ := strings.Cut(after, ".")
+		at := slices.Index(stages, stage)
+		if at < 0 {
+			return nil, "", &web.Problem{Code: http.StatusBadRequest, Title: "There is no such page of the list.", Remedy: "Begin at its start."}
+		}
+		stages, after = stages[at:], token
+	}
+	for _, stage := range stages {
+		if len(rows) >= perPage {
+			return rows, stage + ".", nil
+		}
+		spec := f.spec("severity", q.Now)
+		keepOnly(&spec, "severity", strings.TrimPrefix(stage, noSeverity))
+		spec.Limit, spec.Continue = int32(perPage-len(rows)), after
+		answer, err := q.Viewer.Ask(q.Context(), q.Scope, spec)
+		if err != nil {
+			return nil, "", err
+		}
+		rows, after = append(rows, answer.Rows...), ""
+		if answer.Continue != "" {
+			return rows, stage + "." + answer.Continue, nil
+		}
+	}
+	return rows, "", nil
 }
 
 // facets asks how many findings the values of each field have. Packages and images are asked for where the list is of images
@@ -446,7 +510,7 @@ func parts(q *web.Request, f *filter) (out []part) {
 	add("category", f.Category, named("category", f.Category))
 	add("source", f.Source, f.Source)
 	add("scan", f.Scan, "of the run "+f.Scan)
-	add("target", f.Target, named("target", f.Target))
+	add("target", f.Target, web.TargetName(named("target", f.Target)))
 	add("policy", f.Policy, f.Policy)
 	add("ns", q.URL.Query().Get("ns"), "in "+q.URL.Query().Get("ns"))
 	for _, c := range statuses {
