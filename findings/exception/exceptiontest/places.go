@@ -42,6 +42,7 @@ var Places = []Place{
 	{"VulnerabilityReports", "reports/internal/uploads", "reports/internal/server"},
 	{"forwarding records", "forwarding/internal/mapping", "forwarding/internal/mapping"},
 	{"command line", "cli/exceptions", "cli/exceptions"},
+	{"console", "console/internal/pages/findings", "console/internal/pages"},
 }
 
 // Others are the packages that know exceptions and decide of no finding, or leave that to a place.
@@ -49,7 +50,6 @@ var Others = map[string]string{
 	"cli/findings":                         "prints report entries; the command line's cases run through it",
 	"console/internal/cluster":             "reads exceptions for the pages",
 	"console/internal/pages/exceptions":    "shows and makes exceptions; what would match is counted by report entries",
-	"console/internal/pages/findings":      "shows report entries and rows of stored reports",
 	"console/internal/pages/overview":      "shows which exceptions end soon",
 	"findings/cascade/explain":             "hands the exceptions to the cascade",
 	"findings/exception/exceptiontest":     "is this table",
