@@ -300,7 +300,13 @@ func (r *run) prepare(ctx context.Context, scope Scope) error {
 	if err != nil {
 		return err
 	}
-	r.compiler = compiler{dialect: r.dialect, fields: fieldsOf[r.plan], ids: ids, empty: ids[""], now: time.Unix(r.page.Now, 0).UTC()}
+	having, err := r.lookThrough(ctx)
+	if err != nil {
+		return err
+	}
+	r.compiler = compiler{
+		dialect: r.dialect, fields: fieldsOf[r.plan], ids: ids, empty: ids[""], having: having, now: time.Unix(r.page.Now, 0).UTC(),
+	}
 	r.within = boundOf(r.question, scope, ids)
 	conditions := []sqlText{r.bounds(), r.compiler.condition(r.question.Where, true)}
 	if len(r.question.Kinds) > 0 {
@@ -416,6 +422,39 @@ func (r *run) lookUp(ctx context.Context, texts []string) (map[string]int64, err
 		}
 	}
 	return ids, nil
+}
+
+// fewNames is how many texts of the dictionary may have a part, so that a statement names them: then an index serves it, and a part that no
+// text has is answered without any row.
+const fewNames = 200
+
+// lookThrough returns the numbers of the texts that have the parts which the question asks for, of parts that few have.
+func (r *run) lookThrough(ctx context.Context) (map[part][]int64, error) {
+	having := map[part][]int64{}
+	for _, t := range termsOf(r.question.Where) {
+		if fieldsOf[r.plan][t.Field].storage != named || t.Op != query.Contains && t.Op != query.StartsWith {
+			continue
+		}
+		of := part{t.Op, t.Values[0].Text}
+		if _, known := having[of]; known {
+			continue
+		}
+		var ids []int64
+		statement := concat(piece("SELECT id FROM names WHERE "), of.inDictionary(r.dialect), piece(" LIMIT ?", fewNames+1))
+		err := r.each(ctx, statement, func(scan func(...any) error) error {
+			var id int64
+			err := scan(&id)
+			ids = append(ids, id)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look through the texts: %w", err)
+		}
+		if len(ids) <= fewNames {
+			having[of] = ids
+		}
+	}
+	return having, nil
 }
 
 // objects is the join that the question needs.

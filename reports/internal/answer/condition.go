@@ -22,7 +22,22 @@ type compiler struct {
 	fields  map[query.Field]column
 	ids     map[string]int64 // numbers of the texts that the dictionary has
 	empty   int64            // that of the empty text, 0 if the dictionary does not have it
+	having  map[part][]int64 // numbers of the texts that have a part, for parts that few have
 	now     time.Time
+}
+
+// part is what a text is to begin with, or to contain.
+type part struct {
+	op   query.Op
+	text string
+}
+
+// inDictionary is the condition of a name's text.
+func (p part) inDictionary(d dialect) sqlText {
+	if p.op == query.Contains {
+		return d.contains("s", p.text)
+	}
+	return d.startsWith("s", p.text)
 }
 
 // condition is what holds for a row if the expression does, or if it does not. Negations are pushed to the terms: each
@@ -147,16 +162,16 @@ func (c *compiler) name(column string, t query.Term, holds bool) sqlText {
 		}
 		return piece(column+verb, c.empty)
 	case query.StartsWith, query.Contains:
-		text := t.Values[0].Text
-		p = c.dialect.startsWith("s", text)
-		if t.Op == query.Contains {
-			p = c.dialect.contains("s", text)
+		of := part{t.Op, t.Values[0].Text}
+		if ids, few := c.having[of]; few {
+			p = in(column, ids)
+			break
 		}
 		verb := " IN "
 		if !holds {
 			verb = " NOT IN "
 		}
-		return concat(piece(column+verb+"(SELECT id FROM names WHERE "), p, piece(")"))
+		return concat(piece(column+verb+"(SELECT id FROM names WHERE "), of.inDictionary(c.dialect), piece(")"))
 	case query.NotEqual:
 		p = notIn(column, append(c.idsOf(t.Values), c.empty))
 	default:

@@ -3,6 +3,7 @@
 package answer
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
@@ -50,7 +51,10 @@ var (
 func all(pieces []sqlText) sqlText { return combined(" AND ", always, pieces) }
 
 // anyOf is what holds if one piece does.
-func anyOf(pieces []sqlText) sqlText { return combined(" OR ", never, pieces) }
+func anyOf(pieces []sqlText) sqlText {
+	possible := slices.DeleteFunc(slices.Clone(pieces), func(p sqlText) bool { return p.text == never.text })
+	return combined(" OR ", never, possible)
+}
 
 func combined(between string, none sqlText, pieces []sqlText) sqlText {
 	switch len(pieces) {

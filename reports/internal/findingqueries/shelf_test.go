@@ -29,11 +29,20 @@ func (c *counted) Answer(context.Context, *answer.Input) (*reportsv1.FindingQuer
 	return &reportsv1.FindingQueryStatus{Groups: []reportsv1.FindingGroup{{Count: c.asked}}}, nil
 }
 
-// An answer that took long is given again to all who may ask the same, for as long as it took times twenty, and is renewed before.
+// An answer that took long is given again to all who may ask the same, for as long as it took times a hundred, half a minute at most. When half of
+// that is over it is renewed beside who asks.
 func TestAnswersThatTookLong(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(now)
 	answerer := &counted{clock: clock, took: time.Second}
 	namespaced, clusterwide := New(Config{Answerer: answerer, Clock: clock})
+	var renewals []func()
+	namespaced.desk.renew = func(run func()) { renewals = append(renewals, run) }
+	renewed := func() {
+		for _, run := range renewals {
+			run()
+		}
+		renewals = nil
+	}
 	bySeverity := reportsv1.FindingQuerySpec{GroupBy: []string{"severity"}}
 	ask := func(name, namespace string, spec reportsv1.FindingQuerySpec) int64 {
 		t.Helper()
@@ -60,6 +69,7 @@ func TestAnswersThatTookLong(t *testing.T) {
 		spec      reportsv1.FindingQuerySpec
 		later     time.Duration
 		took      time.Duration
+		renewed   bool // what is to be renewed is done before
 		want      int64
 	}{
 		{reason: "nobody has asked", name: "ann", spec: bySeverity, want: 1},
@@ -68,8 +78,9 @@ func TestAnswersThatTookLong(t *testing.T) {
 		{reason: "a scope besides", name: "ann", namespace: "team-b", spec: bySeverity, want: 3},
 		{reason: "another page", name: "ann", spec: limited, want: 4},
 		{reason: "still new", name: "ann", spec: bySeverity, later: 5 * time.Second, want: 1},
-		{reason: "half of its time is over", name: "ann", spec: bySeverity, later: 2 * time.Second, want: 5},
-		{reason: "renewed", name: "ben", spec: bySeverity, want: 5},
+		{reason: "half of its time is over: it is renewed, and nobody waits", name: "ann", spec: bySeverity, later: 8 * time.Second, want: 1},
+		{reason: "another one renews nothing", name: "ben", spec: bySeverity, want: 1},
+		{reason: "renewed", name: "ben", spec: bySeverity, renewed: true, want: 5},
 		{reason: "its time is over, and it is quick now", name: "ann", spec: bySeverity, later: time.Minute, took: time.Millisecond, want: 6},
 		{reason: "quick answers are those of now", name: "ann", spec: bySeverity, took: time.Millisecond, want: 7},
 	} {
@@ -78,6 +89,9 @@ func TestAnswersThatTookLong(t *testing.T) {
 			answerer.took = step.took
 		}
 		clock.SetTime(clock.Now().Add(step.later))
+		if step.renewed {
+			renewed()
+		}
 		if got := ask(step.name, step.namespace, step.spec); got != step.want {
 			t.Errorf("%s: answer %d, want %d", step.reason, got, step.want)
 		}
@@ -91,7 +105,7 @@ func TestOneMakesAnAnswerAnew(t *testing.T) {
 	clock := func() time.Time { return at }
 	first := &reportsv1.FindingQueryStatus{Plan: "first"}
 	s.keep("q", first, at, time.Second)
-	at = at.Add(11 * time.Second)
+	at = at.Add(16 * time.Second)
 	before, done, err := s.find(t.Context(), "q", clock)
 	if before != first || done == nil || err != nil {
 		t.Fatalf("the first asker makes it anew: %v, %v", before, err)
@@ -99,7 +113,7 @@ func TestOneMakesAnAnswerAnew(t *testing.T) {
 	if other, renew, err := s.find(t.Context(), "q", clock); other != first || renew != nil || err != nil {
 		t.Errorf("another gets the one before: %v, %v", other, err)
 	}
-	at = at.Add(10 * time.Second)
+	at = at.Add(15 * time.Second)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := s.find(gone, "q", clock); err == nil {

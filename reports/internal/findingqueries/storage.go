@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
@@ -116,7 +117,7 @@ func New(config Config) (namespaced, clusterwide *Storage) {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
-	d := &desk{config: config, gate: gate{free: atOnce}}
+	d := &desk{config: config, gate: gate{free: atOnce}, renew: func(run func()) { go run() }}
 	storage := func(k kind) *Storage {
 		return &Storage{TableConvertor: rest.NewDefaultTableConvertor(k.groupResource()), kind: k, desk: d}
 	}
@@ -181,6 +182,8 @@ type desk struct {
 	config Config
 	gate   gate
 	shelf  shelf
+	// renew runs what makes an answer anew, beside who has asked.
+	renew func(run func())
 }
 
 func (d *desk) answer(ctx context.Context, input *answer.Input, dry bool) (*reportsv1.FindingQueryStatus, error) {
@@ -196,15 +199,30 @@ func (d *desk) answer(ctx context.Context, input *answer.Input, dry bool) (*repo
 		return nil, err
 	}
 	before, done, err := d.shelf.find(ctx, key, d.config.Clock.Now)
-	if done == nil {
+	switch {
+	case done == nil:
 		return before, err
+	case before == nil:
+		defer done()
+		return d.anew(ctx, input, key)
 	}
-	defer done()
+	// Nobody waits for an answer that is recent enough. Who has asked may be gone before the new one is there.
+	later := context.WithoutCancel(ctx)
+	d.renew(func() {
+		defer done()
+		// What is wrong with it hears who asks when this answer is too old.
+		_, _ = d.anew(request.WithUser(later, &user.DefaultInfo{Name: renewing + key}), input, key)
+	})
+	return before, nil
+}
+
+// renewing begins the name under which an answer is renewed: there is one for each question, so that none is refused because of another one.
+const renewing = "\x00renewing "
+
+// anew has a question answered, and keeps the answer if it took long.
+func (d *desk) anew(ctx context.Context, input *answer.Input, key string) (*reportsv1.FindingQueryStatus, error) {
 	begun := d.config.Clock.Now()
 	status, err := d.ask(ctx, input)
-	if before != nil && errors.Is(err, errCrowded) {
-		return before, nil
-	}
 	if err == nil {
 		d.shelf.keep(key, status, begun, d.config.Clock.Since(begun))
 	}
