@@ -149,7 +149,10 @@ func PrintConsole(ctx context.Context, o Options, c Console) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(w.alone(ctx, viewers[0]), w.together(ctx, viewers))
+	if err := errors.Join(w.alone(ctx, viewers[0]), w.paint(ctx, viewers[0]), w.together(ctx, viewers)); err != nil {
+		return err
+	}
+	return w.export(ctx, dir)
 }
 
 // fill writes the findings into the database, before the server has it.
