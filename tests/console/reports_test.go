@@ -123,6 +123,9 @@ func (w *world) fill(t *testing.T, ns string, say words) {
 	for j, name := range []string{"shop", "mail", "wiki"} {
 		s := &executionv1.Scan{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 		s.Spec.ScanType, s.Spec.Parameters = "nmap", []string{"-sV", say(name + ".example")}
+		if name == "wiki" {
+			s.Annotations = map[string]string{"cascading.securecodebox.io/parent-scan": "shop"}
+		}
 		w.create(t, s)
 		var findings []map[string]any
 		r := &wgpolicyv1alpha2.PolicyReport{ObjectMeta: metav1.ObjectMeta{
@@ -150,6 +153,13 @@ func (w *world) fill(t *testing.T, ns string, say words) {
 		w.found(t, s, findings...)
 		create(r)
 	}
+	foreign := &wgpolicyv1alpha2.PolicyReport{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "labels"}}
+	for i, result := range []wgpolicyv1alpha2.Result{"pass", "pass", "fail"} {
+		foreign.Results = append(foreign.Results, wgpolicyv1alpha2.PolicyReportResult{
+			Source: "kyverno", Policy: new(say("require-labels")), Rule: say(fmt.Sprintf("label-%d", i)), Severity: "high", Result: result, Message: say("A label is needed."),
+		})
+	}
+	create(foreign)
 	w.scan(t, ns, "office", running)
 	w.scan(t, ns, "queued", waiting)
 	w.scan(t, ns, "broken", failed(say("The scanner ended with exit code 1: no route to host broken.example")))
@@ -195,6 +205,8 @@ func pagesOf(ns string) []struct{ name, path string } {
 	return []struct{ name, path string }{
 		{"overview", "/?ns=" + ns},
 		{"findings", "/findings?ns=" + ns},
+		{"findings-run", "/findings?scan=mail&hide=seen&ns=" + ns},
+		{"findings-unnamed", "/findings?target=%28none%29&ns=" + ns},
 		{"finding", "/findings/fp-Outdated-OpenSSL?scan=mail&ns=" + ns},
 		{"finding-reported", "/findings/reported?report=mail-00&index=0&ns=" + ns},
 		{"scans", "/scans?ns=" + ns},
@@ -254,6 +266,7 @@ func TestWithReports(t *testing.T) {
 	b.visit("/?ns=" + ns)
 	b.shows("Open findings, 90 days")
 	b.shows("New and fixed, 90 days")
+	b.shows("no target named")
 	b.leads(chromedp.Click(chromedp.CSS(`main a[href*="target=shop.example"]`)))
 	if rows := eval[int](b, `document.querySelectorAll("main tbody tr").length`); rows == 0 {
 		t.Errorf("the target leads to no findings: %s", eval[string](b, "location.href"))
@@ -274,6 +287,12 @@ func TestWithReports(t *testing.T) {
 	b.visit("/teams?ns=" + ns)
 	b.leads(chromedp.Click(chromedp.CSS("main tbody a")))
 	b.shows("open findings")
+	b.shows("Checks that passed, 90 days")
+	b.visit("/scans/" + ns + "/wiki")
+	b.shows("Cascade")
+	b.leads(chromedp.Click(chromedp.CSS(`main ul.cascade a[href$="/shop"]`)))
+	b.leads(chromedp.Click(chromedp.CSS(`main a[href*="scan=shop"]`)))
+	b.shows("of the run shop")
 	b.do(chromedp.KeyEvent("/"), chromedp.SetValue(chromedp.CSS("#search"), "CVE-2024-5535"))
 	b.leads(chromedp.KeyEvent(kb.Enter))
 	b.leads(chromedp.Click(chromedp.CSS("main p.chips a.main")))
