@@ -59,7 +59,7 @@ Exit codes: 0 done, 1 errored, 2 findings reached the severity of --fail-on,
 			root.AddCommand(c)
 		}
 	}
-	add(groupRun, scans.NewScanCommand(s), scans.NewWaitCommand(s), scans.NewTriggerCommand(s))
+	add(groupRun, scans.NewScanCommand(s), scans.NewImportCommand(s), scans.NewWaitCommand(s), scans.NewTriggerCommand(s))
 	add(groupRead, scans.NewGetCommand(s), scans.NewDescribeCommand(s), scans.NewLogsCommand(s),
 		findings.NewFindingsCommand(s), findings.NewRawCommand(s), findings.NewDiffCommand(s),
 		cascades.NewTreeCommand(s), cascades.NewCascadeCommand(s), tenants.NewQueueCommand(s), reports.NewReportsCommand(s),

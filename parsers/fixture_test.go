@@ -113,3 +113,19 @@ func FuzzAll(f *testing.F) {
 		}
 	})
 }
+
+// notImported are formats of what only Scanyard itself makes, or of what is no list of findings.
+var notImported = []string{"registry-json", "screenshot-png", "test-txt"}
+
+// TestImportTakesEachFormat: the chart import has a ScanType for each format that somebody may bring along.
+func TestImportTakesEachFormat(t *testing.T) {
+	values, err := os.ReadFile(filepath.Join("..", "charts", "import", "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range parsers.All() {
+		if has := strings.Contains(string(values), "\n  - "+p.ResultType+"\n"); has == slices.Contains(notImported, p.ResultType) {
+			t.Errorf("resultTypes of charts/import/values.yaml and %s: listed %v, want %v", p.ResultType, has, !has)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/resultimport"
 	"github.com/scanyard/scanyard/cli/session"
 )
 
@@ -48,6 +49,24 @@ func ScanTypes(s *session.Session) Func {
 		}
 		return local(cmd, args, toComplete)
 	})
+}
+
+// ResultTypes completes with the result types that can be imported: those of ScanTypes called import-TYPE.
+func ResultTypes(s *session.Session) Func {
+	local := names(s, func(ctx context.Context, c client.Client, namespace string) ([]string, error) {
+		types, err := listNames(ctx, s, c, namespace, &executionv1.ScanTypeList{})
+		return resultimport.Types(types), err
+	})
+	cluster := names(s, func(ctx context.Context, c client.Client, namespace string) ([]string, error) {
+		types, err := listNames(ctx, s, c, namespace, &executionv1.ClusterScanTypeList{})
+		return resultimport.Types(types), err
+	})
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if f := cmd.Flag("cluster-wide"); f != nil && f.Value.String() == "true" {
+			return cluster(cmd, args, toComplete)
+		}
+		return local(cmd, args, toComplete)
+	}
 }
 
 // Suspendable completes with Scans, and with ScheduledScans as scheduledscan/NAME.

@@ -88,19 +88,25 @@ Exit codes: 0 done, 1 errored, 2 findings of the severity of --fail-on or above,
 	}
 	cmd.SetFlagErrorFunc(o.unknownFlag)
 	flags := cmd.Flags()
-	flags.StringVar(&o.name, "name", "", "name of the scan (default: that of its type)")
 	flags.StringVar(&o.from, "from", "", "take the scan from this file, YAML or JSON; - is stdin")
 	flags.IntVar(&o.priority, "priority", 0, "where the namespace orders its queue by priority: higher goes first")
+	flags.BoolVar(&o.noCheck, "no-check", false, "create the scan also where its type is not installed (yet)")
+	o.bindCreate(cmd)
+	return cmd
+}
+
+// bindCreate adds the flags of all commands that make a Scan.
+func (o *createOptions) bindCreate(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.name, "name", "", "name of the scan (default: that of its type)")
 	flags.BoolVar(&o.clusterWide, "cluster-wide", false, "use the ClusterScanType, and the parsers and hooks of the whole cluster (resourceMode clusterWide)")
 	flags.BoolVarP(&o.wait, "wait", "w", false, "show how the scan gets on until its end")
 	flags.StringArrayVarP(&o.labels, "label", "l", nil, "label of the scan as KEY=VALUE; may be repeated")
 	flags.StringArrayVar(&o.annotations, "annotation", nil, "annotation of the scan as KEY=VALUE; may be repeated")
 	flags.StringVar(&o.ttl, "ttl", "", "delete the scan with its results this long after its end, such as 24h (default: keep it)")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "let the API server check the scan, but do not create it")
-	flags.BoolVar(&o.noCheck, "no-check", false, "create the scan also where its type is not installed (yet)")
 	o.bind(cmd)
 	o.output.Bind(cmd)
-	return cmd
 }
 
 // typeAndParameters returns an error for missing and misplaced arguments.
@@ -150,6 +156,11 @@ func (o *createOptions) run(ctx context.Context, args []string, dash int) error 
 	if err := o.create(ctx, c, scan); err != nil {
 		return o.session.Explain(err)
 	}
+	return o.finish(ctx, c, scan)
+}
+
+// finish prints the Scan that was made, or waits for its end, as the flags say.
+func (o *createOptions) finish(ctx context.Context, c client.WithWatch, scan *executionv1.Scan) error {
 	if o.dryRun {
 		return o.printDry(scan)
 	}

@@ -42,6 +42,7 @@ const team = "blue"
 type world struct {
 	cluster *localcluster.Cluster
 	admin   client.WithWatch
+	helm    *install.Helm
 	op      *install.Operator
 	// root is the cluster's admin; alice may edit in the team's namespace, victor may
 	// view it; nobody may do anything.
@@ -76,11 +77,10 @@ func (w *world) install(ctx context.Context, p install.Programs, dir string) err
 	if w.admin, err = scans.Connect(config); err != nil {
 		return err
 	}
-	helm, err := install.NewHelm(ctx, p, w.cluster.Kubeconfig, filepath.Join(dir, "helm"))
-	if err != nil {
+	if w.helm, err = install.NewHelm(ctx, p, w.cluster.Kubeconfig, filepath.Join(dir, "helm")); err != nil {
 		return err
 	}
-	if w.op, err = helm.InstallOperator(ctx, config, install.OperatorOptions{Store: w.cluster.ObjectStore, Args: []string{"--missing-kind-grace=2s"}}); err != nil {
+	if w.op, err = w.helm.InstallOperator(ctx, config, install.OperatorOptions{Store: w.cluster.ObjectStore, Args: []string{"--missing-kind-grace=2s"}}); err != nil {
 		return err
 	}
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, shellType("sh")}
@@ -96,7 +96,7 @@ func (w *world) install(ctx context.Context, p install.Programs, dir string) err
 			return fmt.Errorf("create %s: %w", o.GetName(), err)
 		}
 	}
-	if err := helm.Install(ctx, install.Release{Chart: "test-scan", Namespace: team}); err != nil {
+	if err := w.helm.Install(ctx, install.Release{Chart: "test-scan", Namespace: team}); err != nil {
 		return err
 	}
 	w.binary = p.Path("scanyard")

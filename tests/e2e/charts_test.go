@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,8 +22,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/resultimport"
 	"github.com/scanyard/scanyard/tests/install"
 	"github.com/scanyard/scanyard/tests/scans"
 )
@@ -50,6 +53,7 @@ var scannerCharts = map[string]scannerChart{
 	"ffuf":              {scanTypes: []string{"ffuf"}, resultTypes: []string{"ffuf-json"}, rules: 1},
 	"git-repo-scanner":  {scanTypes: []string{"git-repo-scanner"}, resultTypes: []string{"git-repo-scanner-json"}},
 	"gitleaks":          {scanTypes: []string{"gitleaks"}, resultTypes: []string{"gitleaks-json"}},
+	"import":            {scanTypes: importTypes()},
 	"registry-findings": {scanTypes: []string{"registry-findings"}, resultTypes: []string{"registry-json"}},
 	"kube-hunter":       {scanTypes: []string{"kube-hunter"}, resultTypes: []string{"kube-hunter-json"}, rules: 2},
 	"ncrack":            {scanTypes: []string{"ncrack"}, resultTypes: []string{"ncrack-xml"}, rules: 9},
@@ -70,6 +74,22 @@ var scannerCharts = map[string]scannerChart{
 	"whatweb":                  {scanTypes: []string{"whatweb"}, resultTypes: []string{"whatweb-json"}, rules: 1},
 	"wpscan":                   {scanTypes: []string{"wpscan"}, resultTypes: []string{"wpscan-json"}},
 	"zap-automation-framework": {scanTypes: []string{"zap-automation-framework"}, resultTypes: []string{"zap-xml"}, rules: 2},
+}
+
+// importTypes are the ScanTypes of the chart import: one for each result type of its values.
+func importTypes() []string {
+	raw, err := os.ReadFile(filepath.Join(cmp.Or(os.Getenv("SCANYARD_CHARTS"), "../../charts"), "import", "values.yaml"))
+	values := struct{ ResultTypes []string }{}
+	if err == nil {
+		err = yaml.Unmarshal(raw, &values)
+	}
+	if err != nil {
+		panic(err) // there is no spec yet that could fail
+	}
+	for i, name := range values.ResultTypes {
+		values.ResultTypes[i] = resultimport.TypePrefix + name
+	}
+	return values.ResultTypes
 }
 
 // everyChart lists the charts of the repository but the operator's, which all tests

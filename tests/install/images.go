@@ -34,6 +34,10 @@ func (p Programs) Images() []Image {
 			Image: "docker.io/scanyard/registry-export:*", Entrypoint: []string{"/registry-export"}, User: "65532:65532",
 			Binaries: map[string]string{"/registry-export": p.Path("registry-export")},
 		},
+		{
+			Image: "docker.io/scanyard/import-result:*", Entrypoint: []string{"/import-result"}, User: "65532:65532",
+			Binaries: map[string]string{"/import-result": p.Path("import-result")},
+		},
 		{Image: "docker.io/securecodebox/scanner-nmap:*"},
 		{Image: "docker.io/securecodebox/scanner-test-scan:*"},
 		{Image: "docker.io/zricethezav/gitleaks:*", User: "0:0", Binaries: map[string]string{"/usr/bin/gitleaks": p.Gitleaks}},

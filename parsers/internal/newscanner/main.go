@@ -179,7 +179,24 @@ func (s *scanner) register() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	if err := s.importable(); err != nil {
+		return err
+	}
 	return s.write(file, string(formatted))
+}
+
+// importable adds the result type to those that the chart import takes.
+func (s *scanner) importable() error {
+	file := filepath.Join(s.root, "charts", "import", "values.yaml")
+	text, err := os.ReadFile(file) //nolint:gosec // as above
+	if err != nil {
+		return err
+	}
+	changed, err := addLine(string(text), "  - ", s.resultType)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return s.write(file, changed)
 }
 
 // addLine adds a line to the run of lines that begin with a prefix, which are sorted.

@@ -15,7 +15,7 @@ import (
 // parser is written.
 func TestNewScanner(t *testing.T) {
 	root := t.TempDir()
-	for _, part := range []string{"apis", "findings", "parsers", "podkit", "charts/test-scan"} {
+	for _, part := range []string{"apis", "findings", "parsers", "podkit", "charts/test-scan", "charts/import"} {
 		if err := os.CopyFS(filepath.Join(root, part), sources(filepath.Join("../../..", part))); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestNewScanner(t *testing.T) {
 	if out, err := run("vet", ".", "./mytool"); err != nil {
 		t.Fatalf("go vet: %v\n%s", err, out)
 	}
-	if out, err := run("test", "-run", "TestRegistry", "."); err != nil {
+	if out, err := run("test", "-run", "TestRegistry|TestImportTakesEachFormat", "."); err != nil {
 		t.Errorf("the registry: %v\n%s", err, out)
 	}
 	out, err := run("test", "./mytool")
