@@ -20,6 +20,7 @@ import (
 	"github.com/scanyard/scanyard/cli/scans"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/tenants"
+	"github.com/scanyard/scanyard/cli/uninstall"
 )
 
 // Groups of commands in the help.
@@ -67,7 +68,7 @@ Exit codes: 0 done, 1 errored, 2 findings reached the severity of --fail-on,
 	add(groupChange, scans.NewSuspendCommand(s), scans.NewResumeCommand(s), scans.NewCancelCommand(s), scans.NewRetryCommand(s), scans.NewDeleteCommand(s),
 		exceptions.NewExceptionsCommand(s), registry.NewRegistryCommand(s))
 	add(groupAdmin, doctor.NewDoctorCommand(s), bundle.NewSupportBundleCommand(s), tenants.NewSettingsCommand(s), discover.NewDiscoverCommand(s),
-		newVersionCommand(s))
+		uninstall.NewUninstallCommand(s), newVersionCommand(s))
 	root.SetHelpCommandGroupID(groupAdmin)
 	root.SetCompletionCommandGroupID(groupAdmin)
 	return asRoot(s, root)

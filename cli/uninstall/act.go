@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uninstall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/cli/view"
+)
+
+// actor does steps. What is gone already is success.
+type actor struct {
+	client  client.Client
+	session *session.Session
+	options Options
+	timeout time.Duration
+}
+
+func (a *actor) do(ctx context.Context, key string, i Inventory) error {
+	switch key {
+	case stepSources:
+		return a.deleteSchedules(ctx, i.Schedules)
+	case stepScans:
+		return a.deleteScans(ctx, i)
+	case stepAccounts:
+		return a.deleteAccounts(ctx, i.Accounts)
+	case stepCRDs:
+		return a.deleteCRDs(ctx, i.CRDs)
+	}
+	return nil
+}
+
+func metadata(kind string, key types.NamespacedName) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	o.SetGroupVersionKind(executionv1.SchemeGroupVersion.WithKind(kind))
+	return o
+}
+
+func (a *actor) delete(ctx context.Context, o client.Object, what string) error {
+	err := a.client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s %s: %w", what, keyOf(o), err)
+	}
+	return nil
+}
+
+func (a *actor) deleteSchedules(ctx context.Context, all []types.NamespacedName) error {
+	var errs []error
+	for _, key := range all {
+		errs = append(errs, a.delete(ctx, metadata("ScheduledScan", key), "schedule"))
+	}
+	return errors.Join(errs...)
+}
+
+// deleteScans says of each Scan what becomes of its results before it is deleted, and waits until all are gone.
+func (a *actor) deleteScans(ctx context.Context, i Inventory) error {
+	for _, s := range i.Scans {
+		o := metadata("Scan", s.NamespacedName)
+		if a.options.Results == ResultsKeep {
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, executionv1.AnnotationOnDelete, executionv1.OnDeleteRetain)
+			if err := a.client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("mark scan %s to keep its results: %w", s.NamespacedName, err)
+			}
+		}
+		if err := a.delete(ctx, metadata("Scan", s.NamespacedName), "scan"); err != nil {
+			return err
+		}
+		if a.options.WithoutOperator && !i.Works && s.Held {
+			err := a.client.Patch(ctx, metadata("Scan", s.NamespacedName), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("take the finalizers off scan %s: %w", s.NamespacedName, err)
+			}
+		}
+	}
+	return a.untilGone(ctx)
+}
+
+const betweenLooks = time.Second
+
+// untilGone waits for the Scans, since the operator has to be there until then.
+func (a *actor) untilGone(ctx context.Context) error {
+	left, said := 0, 0
+	err := wait.PollUntilContextTimeout(ctx, betweenLooks, a.timeout, true, func(ctx context.Context) (bool, error) {
+		all, err := list(ctx, a.client, executionv1.SchemeGroupVersion.WithKind("Scan"))
+		if err != nil {
+			return false, err
+		}
+		if left = len(all); left > 0 && left != said {
+			fmt.Fprintf(a.session.Out, "   %s left\n", view.Plural(int64(left), "scan"))
+			said = left
+		}
+		return left == 0, nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return session.Exit(session.CodeInterrupted, errors.New("interrupted; the deletion of the scans continues"))
+	case wait.Interrupted(err):
+		return session.Exit(session.CodeTimeout, fmt.Errorf("%s left after %s; the operator may be removing their results, or wait for sinks "+
+			"(holdSeconds of resultForwarding). See: %s", view.Plural(int64(left), "scan"), a.timeout, a.session.Suggest("get", "--all-namespaces")))
+	}
+	return err
+}
+
+func (a *actor) deleteAccounts(ctx context.Context, all []types.NamespacedName) error {
+	var errs []error
+	for _, key := range all {
+		m := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+		errs = append(errs,
+			a.delete(ctx, &corev1.ServiceAccount{ObjectMeta: m}, "ServiceAccount"), a.delete(ctx, &rbacv1.Role{ObjectMeta: m}, "Role"),
+			// Last: by the binding a later run finds what is left.
+			a.delete(ctx, &rbacv1.RoleBinding{ObjectMeta: m}, "RoleBinding"))
+	}
+	return errors.Join(errs...)
+}
+
+func (a *actor) deleteCRDs(ctx context.Context, all []CRD) error {
+	var errs []error
+	for _, crd := range all {
+		errs = append(errs, a.delete(ctx, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}}, "CustomResourceDefinition"))
+	}
+	return errors.Join(errs...)
+}
