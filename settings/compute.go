@@ -51,6 +51,7 @@ func Compute(in Input) *Effective {
 		Allowed:     allowed(cluster.Allowed, own.Allowed),
 		Patches:     patches(cluster.JobPatches, own.JobPatches),
 		Forwarding:  forwarding(in),
+		TargetScope: NewTargetScope(in.Cluster, in.Setting),
 	}
 	e.limit(cluster.Limits, own.Limits)
 	e.queue(cluster.Queue, own.Queue)

@@ -180,7 +180,7 @@ func TestCompute(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := Compute(Input{Namespace: "team-a", Labels: tc.labels, Cluster: tc.cluster, Setting: tc.own, Defaults: flags})
-			diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(Allowed{}), cmpopts.IgnoreFields(Patch{}, "selector"))
+			diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(Allowed{}, TargetScope{}, targetRule{}, pattern{}), cmpopts.IgnoreFields(Patch{}, "selector"))
 			if diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}

@@ -41,6 +41,8 @@ type Effective struct {
 	Patches []Patch
 	// Forwarding is where results are sent, besides the cluster.
 	Forwarding Forwarding
+	// TargetScope says which targets Scans may name.
+	TargetScope TargetScope
 }
 
 // Limits bound how many Scans run at the same time.

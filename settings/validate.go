@@ -75,6 +75,7 @@ func Review(cluster *settingsv1alpha2.ClusterScanSettingSpec, s *settingsv1alpha
 	p.bounds = append(p.bounds, exceptionBounds(c.Exceptions, s.Spec.Exceptions, root.Child("exceptions"))...)
 	p.invalid = append(p.invalid, checkRegistry(s.Spec.Registry, root.Child("registry"))...)
 	p.bounds = append(p.bounds, registryBounds(c.Registry, s.Spec.Registry, root.Child("registry"))...)
+	p.invalid = append(p.invalid, checkTargetScope(s.Spec.TargetScope, root.Child("targetScope"))...)
 	p.reviewForwarding(c.ResultForwarding, s.Spec.ResultForwarding, root.Child("resultForwarding"))
 	p.patches(s.Spec.JobPatches, root.Child("jobPatches"), rules{tenant: true, allowed: allowed(c.Allowed, s.Spec.Allowed)})
 	return p
@@ -100,6 +101,7 @@ func ReviewCluster(s *settingsv1alpha2.ClusterScanSetting) *Problems {
 		}
 	}
 	p.invalid = append(p.invalid, checkRegistry(s.Spec.Registry, root.Child("registry"))...)
+	p.invalid = append(p.invalid, checkTargetScope(s.Spec.TargetScope, root.Child("targetScope"))...)
 	p.reviewClusterForwarding(s.Spec.ResultForwarding, root.Child("resultForwarding"))
 	p.patches(s.Spec.JobPatches, root.Child("jobPatches"), rules{})
 	return p

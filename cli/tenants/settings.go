@@ -106,6 +106,12 @@ func readSettings(ctx context.Context, c client.Client, namespace string) (*sett
 	if in.Setting != nil && in.Setting.Allowed != nil {
 		r.Settings = append(r.Settings, Value{"allowed", compact(in.Setting.Allowed), "namespace"})
 	}
+	if in.Cluster != nil && in.Cluster.TargetScope != nil {
+		r.Settings = append(r.Settings, Value{"targetScope", compact(in.Cluster.TargetScope), "cluster"})
+	}
+	if in.Setting != nil && in.Setting.TargetScope != nil {
+		r.Settings = append(r.Settings, Value{"targetScope", compact(in.Setting.TargetScope), "namespace"})
+	}
 	return r, nil
 }
 

@@ -27,11 +27,12 @@ type keptSpec[F any] struct {
 	ResultForwarding *F                `json:"resultForwarding,omitempty"`
 	Exceptions       *ExceptionLimits  `json:"exceptions,omitempty"`
 	Registry         *RegistryScanning `json:"registry,omitempty"`
+	TargetScope      *TargetScope      `json:"targetScope,omitempty"`
 }
 
 // orNil is nil where nothing is kept.
 func (s keptSpec[F]) orNil() *keptSpec[F] {
-	if s.ResultForwarding == nil && s.Exceptions == nil && s.Registry == nil {
+	if s.ResultForwarding == nil && s.Exceptions == nil && s.Registry == nil && s.TargetScope == nil {
 		return nil
 	}
 	return &s
@@ -101,6 +102,9 @@ func KeptFields(annotation string) (fields []string) {
 	if k.Spec.Registry != nil {
 		fields = append(fields, "registry")
 	}
+	if k.Spec.TargetScope != nil {
+		fields = append(fields, "targetScope")
+	}
 	return fields
 }
 
@@ -122,7 +126,7 @@ func FromV1alpha1(in *v1alpha1.ScanSetting) *ScanSetting {
 	case in.Status.InForce != nil:
 		out.Status.InForce = new(specUp(in.Status.InForce, keptSpec[ResultForwarding]{}))
 	case inForce != nil:
-		out.Status.InForce = &ScanSettingSpec{ResultForwarding: inForce.ResultForwarding, Exceptions: inForce.Exceptions, Registry: inForce.Registry}
+		out.Status.InForce = new(specUp(&v1alpha1.ScanSettingSpec{}, *inForce))
 	}
 	out.SetGroupVersionKind(SchemeGroupVersion.WithKind("ScanSetting"))
 	return out
@@ -132,7 +136,7 @@ func specUp(in *v1alpha1.ScanSettingSpec, kept keptSpec[ResultForwarding]) ScanS
 	return ScanSettingSpec{
 		Limits: in.Limits, Queue: in.Queue, TTL: in.TTL, Deadlines: in.Deadlines, Phases: in.Phases, Jobs: in.Jobs,
 		Storage: in.Storage, Allowed: in.Allowed, JobPatches: in.JobPatches, ResultForwarding: kept.ResultForwarding, Exceptions: kept.Exceptions,
-		Registry: kept.Registry,
+		Registry: kept.Registry, TargetScope: kept.TargetScope,
 	}
 }
 
@@ -148,9 +152,10 @@ func ToV1alpha1(in *ScanSetting) *v1alpha1.ScanSetting {
 	}
 	var inForce keptSpec[ResultForwarding]
 	if s := in.Status.InForce; s != nil {
-		out.Status.InForce, inForce = new(specDown(s)), keptSpec[ResultForwarding]{s.ResultForwarding, s.Exceptions, s.Registry}
+		out.Status.InForce, inForce = new(specDown(s)), keptSpec[ResultForwarding]{s.ResultForwarding, s.Exceptions, s.Registry, s.TargetScope}
 	}
-	keep(&out.ObjectMeta, keptSpec[ResultForwarding]{in.Spec.ResultForwarding, in.Spec.Exceptions, in.Spec.Registry}, inForce, in.Status.Sinks)
+	spec := keptSpec[ResultForwarding]{in.Spec.ResultForwarding, in.Spec.Exceptions, in.Spec.Registry, in.Spec.TargetScope}
+	keep(&out.ObjectMeta, spec, inForce, in.Status.Sinks)
 	out.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("ScanSetting"))
 	return out
 }
@@ -180,7 +185,7 @@ func ClusterFromV1alpha1(in *v1alpha1.ClusterScanSetting) *ClusterScanSetting {
 	case in.Status.InForce != nil:
 		out.Status.InForce = new(clusterSpecUp(in.Status.InForce, keptSpec[ClusterResultForwarding]{}))
 	case inForce != nil:
-		out.Status.InForce = &ClusterScanSettingSpec{ResultForwarding: inForce.ResultForwarding, Exceptions: inForce.Exceptions, Registry: inForce.Registry}
+		out.Status.InForce = new(clusterSpecUp(&v1alpha1.ClusterScanSettingSpec{}, *inForce))
 	}
 	out.SetGroupVersionKind(SchemeGroupVersion.WithKind("ClusterScanSetting"))
 	return out
@@ -190,7 +195,7 @@ func clusterSpecUp(in *v1alpha1.ClusterScanSettingSpec, kept keptSpec[ClusterRes
 	return ClusterScanSettingSpec{
 		Limits: in.Limits, Weights: in.Weights, Queue: in.Queue, TTL: in.TTL, Deadlines: in.Deadlines, Schedules: in.Schedules,
 		Phases: in.Phases, Jobs: in.Jobs, Storage: in.Storage, Allowed: in.Allowed, JobPatches: in.JobPatches,
-		ResultForwarding: kept.ResultForwarding, Exceptions: kept.Exceptions, Registry: kept.Registry,
+		ResultForwarding: kept.ResultForwarding, Exceptions: kept.Exceptions, Registry: kept.Registry, TargetScope: kept.TargetScope,
 	}
 }
 
@@ -206,9 +211,10 @@ func ClusterToV1alpha1(in *ClusterScanSetting) *v1alpha1.ClusterScanSetting {
 	}
 	var inForce keptSpec[ClusterResultForwarding]
 	if s := in.Status.InForce; s != nil {
-		out.Status.InForce, inForce = new(clusterSpecDown(s)), keptSpec[ClusterResultForwarding]{s.ResultForwarding, s.Exceptions, s.Registry}
+		out.Status.InForce, inForce = new(clusterSpecDown(s)), keptSpec[ClusterResultForwarding]{s.ResultForwarding, s.Exceptions, s.Registry, s.TargetScope}
 	}
-	keep(&out.ObjectMeta, keptSpec[ClusterResultForwarding]{in.Spec.ResultForwarding, in.Spec.Exceptions, in.Spec.Registry}, inForce, in.Status.Sinks)
+	spec := keptSpec[ClusterResultForwarding]{in.Spec.ResultForwarding, in.Spec.Exceptions, in.Spec.Registry, in.Spec.TargetScope}
+	keep(&out.ObjectMeta, spec, inForce, in.Status.Sinks)
 	out.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("ClusterScanSetting"))
 	return out
 }

@@ -61,6 +61,10 @@ type ScanSettingSpec struct {
 	// registry bounds what is done for the Registries of this namespace, within what the cluster's says.
 	// +optional
 	Registry *RegistryScanning `json:"registry,omitempty"`
+
+	// targetScope says which targets the Scans of this namespace may name, beside what the cluster's says.
+	// +optional
+	TargetScope *TargetScope `json:"targetScope,omitempty"`
 }
 
 // ClusterScanSettingSpec bounds all namespaces, and says what they inherit.
@@ -129,6 +133,10 @@ type ClusterScanSettingSpec struct {
 	// allows.
 	// +optional
 	Registry *RegistryScanning `json:"registry,omitempty"`
+
+	// targetScope says which targets the Scans of all namespaces may name.
+	// +optional
+	TargetScope *TargetScope `json:"targetScope,omitempty"`
 }
 
 // ScanSettingStatus says whether the settings of a namespace are in force.

@@ -33,7 +33,8 @@ func Checks(reader client.Reader, now clock.PassiveClock, sealer *stamp.Sealer) 
 	return map[schema.GroupKind]Check{
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "CascadingRule"}:           checkRule,
 		{Group: cascadingv1.SchemeGroupVersion.Group, Kind: "ClusterCascadingRule"}:    checkRule,
-		{Group: executionv1.SchemeGroupVersion.Group, Kind: "ScheduledScan"}:           checkScheduledScan,
+		{Group: executionv1.SchemeGroupVersion.Group, Kind: "ScheduledScan"}:           own.checkScheduledScan,
+		{Group: executionv1.SchemeGroupVersion.Group, Kind: "Scan"}:                    own.checkScan,
 		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ScanSetting"}:        own.checkNamespace,
 		{Group: settingsv1alpha2.SchemeGroupVersion.Group, Kind: "ClusterScanSetting"}: own.checkCluster,
 
@@ -60,12 +61,54 @@ func checkRule(_ context.Context, asked *Asked) (field.ErrorList, error) {
 }
 
 // checkScheduledScan returns why a ScheduledScan could never run.
-func checkScheduledScan(_ context.Context, asked *Asked) (field.ErrorList, error) {
+func (c settingsChecks) checkScheduledScan(ctx context.Context, asked *Asked) (field.ErrorList, error) {
 	var s executionv1.ScheduledScan
 	if err := json.Unmarshal(asked.Object, &s); err != nil {
 		return nil, fmt.Errorf("read the ScheduledScan: %w", err)
 	}
-	return problems(schedule.Check(&s.Spec)), nil
+	if s.Spec.ScanSpec == nil {
+		return problems(schedule.Check(&s.Spec)), nil
+	}
+	scope, err := c.targetScope(ctx, s.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return problems(schedule.Check(&s.Spec), scope.Refuses("spec.scanSpec", s.Spec.ScanSpec)), nil
+}
+
+// checkScan returns why the targets of a Scan are refused. A Scan that a schedule or another Scan owns is made by programs
+// that nobody watches: the life of that Scan refuses it, and tells so in its status.
+func (c settingsChecks) checkScan(ctx context.Context, asked *Asked) (field.ErrorList, error) {
+	var s executionv1.Scan
+	if err := json.Unmarshal(asked.Object, &s); err != nil {
+		return nil, fmt.Errorf("read the Scan: %w", err)
+	}
+	if len(s.OwnerReferences) > 0 {
+		return nil, nil
+	}
+	scope, err := c.targetScope(ctx, s.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return problems(scope.Refuses("spec", &s.Spec)), nil
+}
+
+// targetScope is the scope in force in a namespace.
+func (c settingsChecks) targetScope(ctx context.Context, namespace string) (settings.TargetScope, error) {
+	cluster := &settingsv1alpha2.ClusterScanSetting{}
+	if err := c.reader.Get(ctx, client.ObjectKey{Name: settingsv1alpha2.Name}, cluster); apierrors.IsNotFound(err) {
+		cluster = nil
+	} else if err != nil {
+		return settings.TargetScope{}, fmt.Errorf("get ClusterScanSetting: %w", err)
+	}
+	own := &settingsv1alpha2.ScanSetting{}
+	if err := c.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: settingsv1alpha2.Name}, own); apierrors.IsNotFound(err) {
+		own = nil
+	} else if err != nil {
+		return settings.TargetScope{}, fmt.Errorf("get ScanSetting of namespace %s: %w", namespace, err)
+	}
+	inForce := settings.ClusterInForce(cluster)
+	return settings.NewTargetScope(inForce, settings.InForce(inForce, own)), nil
 }
 
 // problems are sentences that name their field themselves.

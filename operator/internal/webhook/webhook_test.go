@@ -156,6 +156,10 @@ func scheduled(spec string) string {
 	return `{"apiVersion": "execution.securecodebox.io/v1", "kind": "ScheduledScan", "spec": {"scanSpec": {"scanType": "nmap", "parameters": ["localhost"]}, ` + spec + `}}`
 }
 
+func scanOf(target, metadata string) string {
+	return `{"apiVersion": "execution.securecodebox.io/v1", "kind": "Scan", "metadata": {` + metadata + `}, "spec": {"scanType": "nmap", "parameters": ["` + target + `"]}}`
+}
+
 func setting(kind, spec string) string {
 	return `{"apiVersion": "settings.scanyard.io/v1alpha2", "kind": "` + kind + `", "spec": ` + spec + `}`
 }
@@ -178,7 +182,7 @@ func object(t *testing.T, namespace, text string) *unstructured.Unstructured {
 
 func TestMistakesAreRefused(t *testing.T) {
 	serve(t)
-	bounds := object(t, "", setting("ClusterScanSetting", `{"limits": {"maxRunningPerNamespace": 3}}`))
+	bounds := object(t, "", setting("ClusterScanSetting", `{"limits": {"maxRunningPerNamespace": 3}, "targetScope": {"denied": ["10.0.0.0/8"]}}`))
 	must(t, cluster.Client.Create(t.Context(), bounds))
 	t.Cleanup(func() { must(t, cluster.Client.Delete(context.WithoutCancel(t.Context()), bounds)) })
 	cases := map[string]struct{ object, says string }{
@@ -206,6 +210,11 @@ func TestMistakesAreRefused(t *testing.T) {
 		"ExceptionOfPackage":   {excepted("ClusterFindingException", `{"packages": ["pkg:npm/a?vers=vers:npm/<b"]}`, "2099-01-01T00:00:00Z"), "spec.match.anyOf[0].packages[0]: Invalid value"},
 		"WideOfTheCluster":     {excepted("ClusterFindingException", `{"references": ["CVE-2026-1"], "products": ["*"]}`, "2099-01-01T00:00:00Z"), ""},
 		"UnknownZone":          {scheduled(`"schedule": "0 3 * * *", "timeZone": "Europe/Berln"`), "use an IANA name such as Europe/Berlin"},
+		"GoodScan":             {scanOf("192.0.2.7", ""), ""},
+		"ScanOfDeniedTarget":   {scanOf("10.0.0.7", ""), `spec.parameters[0]: target "10.0.0.7" is denied by "10.0.0.0/8" (spec.targetScope.denied of the ClusterScanSetting)`},
+		"CascadedScan":         {scanOf("10.0.0.7", `"ownerReferences": [{"apiVersion": "execution.securecodebox.io/v1", "kind": "Scan", "name": "parent", "uid": "u"}]`), ""},
+		"ScheduleOfDenied":     {strings.Replace(scheduled(`"interval": "12h"`), "localhost", "10.0.0.7", 1), "spec.scanSpec.parameters[0]: target"},
+		"ScopeOfNonsense":      {setting("ScanSetting", `{"targetScope": {"allowed": ["https://example.com"]}}`), "spec.targetScope.allowed[0]: Invalid value"},
 		"WindowTypo":           {scheduled(`"interval": "12h", "windows": [{"schedule": "0 25 * * *", "duration": "1h"}]`), `spec.windows[0].schedule "0 25 * * *" is not a cron expression`},
 	}
 	for name, tc := range cases {

@@ -65,7 +65,8 @@ func (o *Observation) scannerForbidden() string {
 		return ""
 	}
 	a := o.Tenant.Allowed
-	if why := a.Volumes("spec.volumes", o.Scan.Spec.Volumes); why != "" || o.Scan.Mode() != executionv1.NamespaceLocal {
+	why := firstOf(a.Volumes("spec.volumes", o.Scan.Spec.Volumes), o.Tenant.TargetScope.Refuses("spec", &o.Scan.Spec))
+	if why != "" || o.Scan.Mode() != executionv1.NamespaceLocal {
 		return why
 	}
 	pod := o.ScanType.JobTemplate.Spec.Template.Spec

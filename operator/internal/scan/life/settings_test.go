@@ -20,6 +20,9 @@ func TestForbiddenScanIsNotStarted(t *testing.T) {
 	tenant := settings.Compute(settings.Input{Setting: &settingsv1alpha2.ScanSettingSpec{Allowed: &settingsv1alpha2.Allowed{
 		VolumeTypes: &[]settingsv1alpha2.VolumeType{"emptyDir"},
 	}}})
+	scoped := settings.Compute(settings.Input{Cluster: &settingsv1alpha2.ClusterScanSettingSpec{TargetScope: &settingsv1alpha2.TargetScope{
+		Denied: []string{"10.0.0.0/8"},
+	}}})
 	withHook := func(h Hook) func(*Observation) {
 		return func(o *Observation) {
 			o.Hooks = []Hook{h}
@@ -36,7 +39,11 @@ func TestForbiddenScanIsNotStarted(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"Scanner":       {func(o *Observation) { o.Scan.Spec.Volumes = host }, "NotAllowed", executionv1.ReasonNotAllowed, "spec.volumes[0]"},
+		"Scanner": {func(o *Observation) { o.Scan.Spec.Volumes = host }, "NotAllowed", executionv1.ReasonNotAllowed, "spec.volumes[0]"},
+		"Target": {
+			func(o *Observation) { o.Tenant, o.Scan.Spec.Parameters = scoped, []string{"-sV", "10.0.0.7"} }, "NotAllowed", executionv1.ReasonNotAllowed,
+			`spec.parameters[1]: target "10.0.0.7" is denied by "10.0.0.0/8"`,
+		},
 		"ScannerInTurn": {func(o *Observation) { o.Scan.Spec.Volumes, o.Turn.Wait = host, true }, "Queued", "", ""},
 		"Parser": {func(o *Observation) {
 			withJob(ScannerRole, Complete)(o)
