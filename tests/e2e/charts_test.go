@@ -50,6 +50,12 @@ type scannerChart struct {
 // scannerCharts are the charts of all scanners and parsers. Each other chart is one of
 // a hook, which it makes under its own name.
 var scannerCharts = map[string]scannerChart{
+	"testssl":           {scanTypes: []string{"testssl"}, resultTypes: []string{"testssl-json"}},
+	"grype":             {scanTypes: []string{"grype"}, resultTypes: []string{"grype-json"}},
+	"trufflehog":        {scanTypes: []string{"trufflehog"}, resultTypes: []string{"trufflehog-jsonl"}},
+	"checkov":           {scanTypes: []string{"checkov"}, resultTypes: []string{"checkov-json"}},
+	"kubescape":         {scanTypes: []string{"kubescape"}, resultTypes: []string{"kubescape-json"}},
+	"osv-scanner":       {scanTypes: []string{"osv-scanner"}, resultTypes: []string{"osv-scanner-json"}},
 	"ffuf":              {scanTypes: []string{"ffuf"}, resultTypes: []string{"ffuf-json"}, rules: 1},
 	"git-repo-scanner":  {scanTypes: []string{"git-repo-scanner"}, resultTypes: []string{"git-repo-scanner-json"}},
 	"gitleaks":          {scanTypes: []string{"gitleaks"}, resultTypes: []string{"gitleaks-json"}},
@@ -61,7 +67,7 @@ var scannerCharts = map[string]scannerChart{
 	"nmap":              {scanTypes: []string{"nmap"}, resultTypes: []string{"nmap-xml"}, rules: 2},
 	"nuclei":            {scanTypes: []string{"nuclei"}, resultTypes: []string{"nuclei-json"}, rules: 2},
 	"parse-definitions": {resultTypes: []string{
-		"checkov-json", "cyclonedx", "grype-json", "junit-xml", "kubescape-json", "osv-scanner-json", "sarif", "spdx", "testssl-json", "trufflehog-jsonl",
+		"cyclonedx", "junit-xml", "sarif", "spdx",
 	}},
 	"screenshooter":            {scanTypes: []string{"screenshooter"}, resultTypes: []string{"screenshot-png"}, rules: 2},
 	"semgrep":                  {scanTypes: []string{"semgrep"}, resultTypes: []string{"semgrep-json"}},

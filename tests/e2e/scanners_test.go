@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -283,11 +282,12 @@ var _ = Describe("Scanners", Label("scanners"), func() {
 		wantLines(all, []string{"Potential Secret | MEDIUM | " + repo.Secret + " | " + repo.File}, "category", "severity", "offender", "file")
 	})
 
-	It("judge a certificate with testssl.sh, by a ScanType that a user writes", func(ctx SpecContext) {
+	It("judge a certificate with testssl.sh", func(ctx SpecContext) {
 		web, ns := expiredSite(), namespace(ctx)
-		kind, definition := testSSL(ns)
-		create(ctx, kind, definition)
-		all, _ := scanned(ctx, scans.New(ns, "certificate", "testssl", "--protocols", "--server-defaults", fmt.Sprintf("%s:%d", web.Host, web.Port)), "testssl-results.json")
+		// Name servers are not asked: where they do not answer, testssl.sh would wait for minutes.
+		chart(ctx, "testssl", ns, map[string]any{"scanner": map[string]any{"env": []any{map[string]any{"name": "NXCONNECT", "value": "127.0.0.1:0"}}}})
+		parameters := []string{"--nodns", "none", "--protocols", "--server-defaults", fmt.Sprintf("%s:%d", web.Host, web.Port)}
+		all, _ := scanned(ctx, scans.New(ns, "certificate", "testssl", parameters...), "testssl-results.json")
 		where := fmt.Sprintf("%s:%d", web.Host, web.Port)
 		wantAmong(all, []string{
 			"cert_chain_of_trust | Invalid Certificate | HIGH | " + where,
@@ -346,23 +346,4 @@ func coloursOf(picture image.Image) map[color.RGBA]int {
 		}
 	}
 	return out
-}
-
-// testSSL is what a user writes to have a scanner that no chart brings: a ScanType and
-// a ParseDefinition, for a result type of the project's parser.
-func testSSL(ns string) (*executionv1.ScanType, *executionv1.ParseDefinition) {
-	const result = "/home/securecodebox/testssl-results.json"
-	kind := &executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "testssl"}}
-	kind.Spec.ExtractResults = executionv1.ExtractResults{Type: "testssl-json", Location: result}
-	kind.Spec.JobTemplate = batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever,
-		Containers: []corev1.Container{{
-			Name: "testssl", Image: "docker.io/drwetter/testssl.sh:3.2",
-			// It tells by its exit code how bad things are. Name servers are
-			// not asked: where they do not answer, it would wait for minutes.
-			Env:     []corev1.EnvVar{{Name: "NXCONNECT", Value: "127.0.0.1:0"}},
-			Command: []string{"/bin/sh", "-c", `testssl.sh --nodns none --quiet --warnings off --color 0 --jsonfile ` + result + ` "$@" || test -s ` + result, "testssl.sh"},
-		}},
-	}}}}
-	return kind, parser(ns, "testssl-json")
 }
