@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/scanyard/scanyard/cli/output"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/discovery/kubernetes"
@@ -161,7 +161,7 @@ func (d *discoverOptions) print(r *kubernetes.Report) error {
 	default:
 		return fmt.Errorf("-o %s: it must be table, json or yaml", d.format)
 	}
-	w := tabwriter.NewWriter(d.session.Out, 0, 8, 3, ' ', 0)
+	w := output.NewAligned(d.session.Out, 3, d.session.Columns)
 	header := r.Header()
 	fmt.Fprintln(w, strings.Join(header, "\t"))
 	for i := range r.Rows {

@@ -130,7 +130,7 @@ func (o *options) list(ctx context.Context, out *output.Flags) error {
 	if err != nil {
 		return err
 	}
-	show, rows := output.PrintTables(o.session.Out, output.TableOptions{Wide: wide, WithNamespace: o.all}), 0
+	show, rows := output.PrintTables(o.session.Out, output.TableOptions{Wide: wide, WithNamespace: o.all, Columns: o.session.Columns}), 0
 	_, err = tables.List(ctx, namespace, metav1.ListOptions{}, func(t *metav1.Table) error {
 		if rows += len(t.Rows); len(t.Rows) == 0 {
 			return nil

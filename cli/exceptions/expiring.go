@@ -94,7 +94,7 @@ func (o *options) expiring(ctx context.Context, within time.Duration, words stri
 		return cmp.Or(a.spec.ExpiresAt.Compare(b.spec.ExpiresAt.Time), strings.Compare(a.object.GetNamespace(), b.object.GetNamespace()),
 			strings.Compare(a.object.GetName(), b.object.GetName()))
 	})
-	return output.PrintTables(o.session.Out, output.TableOptions{WithNamespace: o.all})(endingTable(found, now))
+	return output.PrintTables(o.session.Out, output.TableOptions{WithNamespace: o.all, Columns: o.session.Columns})(endingTable(found, now))
 }
 
 func endingTable(found []ending, now time.Time) *metav1.Table {

@@ -141,24 +141,8 @@ const narrowest = 13
 // narrow takes width from the widest columns until rows fit into a terminal of some columns; 0 has room for everything.
 // What fits into no terminal of that size, as with -o wide, stays as it is.
 func (t *table) narrow(columns int) {
-	over := gap*(len(t.widths)-1) - columns
-	for _, w := range t.widths {
-		over += w
-	}
-	if columns <= 0 || t.columns[0].most == maxWide {
-		return
-	}
-	for ; over > 0; over-- {
-		widest := 0
-		for i, w := range t.widths {
-			if w > t.widths[widest] {
-				widest = i
-			}
-		}
-		if t.widths[widest] <= narrowest {
-			return
-		}
-		t.widths[widest]--
+	if t.columns[0].most != maxWide {
+		termsafe.Narrow(t.widths, func(int) bool { return false }, gap, narrowest, columns)
 	}
 }
 

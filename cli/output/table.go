@@ -18,6 +18,7 @@ import (
 
 	"github.com/scanyard/scanyard/cli/follow"
 	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/cli/termsafe"
 )
 
 // tableAccept asks the API server for a table, with the metadata of each object.
@@ -169,6 +170,74 @@ var metadataDecoder = func() runtime.Decoder {
 // TableOptions are the options of a table.
 type TableOptions struct {
 	Wide, NoHeaders, WithNamespace, ShowLabels bool
+	// Columns is the width of the terminal, or 0. A wide table, and one with labels, is as wide as it is.
+	Columns int
+}
+
+const (
+	// gapOfTables is the space between columns of kubectl's printer.
+	gapOfTables = 3
+	// least is what a column keeps where the terminal is narrow.
+	least = 8
+)
+
+// narrow shortens the texts of a page so that its rows fit. Names stay whole: people copy them.
+func (o TableOptions) narrow(table *metav1.Table) {
+	if o.Wide || o.ShowLabels || o.Columns <= 0 {
+		return
+	}
+	var shown, widths []int // columns of the table that are printed, and their widths
+	for i, c := range table.ColumnDefinitions {
+		if c.Priority == 0 {
+			shown, widths = append(shown, i), append(widths, widthOf(table, i))
+		}
+	}
+	room := o.Columns
+	if o.WithNamespace {
+		room -= widthOfNamespaces(table) + gapOfTables
+	}
+	kept := func(column int) bool {
+		c := &table.ColumnDefinitions[shown[column]]
+		return c.Format == "name" || c.Type != "string" || widths[column] <= termsafe.Width(c.Name)
+	}
+	termsafe.Narrow(widths, kept, gapOfTables, least, max(room, 1))
+	for at, i := range shown {
+		fit(table, i, widths[at])
+	}
+}
+
+// widthOf is the width of a column with its title.
+func widthOf(table *metav1.Table, column int) int {
+	width := termsafe.Width(table.ColumnDefinitions[column].Name)
+	for r := range table.Rows {
+		if cells := table.Rows[r].Cells; column < len(cells) {
+			width = max(width, termsafe.Width(fmt.Sprint(cells[column])))
+		}
+	}
+	return width
+}
+
+// fit shortens the texts of a column.
+func fit(table *metav1.Table, column, width int) {
+	for r := range table.Rows {
+		cells := table.Rows[r].Cells
+		if column >= len(cells) {
+			continue
+		}
+		if text, ok := cells[column].(string); ok {
+			cells[column] = termsafe.Fit(text, width)
+		}
+	}
+}
+
+func widthOfNamespaces(table *metav1.Table) int {
+	width := len("NAMESPACE")
+	for i := range table.Rows {
+		if o, err := meta.Accessor(table.Rows[i].Object.Object); err == nil {
+			width = max(width, len(o.GetNamespace()))
+		}
+	}
+	return width
 }
 
 // PrintTables prints tables, with headers before the first one only.
@@ -188,6 +257,7 @@ func PrintTables(w io.Writer, o TableOptions) func(*metav1.Table) error {
 				row.Object.Object = o
 			}
 		}
+		o.narrow(table)
 		if err := p.PrintObj(table, aligned); err != nil {
 			return err
 		}

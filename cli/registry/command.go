@@ -114,7 +114,7 @@ func list(ctx context.Context, s *session.Session, out *output.Flags, all bool) 
 	if err != nil {
 		return err
 	}
-	show, rows := output.PrintTables(s.Out, output.TableOptions{Wide: wide, WithNamespace: all}), 0
+	show, rows := output.PrintTables(s.Out, output.TableOptions{Wide: wide, WithNamespace: all, Columns: s.Columns}), 0
 	_, err = tables.List(ctx, namespace, metav1.ListOptions{}, func(t *metav1.Table) error {
 		if rows += len(t.Rows); len(t.Rows) == 0 {
 			return nil

@@ -10,7 +10,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -231,11 +230,10 @@ func (o *diffOptions) print(changes []change) error {
 		return nil
 	}
 	d := document{session: o.session, format: formatTable}
-	return d.write(func(out io.Writer) error { return printChanges(out, changes) })
+	return d.write(func(out io.Writer) error { return printChanges(d.table(out), changes) })
 }
 
-func printChanges(out io.Writer, changes []change) error {
-	table := &tableRows{tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)}
+func printChanges(table *tableRows, changes []change) error {
 	columns := columnsOf(&reportsv1.Image{}, false)
 	cells := []string{"CHANGE"}
 	for _, c := range columns {

@@ -57,7 +57,7 @@ func databases(ctx context.Context, s *session.Session, out *output.Flags) error
 	if err != nil {
 		return err
 	}
-	show, rows := output.PrintTables(s.Out, output.TableOptions{Wide: wide}), 0
+	show, rows := output.PrintTables(s.Out, output.TableOptions{Wide: wide, Columns: s.Columns}), 0
 	_, err = tables.List(ctx, "", metav1.ListOptions{}, func(t *metav1.Table) error {
 		if rows += len(t.Rows); len(t.Rows) == 0 {
 			return nil

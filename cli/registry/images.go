@@ -111,7 +111,7 @@ func (o *imagesOptions) takes(image *reportsv1.Image) bool {
 
 // table prints images page by page.
 func (o *imagesOptions) table(ctx context.Context, r *reader, namespace string, selected fields.Set, wide bool) error {
-	show, rows := output.PrintTables(o.session.Out, output.TableOptions{Wide: wide, WithNamespace: o.all}), 0
+	show, rows := output.PrintTables(o.session.Out, output.TableOptions{Wide: wide, WithNamespace: o.all, Columns: o.session.Columns}), 0
 	page := imageTable()
 	flush := func() error {
 		rows += len(page.Rows)

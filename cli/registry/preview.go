@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -240,7 +239,7 @@ func (o *previewOptions) explainTag(ctx context.Context, name string) error {
 	}
 	d := document{session: o.session, format: formatTable}
 	return d.write(func(out io.Writer) error {
-		table := &tableRows{tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)}
+		table := d.table(out)
 		for _, cells := range found {
 			if err := table.row(cells); err != nil {
 				return err

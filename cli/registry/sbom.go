@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,7 +80,7 @@ func printSBOM(ctx context.Context, d *document, text string, o chosen) error {
 	}
 	err = d.write(func(out io.Writer) error {
 		if d.format == formatTable {
-			return printPackages(out, body)
+			return printPackages(d.table(out), body)
 		}
 		_, err := io.Copy(out, body)
 		return err
@@ -110,12 +109,11 @@ const maxDocument = 256 << 20
 const noAssertion = "NOASSERTION"
 
 // printPackages prints the packages of a document that have a package URL; the others are files and the image itself.
-func printPackages(out io.Writer, document io.Reader) error {
+func printPackages(table *tableRows, document io.Reader) error {
 	var doc spdx
 	if err := json.NewDecoder(io.LimitReader(document, maxDocument)).Decode(&doc); err != nil {
 		return fmt.Errorf("read the SBOM: %w", err)
 	}
-	table := &tableRows{tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)}
 	all := [][]string{}
 	for _, p := range doc.Packages {
 		for _, ref := range p.Refs {

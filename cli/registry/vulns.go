@@ -13,12 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/cli/output"
 	"github.com/scanyard/scanyard/cli/results"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
@@ -227,8 +227,7 @@ func (o *vulnsOptions) print(ctx context.Context, out io.Writer, r *reader, imag
 	case formatHTML:
 		return printPage(ctx, out, image, each, o.session.Now())
 	}
-	table := &tableRows{tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)}
-	return printRows(table, columnsOf(image, o.format == formatWide), each)
+	return printRows(o.table(out), columnsOf(image, o.format == formatWide), each)
 }
 
 // printJSON prints findings as a list, as the server has them.
@@ -326,7 +325,20 @@ type rows interface {
 	end() error
 }
 
-type tableRows struct{ *tabwriter.Writer }
+type tableRows struct{ *output.Aligned }
+
+// columns is the width of the terminal that a table goes to; 0 for a file, and for a wide table.
+func (d *document) columns() int {
+	if d.format == formatWide || d.file != "" && d.file != "-" {
+		return 0
+	}
+	return d.session.Columns
+}
+
+// table writes rows to out, as wide as the terminal.
+func (d *document) table(out io.Writer) *tableRows {
+	return &tableRows{output.NewAligned(out, 2, d.columns())}
+}
 
 func (t *tableRows) row(cells []string) error {
 	const widest = 60

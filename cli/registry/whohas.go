@@ -8,7 +8,6 @@ import (
 	"io"
 	"regexp"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -219,7 +218,7 @@ func (o *whoOptions) print(out io.Writer, hits []hit) error {
 	if wide {
 		cells = append(cells, "DIGEST", "TARGET", "COMMAND")
 	}
-	var to rows = &tableRows{tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)}
+	var to rows = o.table(out)
 	if o.format == formatCSV {
 		to = newCSV(out)
 	}

@@ -92,7 +92,7 @@ func (o *getOptions) tables(ctx context.Context, k kind, names []string) error {
 	if err != nil {
 		return err
 	}
-	show := output.PrintTables(o.session.Out, output.TableOptions{Wide: o.format == "wide", WithNamespace: o.all && !k.cluster})
+	show := output.PrintTables(o.session.Out, output.TableOptions{Wide: o.format == "wide", WithNamespace: o.all && !k.cluster, Columns: o.session.Columns})
 	for _, name := range names {
 		table, err := tables.Get(ctx, namespace, name)
 		if err != nil {

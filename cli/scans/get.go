@@ -194,7 +194,9 @@ func (g *getOptions) tables(ctx context.Context, gvk schema.GroupVersionKind, na
 	if err != nil {
 		return g.session.Explain(err)
 	}
-	page := output.PrintTables(g.session.Out, output.TableOptions{Wide: wide, NoHeaders: g.noHeaders, WithNamespace: g.all, ShowLabels: g.showLabels})
+	page := output.PrintTables(g.session.Out, output.TableOptions{
+		Wide: wide, NoHeaders: g.noHeaders, WithNamespace: g.all, ShowLabels: g.showLabels, Columns: g.session.Columns,
+	})
 	if g.watch {
 		return g.changes(ctx, t, namespace, names, page)
 	}

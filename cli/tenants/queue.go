@@ -90,7 +90,7 @@ func printQueue(ctx context.Context, s *session.Session, c client.Client, namesp
 		fmt.Fprintf(s.ErrOut, "No scan waits for its turn; %s.\n", run(running))
 		return nil
 	}
-	show := output.PrintTables(s.Out, output.TableOptions{Wide: wide, WithNamespace: namespace == ""})
+	show := output.PrintTables(s.Out, output.TableOptions{Wide: wide, WithNamespace: namespace == "", Columns: s.Columns})
 	if err := show(queueTable(waiting, s.Now())); err != nil {
 		return err
 	}

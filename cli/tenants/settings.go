@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/cli/output"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/settings"
@@ -155,7 +155,7 @@ func printSettings(s *session.Session, r *settingsReport, format string) error {
 	}
 	if len(r.Settings) == 0 {
 		fmt.Fprintf(s.Out, "Nothing is set for namespace %s: the operator's flags hold.\n", r.Namespace)
-	} else if err := settingsTable(s.Out, r.Settings); err != nil {
+	} else if err := settingsTable(s.Out, r.Settings, s.Columns); err != nil {
 		return err
 	}
 	for _, n := range r.Notes {
@@ -164,8 +164,8 @@ func printSettings(s *session.Session, r *settingsReport, format string) error {
 	return nil
 }
 
-func settingsTable(out io.Writer, values []Value) error {
-	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+func settingsTable(out io.Writer, values []Value, columns int) error {
+	w := output.NewAligned(out, 3, columns)
 	fmt.Fprintln(w, "SETTING\tVALUE\tFROM")
 	for _, v := range values {
 		fmt.Fprintln(w, termsafe.Row(v.Name, v.Value, v.From))
