@@ -114,12 +114,12 @@ func (codec) Name() string { return "proto" }
 
 // Marshal gives the bytes.
 func (codec) Marshal(request any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(request.([]byte))}, nil //nolint:forcetypeassert // export sends nothing else
+	return mem.BufferSlice{mem.SliceBuffer(request.([]byte))}, nil // export sends nothing else
 }
 
 // Unmarshal reads a response.
 func (codec) Unmarshal(data mem.BufferSlice, response any) error {
-	return proto.Unmarshal(data.Materialize(), response.(proto.Message)) //nolint:forcetypeassert // export reads nothing else
+	return proto.Unmarshal(data.Materialize(), response.(proto.Message)) // export reads nothing else
 }
 
 func (s *Sink) agent() string { return "scanyard-forwarding/" + s.config.Version }
