@@ -90,8 +90,13 @@ bench-console: build ## Measure the console: how long its pages take, what a fir
 	@bin/bench console $(BENCH_CONSOLE_ARGS)
 
 .PHONY: pictures
-pictures: build test-tools ## Make the pictures of docs/console.md anew: the console with the reports API, in a real Chromium
+pictures: build test-tools recording ## Make the pictures of the docs anew: the console with the reports API in a real Chromium, and what "make recording" makes
 	@cd tests && PICTURES=$(CURDIR)/docs/pictures GOWORK=off go test ./console -run '^TestPictures$$' -count 1
+
+.PHONY: recording
+recording: demo-programs tools ## Record the demo anew: docs/pictures/demo.cast, and a picture of it that moves
+	@hack/needs.sh chromium
+	@cd tests && GOWORK=off go run ./cmd/record -bin $(BIN) -out $(CURDIR)/docs/pictures
 
 .PHONY: site check-site
 site: $(TOOLS)/hugo-$(HUGO_VERSION) ## Build the documentation as a site in dist/site, with search and versions; a link that leads nowhere is an error
