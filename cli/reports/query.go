@@ -218,20 +218,8 @@ func (o *queryOptions) spec(filter string) (*reportsv1alpha1.FindingQuerySpec, e
 			return nil, fmt.Errorf("--trend %s is less than a day: write days, such as 30d", o.trend)
 		}
 	}
-	if o.since != "" {
-		d, err := session.ParsePeriod(o.since, maxPeriod)
-		if err != nil {
-			return nil, fmt.Errorf("--since %w", err)
-		}
-		spec.Since = &metav1.Duration{Duration: d}
-	}
-	if o.fixed != "" {
-		d, err := session.ParsePeriod(o.fixed, maxPeriod)
-		if err != nil {
-			return nil, fmt.Errorf("--fixed %w", err)
-		}
-		from := o.session.Now().Add(-d).UTC().Format(time.RFC3339)
-		spec.Where = []reportsv1alpha1.Term{{Field: "fixedAt", Op: ">=", Value: from}}
+	if err := o.times(spec); err != nil {
+		return nil, err
 	}
 	for _, field := range o.sort {
 		order := "asc"
@@ -251,6 +239,26 @@ func (o *queryOptions) spec(filter string) (*reportsv1alpha1.FindingQuerySpec, e
 		spec.Limit = most
 	}
 	return spec, nil
+}
+
+// times bounds when findings were first seen, and when they were fixed.
+func (o *queryOptions) times(spec *reportsv1alpha1.FindingQuerySpec) error {
+	if o.since != "" {
+		d, err := session.ParsePeriod(o.since, maxPeriod)
+		if err != nil {
+			return fmt.Errorf("--since %w", err)
+		}
+		spec.Since = &metav1.Duration{Duration: d}
+	}
+	if o.fixed != "" {
+		d, err := session.ParsePeriod(o.fixed, maxPeriod)
+		if err != nil {
+			return fmt.Errorf("--fixed %w", err)
+		}
+		from := o.session.Now().Add(-d).UTC().Format(time.RFC3339)
+		spec.Where = []reportsv1alpha1.Term{{Field: "fixedAt", Op: ">=", Value: from}}
+	}
+	return nil
 }
 
 // maxPeriod is the most that the server keeps.

@@ -22,24 +22,24 @@ type aim struct{ ns, target, source int64 }
 
 // follow notes which findings a target has, which of them are new or have come back, and once all parts of the run have
 // been seen, which are gone.
-func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, of aim, after []stored, at time.Time, days map[group]*course) error {
+func (s *Set) follow(ctx context.Context, tx *sqldb.Tx, to aim, after []stored, at time.Time, days map[group]*course) error {
 	byFingerprint := map[string]*stored{}
 	for i := range after {
 		byFingerprint[after[i].fingerprint] = &after[i]
 	}
 	for part := range slices.Chunk(fingerprints(after), atOnce) {
-		if err := s.followPart(ctx, tx, of, part, byFingerprint, at, days); err != nil {
+		if err := s.followPart(ctx, tx, to, part, byFingerprint, at, days); err != nil {
 			return err
 		}
 	}
 	if s.Run == "" || s.Parts == 0 {
 		return nil
 	}
-	complete, err := s.isComplete(ctx, tx, of, at)
+	complete, err := s.isComplete(ctx, tx, to, at)
 	if err != nil || !complete {
 		return err
 	}
-	return s.fix(ctx, tx, of, at, days)
+	return s.fix(ctx, tx, to, at, days)
 }
 
 func (s *Set) followPart(
@@ -95,26 +95,26 @@ func readLives(ctx context.Context, tx *sqldb.Tx, where string, args []any) (map
 }
 
 // isComplete notes this part of the run and tells whether all have been seen. Parts of other runs are forgotten then.
-func (s *Set) isComplete(ctx context.Context, tx *sqldb.Tx, of aim, at time.Time) (bool, error) {
-	found, err := tx.Exec(ctx, `UPDATE run_parts SET at = ? WHERE ns = ? AND target = ? AND run = ? AND part = ?`, at.Unix(), of.ns, of.target, s.Run, s.Part)
+func (s *Set) isComplete(ctx context.Context, tx *sqldb.Tx, to aim, at time.Time) (bool, error) {
+	found, err := tx.Exec(ctx, `UPDATE run_parts SET at = ? WHERE ns = ? AND target = ? AND run = ? AND part = ?`, at.Unix(), to.ns, to.target, s.Run, s.Part)
 	if err != nil {
 		return false, err
 	}
 	if found == 0 {
 		_, err := tx.Exec(ctx, `INSERT INTO run_parts (ns, target, source, run, part, at) VALUES (?, ?, ?, ?, ?, ?)`,
-			of.ns, of.target, of.source, s.Run, s.Part, at.Unix())
+			to.ns, to.target, to.source, s.Run, s.Part, at.Unix())
 		if err != nil {
 			return false, err
 		}
 	}
 	var parts int
-	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM run_parts WHERE ns = ? AND target = ? AND run = ?`, of.ns, of.target, s.Run).Scan(&parts); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM run_parts WHERE ns = ? AND target = ? AND run = ?`, to.ns, to.target, s.Run).Scan(&parts); err != nil {
 		return false, err
 	}
 	if parts < s.Parts {
 		return false, nil
 	}
-	_, err = tx.Exec(ctx, `DELETE FROM run_parts WHERE ns = ? AND target = ? AND source = ? AND run <> ?`, of.ns, of.target, of.source, s.Run)
+	_, err = tx.Exec(ctx, `DELETE FROM run_parts WHERE ns = ? AND target = ? AND source = ? AND run <> ?`, to.ns, to.target, to.source, s.Run)
 	return true, err
 }
 

@@ -200,11 +200,11 @@ func (s *Set) index(ctx context.Context, tx *sqldb.Tx, object int64, at time.Tim
 	course := map[group]*course{}
 	countCourse(course, before, after)
 	if s.Target != "" {
-		of := aim{ns: ns, target: numbers[s.Target]}
+		to := aim{ns: ns, target: numbers[s.Target]}
 		if s.Source != "" {
-			of.source = numbers[s.Source]
+			to.source = numbers[s.Source]
 		}
-		if err := s.follow(ctx, tx, of, after, at, course); err != nil {
+		if err := s.follow(ctx, tx, to, after, at, course); err != nil {
 			return fmt.Errorf("follow the findings: %w", err)
 		}
 	}

@@ -295,6 +295,45 @@ func (s *Service) getSARIF(w http.ResponseWriter, req *http.Request, at target) 
 	return nil
 }
 
+// elements writes the elements of a list in JSON.
+type elements struct {
+	out   io.Writer
+	begun bool
+}
+
+func (e *elements) add(data []byte) error {
+	if e.begun {
+		if _, err := io.WriteString(e.out, ","); err != nil {
+			return err
+		}
+	}
+	e.begun = true
+	_, err := e.out.Write(data)
+	return err
+}
+
+func (e *elements) addObject(made object) error {
+	data, err := json.Marshal(made)
+	if err != nil {
+		return err
+	}
+	return e.add(data)
+}
+
+// results writes what a report has, and what the report before had; places are those of the rules.
+func (s *Service) results(ctx context.Context, out io.Writer, report *reportsv1.VulnerabilityReport, before []gone, places map[string]int) error {
+	list := &elements{out: out}
+	err := s.findings(ctx, report, 0, func(_ int, f *reportsv1.VulnerabilityFinding) error {
+		return list.addObject(result(report, f, places[f.VulnerabilityID]))
+	})
+	for i := range before {
+		if err == nil {
+			err = list.addObject(absent(report, &before[i], places[before[i].id]))
+		}
+	}
+	return err
+}
+
 func (s *Service) writeSARIF(ctx context.Context, out io.Writer, report *reportsv1.VulnerabilityReport, before []gone) error {
 	ids, rules, err := s.rules(ctx, report, before)
 	if err != nil {
@@ -309,42 +348,17 @@ func (s *Service) writeSARIF(ctx context.Context, out io.Writer, report *reports
 		return err
 	}
 	places := make(map[string]int, len(ids))
+	list := &elements{out: out}
 	for i, id := range ids {
 		places[id] = i
-		if i > 0 {
-			if _, err := io.WriteString(out, ","); err != nil {
-				return err
-			}
-		}
-		if _, err := out.Write(rules[id]); err != nil {
+		if err := list.add(rules[id]); err != nil {
 			return err
 		}
 	}
 	if _, err := io.WriteString(out, `]}},"results":[`); err != nil {
 		return err
 	}
-	first := true
-	write := func(made object) error {
-		data, err := json.Marshal(made)
-		if err != nil {
-			return err
-		}
-		if !first {
-			data = append([]byte{','}, data...)
-		}
-		first = false
-		_, err = out.Write(data)
-		return err
-	}
-	err = s.findings(ctx, report, 0, func(_ int, f *reportsv1.VulnerabilityFinding) error {
-		return write(result(report, f, places[f.VulnerabilityID]))
-	})
-	for i := range before {
-		if err == nil {
-			err = write(absent(report, &before[i], places[before[i].id]))
-		}
-	}
-	if err != nil {
+	if err := s.results(ctx, out, report, before, places); err != nil {
 		return err
 	}
 	about, err := s.about(ctx, report)
