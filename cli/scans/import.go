@@ -124,7 +124,7 @@ func (o *importOptions) run(ctx context.Context, file string) error {
 func (o *importOptions) read(file string) (resultimport.Manifest, [][]byte, error) {
 	var in io.Reader = o.session.In
 	if file != "-" {
-		f, err := os.Open(file) //nolint:gosec // the user names the file
+		f, err := os.Open(file)
 		if err != nil {
 			return resultimport.Manifest{}, nil, errors.Unwrap(err)
 		}
