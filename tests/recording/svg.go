@@ -68,7 +68,8 @@ func row(screen vt10x.Terminal, columns, y int) string {
 			lead := len(text) - len(strings.TrimLeft(text, " "))
 			text = strings.TrimSpace(text)
 			length := len([]rune(text))
-			fmt.Fprintf(&out, `<text x="%.1f"%s textLength="%.1f">%s</text>`, float64(from+lead)*cellWidth, style(look), float64(length)*cellWidth, html.EscapeString(text))
+			x, wide := float64(from+lead)*cellWidth, float64(length)*cellWidth
+			fmt.Fprintf(&out, `<text x="%.1f"%s textLength="%.1f">%s</text>`, x, style(look), wide, html.EscapeString(text))
 		}
 		run.Reset()
 		from = to
@@ -142,7 +143,8 @@ func (c Cast) picture(body, css string) []byte {
 	width, height := inner+2*around, c.height()+bar+around
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d" viewBox="0 0 %.0f %d" role="img"><title>%s</title>`+
 		`<style>text{white-space:pre}.text{font:%dpx ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:%s}%s</style>`+
-		`<rect width="100%%" height="100%%" rx="10" fill="%s" stroke="%s"/><g fill="%s"><circle cx="20" cy="16" r="5"/><circle cx="38" cy="16" r="5"/><circle cx="56" cy="16" r="5"/></g>`+
+		`<rect width="100%%" height="100%%" rx="10" fill="%s" stroke="%s"/>`+
+		`<g fill="%s"><circle cx="20" cy="16" r="5"/><circle cx="38" cy="16" r="5"/><circle cx="56" cy="16" r="5"/></g>`+
 		`<svg x="%d" y="%d" width="%.0f" height="%d"><g class="text" transform="translate(0 %d)">%s</g></svg></svg>`+"\n",
 		width, height, width, height, html.EscapeString(c.Title), size, ink, css, ground, frameLine, frameLine, around, bar, inner, c.height(), size, body)
 }

@@ -102,7 +102,8 @@ func TestWhatIsInTheWay(t *testing.T) {
 		"Image":      {Wishes{Version: v, Images: []string{"opertor"}}, facts(nil), []string{`image "opertor" is not known; known are console, operator`}},
 		"Unlocked":   {Wishes{Version: v, Images: []string{"scanner-nikto"}}, facts(nil), []string{"scanner-nikto was never locked: run images lock"}},
 		"All": {
-			Wishes{Version: v, Registry: "r/", Platforms: []string{"plan9/amd64"}, Charts: []string{"x"}}, facts(func(f *Facts) { f.Changed = []string{"a"} }),
+			Wishes{Version: v, Registry: "r/", Platforms: []string{"plan9/amd64"}, Charts: []string{"x"}},
+			facts(func(f *Facts) { f.Changed = []string{"a"} }),
 			[]string{"differs from the commit: a", "slash at its end", `platform "plan9/amd64"`, `chart "x"`},
 		},
 	} {
