@@ -48,7 +48,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 		case strings.HasSuffix(c.Short, "."):
 			t.Errorf("%s: its short text ends with a full stop", path)
 		case !strings.HasSuffix(strings.TrimSpace(c.Long), ".") && !strings.Contains(c.Long, "\n  "):
-			t.Errorf("%s: its long text is no sentence", path)
+			t.Errorf("%s: its long text is not a sentence", path)
 		case c.Example == "" && c.Name() != "options":
 			t.Errorf("%s has no example", path)
 		case strings.Contains(c.Example, program):

@@ -114,7 +114,7 @@ func FuzzAll(f *testing.F) {
 	})
 }
 
-// notImported are formats of what only Scanyard itself makes, or of what is no list of findings.
+// notImported are formats of what only Scanyard itself makes, or of what is not a list of findings.
 var notImported = []string{"registry-json", "screenshot-png", "test-txt"}
 
 // TestImportTakesEachFormat: the chart import has a ScanType for each format that somebody may bring along.

@@ -125,7 +125,7 @@ type Patch struct {
 	selector labels.Selector
 }
 
-// lower returns the smaller one of two bounds; nil is no bound.
+// lower returns the smaller one of two bounds; nil means no bound.
 func lower[T int32 | int64](a, b *T) *T {
 	switch {
 	case a == nil:

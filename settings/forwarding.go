@@ -385,7 +385,7 @@ func (p *Problems) reviewClusterForwarding(f *settingsv1alpha2.ClusterResultForw
 		_, err := netip.ParsePrefix(e)
 		if err != nil && strings.ContainsAny(strings.TrimPrefix(e, "*."), "/* @") {
 			p.invalid = append(p.invalid, field.Invalid(path.Child("allowNamespaces", "endpoints").Index(i), e,
-				"is no host, *.domain, host:port or network: write it such as *.example.com or 10.0.0.0/8"))
+				"is not a host, *.domain, host:port or network: write it such as *.example.com or 10.0.0.0/8"))
 		}
 	}
 }

@@ -21,7 +21,7 @@ func checkRegistry(s *settingsv1alpha2.RegistryScanning, at *field.Path) (errs f
 	}
 	for i, pattern := range s.AllowedHosts {
 		if _, err := path.Match(pattern, ""); err != nil {
-			errs = append(errs, field.Invalid(at.Child("allowedHosts").Index(i), pattern, "is no pattern of hosts: write it such as *.example.com"))
+			errs = append(errs, field.Invalid(at.Child("allowedHosts").Index(i), pattern, "is not a pattern of hosts: write it such as *.example.com"))
 		}
 	}
 	if s.Quotas != nil && s.Quotas.BytesPerDay != nil && s.Quotas.BytesPerDay.Sign() <= 0 {

@@ -48,7 +48,7 @@ func (s *TargetScope) add(kind string, of *settingsv1alpha2.TargetScope) {
 		into  *[]pattern
 	}{{of.Allowed, &r.allowed}, {of.Denied, &r.denied}} {
 		for _, text := range list.texts {
-			// What is not valid is no setting in force. An allowed target that cannot be read allows nothing.
+			// What is not valid is not a setting in force. An allowed target that cannot be read allows nothing.
 			p, _ := parsePattern(text)
 			*list.into = append(*list.into, p)
 		}
@@ -100,7 +100,7 @@ func (r *targetRule) refusesTarget(t target) string {
 		}
 	}
 	if len(r.allowed) > 0 && !slices.ContainsFunc(r.allowed, func(p pattern) bool { return p.contains(t) }) {
-		return fmt.Sprintf("target %q is none of those that %s allows (%s): choose one of them, or ask who writes the setting. A file is no target if "+
+		return fmt.Sprintf("target %q is none of those that %s allows (%s): choose one of them, or ask who writes the setting. A file is not a target if "+
 			"it is written with its folder, as in ./%[1]s", t.text, r.field("allowed"), some(r.Allowed))
 	}
 	return ""

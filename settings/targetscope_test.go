@@ -133,7 +133,7 @@ func TestTargetScope(t *testing.T) {
 		"VariableSecret": {reason: "its value is elsewhere", cluster: &scope{Denied: []string{"*.example.com"}}, parameters: "$(T)", env: []corev1.EnvVar{{Name: "T", ValueFrom: &corev1.EnvVarSource{}}}, want: "is filled in by a variable"},
 		"OtherType":      {reason: "it scans no host", cluster: &scope{Allowed: []string{"192.0.2.0/24"}, ScanTypes: []string{"nmap*", "zap"}}, scanType: "semgrep", parameters: "/src"},
 		"TypeByGlob":     {reason: "it is one of those", cluster: &scope{Allowed: []string{"192.0.2.0/24"}, ScanTypes: []string{"nmap*", "zap"}}, scanType: "nmap-privileged", parameters: "10.0.0.1", want: "none of those"},
-		"Ports":          {reason: "services are no hosts", cluster: &scope{Allowed: []string{"192.0.2.0/24"}}, parameters: "-p ftp:2121 192.0.2.7"},
+		"Ports":          {reason: "services are not hosts", cluster: &scope{Allowed: []string{"192.0.2.0/24"}}, parameters: "-p ftp:2121 192.0.2.7"},
 		"OwnTightens":    {reason: "both have to allow it", cluster: &scope{Allowed: []string{"192.0.2.0/24"}}, own: &scope{Allowed: []string{"192.0.2.7"}}, parameters: "192.0.2.8", want: "spec.targetScope.allowed of the ScanSetting"},
 		"OwnCannotWiden": {reason: "both have to allow it", cluster: &scope{Denied: []string{"10.0.0.0/8"}}, own: &scope{Allowed: []string{"10.0.0.0/8"}}, parameters: "10.0.0.1", want: "spec.targetScope.denied of the ClusterScanSetting"},
 		"OwnAlone":       {reason: "a team bounds itself", own: &scope{Denied: []string{"prod.example.com"}}, parameters: "prod.example.com", want: "spec.targetScope.denied of the ScanSetting"},

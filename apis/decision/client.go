@@ -107,7 +107,7 @@ func Dial(url string, config Config) (*Client, error) {
 	}
 	path, ok := strings.CutPrefix(url, "unix://")
 	if !ok || !strings.HasPrefix(path, "/") {
-		return nil, fmt.Errorf("%q is no address of an exporter's socket: write unix:///path/to/exporter.sock", url)
+		return nil, fmt.Errorf("%q is not an address of an exporter's socket: write unix:///path/to/exporter.sock", url)
 	}
 	return New(&socket{path: path}, config), nil
 }
@@ -322,7 +322,7 @@ func (c *Client) run(ctx context.Context) {
 		if c.transport.Serve(ctx, &Window{c}) {
 			backoff = firstBackoff
 		}
-		timer := time.NewTimer(mathrand.N(backoff) + time.Millisecond) //nolint:gosec // jitter is no secret
+		timer := time.NewTimer(mathrand.N(backoff) + time.Millisecond) //nolint:gosec // jitter is not a secret
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

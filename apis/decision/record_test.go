@@ -128,7 +128,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, value := range append([]decision.Member{{Value: r.Input}, {Value: r.Details}}, r.Extra...) {
 			if value.Value != nil && !json.Valid(value.Value) {
-				t.Fatalf("%q is no value", value.Value)
+				t.Fatalf("%q is not a value", value.Value)
 			}
 		}
 		again, err := decision.Append(nil, &r)

@@ -84,7 +84,7 @@ func isSurrogateAt(s string, i int) bool {
 }
 
 // AppendNumber appends f as ECMAScript's JSON.stringify writes it: the shortest digits that read back as f, an
-// exponent only below 1e-6 and from 1e21 on, -0 as 0, and null for what is no finite number.
+// exponent only below 1e-6 and from 1e21 on, -0 as 0, and null for what is not a finite number.
 func AppendNumber(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):

@@ -233,7 +233,7 @@ func TestReaderPassesOverLargeElements(t *testing.T) {
 	r := NewReader(strings.NewReader(in[:5000]), Limits{MaxElement: 1000, PassOver: true})
 	for range 2 {
 		if _, err := r.Next(); err != nil && !errors.Is(err, ErrTruncated) {
-			t.Errorf("the end inside of a large element is no element that is too large: %v", err)
+			t.Errorf("the end inside of a large element is not an element that is too large: %v", err)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (o *Outcome) Spill() ([]byte, error) {
 	return text, nil
 }
 
-// Decode reads the last words of a container. The error wraps ErrNone where they are no outcome, ErrVersion where they are one that
+// Decode reads the last words of a container. The error wraps ErrNone where they are not an outcome, ErrVersion where they are one that
 // this package cannot read.
 func Decode(data []byte) (*Outcome, error) {
 	if len(data) > MaxSize {

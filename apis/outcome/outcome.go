@@ -155,7 +155,7 @@ func Count(stats *finding.Stats, stored Stored) *Findings {
 		if f.Categories == nil {
 			f.Categories = map[string]int64{}
 		}
-		// A name may hold what is no character; several may become one then.
+		// A name may hold what is not a character; several may become one then.
 		f.Categories[text.Cut(strings.ToValidUTF8(name, "\uFFFD"), finding.MaxCategoryLength)] += int64(n)
 	}
 	return f

@@ -72,7 +72,7 @@ type URLAnswer struct {
 	LastModified time.Time `json:"lastModified"`
 }
 
-// Refusal is the body of every answer that is no success.
+// Refusal is the body of every answer that is not a success.
 type Refusal struct {
 	// Reason is for programs, Message for people.
 	Reason  string `json:"reason"`

@@ -43,7 +43,7 @@ func CutRunes(s string, most int) string {
 }
 
 // Line makes one line of a text: white space of any length is one space, control characters and those that turn the
-// direction of writing are dropped, and bytes that are no character become U+FFFD.
+// direction of writing are dropped, and bytes that are not a character become U+FFFD.
 func Line(s string) string {
 	var b strings.Builder
 	space := false

@@ -333,7 +333,7 @@ func TestHostileTextIsEscapedForTerminals(t *testing.T) {
 		}) {
 			got := w.Run(strings.Split(call, " ")...)
 			if strings.Contains(got.Out+got.Err, "unknown flag") || strings.Contains(got.Err, "unknown shorthand") {
-				t.Errorf("%q is no call: %s", call, got.Err)
+				t.Errorf("%q is not a call: %s", call, got.Err)
 			}
 			if strings.Contains(got.Out+got.Err, "PWN") {
 				printed++

@@ -163,7 +163,7 @@ func addressOf(text string, plain bool) (*url.URL, error) {
 	address, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%q is no address of a registry, such as https://registry.example.com", text)
+		return nil, fmt.Errorf("%q is not an address of a registry, such as https://registry.example.com", text)
 	case address.Scheme == "http" && !plain:
 		return nil, fmt.Errorf("%s speaks without TLS: say so with --insecure PlainHTTP", text)
 	case address.Host == "" || address.Path != "" && address.Path != "/" || address.User != nil || address.RawQuery != "" || address.Fragment != "":

@@ -150,7 +150,7 @@ var remedies = map[string]string{
 	registryv1alpha1.ReasonTLSFailed:           "Put the certificate of the registry's CA into spec.caBundle",
 	registryv1alpha1.ReasonNameNotResolved:     "Workers do not find the host: is spec.url right, and does the cluster's DNS know the name?",
 	registryv1alpha1.ReasonUnreachable:         "Workers do not reach the registry: is it running, and does a firewall or NetworkPolicy let workers out?",
-	registryv1alpha1.ReasonNoRegistry:          "What answers at spec.url is no registry: there is no /v2/",
+	registryv1alpha1.ReasonNoRegistry:          "What answers at spec.url is not a registry: there is no /v2/",
 	registryv1alpha1.ReasonRateLimited:         "The registry wants fewer requests; the work goes on by itself. Credentials raise the limit of many registries",
 	registryv1alpha1.ReasonCatalogForbidden:    "The registry does not tell its repositories: name them in spec.repositories",
 	registryv1alpha1.ReasonCatalogNotSupported: "The registry does not tell its repositories: name them in spec.repositories",

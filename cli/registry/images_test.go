@@ -221,7 +221,7 @@ func TestImport(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"bomFormat":"CycloneDX"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Ends(t, w.Run(append(call, host+"/shop/api:1.0@"+digestB)...), 1, `is no SPDX 2 document: its spdxVersion is ""`)
+	clitest.Ends(t, w.Run(append(call, host+"/shop/api:1.0@"+digestB)...), 1, `is not an SPDX 2 document: its spdxVersion is ""`)
 
 	scanned(t, w, r, imageOf("api-1", "shop/web", "1.0", digestB), bad)
 	clitest.Ends(t, w.Run("registry", "purge", "prod"), 0, "1 Image of namespace "+w.Namespace+" would be deleted", "--yes deletes it")

@@ -32,7 +32,7 @@ func TestResult(t *testing.T) {
 			want: `{"source":"scanyard/nmap","policy":"scanyard","result":"fail","scored":true}`,
 		},
 		"Informational": {
-			reason: "what is no weakness does not fail", finding: `{"name":"n","severity":"INFORMATIONAL","attributes":{"rule_id":"r"}}`,
+			reason: "what is not a weakness does not fail", finding: `{"name":"n","severity":"INFORMATIONAL","attributes":{"rule_id":"r"}}`,
 			want: `{"source":"scanyard/nmap","policy":"r","rule":"n","severity":"info","result":"warn","scored":true,"message":"n","properties":{"attr.rule_id":"r"}}`,
 		},
 		"FalsePositive": {

@@ -84,7 +84,7 @@ type Question struct {
 	Namespaces []string // nil is all
 	GroupBy    []Group  // nil is one group of all if Aggregate is set
 	Aggregate  Aggregate
-	TrendDays  int // 0 is no trend
+	TrendDays  int // 0 means no trend
 	Sort       []Order
 	Limit      int
 }

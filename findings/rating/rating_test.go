@@ -35,7 +35,7 @@ func TestRating(t *testing.T) {
 		}
 		attributes, ok := value.(finding.Object)
 		if !ok {
-			t.Fatalf("%s is no object", c.attributes)
+			t.Fatalf("%s is not an object", c.attributes)
 		}
 		if score, scored := Score(attributes); score != c.score || scored != c.scored {
 			t.Errorf("%s: score %v %v, want %v %v", c.attributes, score, scored, c.score, c.scored)

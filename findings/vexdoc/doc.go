@@ -7,7 +7,7 @@
 // What it decides:
 //
 //   - not_affected is NotAffected, fixed and resolved are Mitigated, under_investigation and in_triage are UnderInvestigation,
-//     false_positive is FalsePositive. What is affected is no exception: it is told.
+//     false_positive is FalsePositive. What is affected is not an exception: it is told.
 //   - A statement is one exception. Its vulnerability and their aliases are references; each of its products is an entry: package
 //     URLs are packages, those of type oci are products by their digest.
 //   - What cannot be read is told with the number of its statement; the rest is read.

@@ -17,11 +17,11 @@ import (
 
 // Config says where records go.
 type Config struct {
-	// URL is unix:///path, grpc://host:port of this machine, or grpcs://host:port?ca=FILE&cert=FILE&key=FILE&token=FILE; "" is no exporter.
+	// URL is unix:///path, grpc://host:port of this machine, or grpcs://host:port?ca=FILE&cert=FILE&key=FILE&token=FILE; "" is not an exporter.
 	URL string
 	// Producer names the program; it is part of the name of the stream.
 	Producer string
-	// ClusterID and Tenant are for far ends by gRPC that are no exporter. An exporter knows them by itself.
+	// ClusterID and Tenant are for far ends by gRPC that are not an exporter. An exporter knows them by itself.
 	ClusterID, Tenant string
 	// MaxRecords and MaxBytes bound what is not acknowledged; 0: 1,024 records and 4 MiB.
 	MaxRecords, MaxBytes int

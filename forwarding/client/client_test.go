@@ -72,7 +72,7 @@ func TestURLsThatAreRefused(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://127.0.0.1:1":                  `the scheme "http" is not known: use unix:///path, grpc://host:port of this machine, or grpcs://`,
 		"127.0.0.1:1":                         "use unix:///path",
-		"unix://relative":                     "is no address",
+		"unix://relative":                     "is not an address",
 		"grpc://exporter.example.com:9443":    "in plain text to another machine",
 		"grpc://127.0.0.1":                    "a host and a port",
 		"grpcs://h:1/path":                    "a host and a port",

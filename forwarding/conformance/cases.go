@@ -290,8 +290,8 @@ func duplicates() []Case {
 			}
 			return errors.Join(counts(ack, 0, 7), p.verdict(id, isComplete, 6))
 		}},
-		{"duplicates/tenant", "the same id in another tenant is no duplicate", other(func(id *forwardingv1.StreamId) { id.Tenant = "team-b" })},
-		{"duplicates/cluster", "the same id in another cluster is no duplicate", other(func(id *forwardingv1.StreamId) { id.ClusterId += "-b" })},
+		{"duplicates/tenant", "the same id in another tenant is not a duplicate", other(func(id *forwardingv1.StreamId) { id.Tenant = "team-b" })},
+		{"duplicates/cluster", "the same id in another cluster is not a duplicate", other(func(id *forwardingv1.StreamId) { id.ClusterId += "-b" })},
 	}
 }
 
@@ -375,7 +375,7 @@ func closings() []Case {
 			list := results(id, 3)
 			return errors.Join(p.taken(id, append(list, closing(id, list[:2], 3))...), p.verdict(id, isConflict, 3))
 		}},
-		{"closing/filter", "gaps that a filter made are no gaps", func(p *probe) error {
+		{"closing/filter", "gaps that a filter made are not gaps", func(p *probe) error {
 			id := p.scan()
 			list := []*forwardingv1.Record{result(id, 1, "a"), result(id, 4, "d")}
 			end := closing(id, list, 9)

@@ -4,7 +4,7 @@
 //
 //	hello, negotiate    versions, limits, features
 //	order, acks         numbers of batches, cumulative acks, what is acknowledged is there
-//	duplicates          the same record again, on any stream; the same id in another tenant is no duplicate
+//	duplicates          the same record again, on any stream; the same id in another tenant is not a duplicate
 //	conflict            the same id with another body: the first one wins
 //	closing, gaps       verdicts and what is missing
 //	unknown, limits     fields and bodies of later versions; sizes; damaged records

@@ -104,7 +104,7 @@ func (p *probe) greet(h *forwardingv1.Hello, options ...grpc.CallOption) (*talk,
 		return nil, fmt.Errorf("wait for the welcome: %w", err)
 	}
 	if t.welcome = said.GetWelcome(); t.welcome == nil {
-		return nil, fmt.Errorf("the answer to hello is no welcome: %v", said)
+		return nil, fmt.Errorf("the answer to hello is not a welcome: %v", said)
 	}
 	return t, nil
 }

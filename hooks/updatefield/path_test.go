@@ -60,7 +60,7 @@ func TestSetKeepsTheRest(t *testing.T) {
 			"attributes.b", `{"z":1,"attributes":{"y":2,"b":3,"a":4},"own":{"k":[ 1 ]}}`, `{"z":1,"attributes":{"y":2,"b":"v","a":4},"own":{"k":[ 1 ]}}`,
 			"what lies off the path keeps its bytes",
 		},
-		"TextIsNotEscapedForHTML": {"b", `{"a<b>&":"<&>"}`, `{"a<b>&":"<&>","b":"v"}`, "findings are no web page"},
+		"TextIsNotEscapedForHTML": {"b", `{"a<b>&":"<&>"}`, `{"a<b>&":"<&>","b":"v"}`, "findings are not a web page"},
 		"LastOfTwinMembersWins":   {"a", `{"a":1,"b":2,"a":3}`, `{"a":1,"b":2,"a":"v"}`, "as every JSON reader has it"},
 		"EscapedNameIsTheSame":    {"ab", `{"\u0061b":1}`, `{"\u0061b":"v"}`, "escapes are only spelling"},
 		"BracketsInTextAreText":   {"b.c", `{"a":"}]\"{","b" : {"c" : [ {} ] , "d":"\\"}}`, `{"a":"}]\"{","b" : {"c" : "v" , "d":"\\"}}`, "strings hide structure"},

@@ -7,7 +7,7 @@
 //
 //   - The report is one object, or an array of them if checkov ran several frameworks. An object without results is what
 //     it writes where there was nothing to check, and makes no findings.
-//   - Passed and skipped checks are no findings; a skipped one was suppressed by a user.
+//   - Passed and skipped checks are not findings; a skipped one was suppressed by a user.
 //   - Severity is checkov's, which it knows only if it is connected to its vendor's platform: CRITICAL and HIGH are HIGH.
 //     Without it a failed check is MEDIUM: it breaks a policy that a user has chosen to check, and no rating says how
 //     bad that is.

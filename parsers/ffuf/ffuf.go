@@ -197,7 +197,7 @@ func (r *run) parseResult(v any, emit sdk.Emit) error {
 	return emit(&f)
 }
 
-// members returns what ECMAScript finds under a result's keys. Results that are no objects do not come from ffuf; they
+// members returns what ECMAScript finds under a result's keys. Results that are not objects do not come from ffuf; they
 // are findings nevertheless, which is how clients of the format know it.
 func members(v any) finding.Object {
 	switch v := v.(type) {

@@ -5,7 +5,7 @@
 //
 // What it decides:
 //
-//   - Passed and skipped tests are no findings, nor are runs that failed before a test passed after all (flakyFailure,
+//   - Passed and skipped tests are not findings, nor are runs that failed before a test passed after all (flakyFailure,
 //     rerunFailure). Whether the tests were enough is not checked: a report without tests makes no findings.
 //   - The format has no severity. Scanners write theirs in the type of a failure, or in brackets in front of the test's
 //     name ("[HIGH] CVE-…"): where it is a word that means one, that counts. Otherwise a failure is MEDIUM, as it says

@@ -105,7 +105,7 @@ func parse(ctx context.Context, in *sdk.Input, emit sdk.Emit) error {
 		return err
 	}
 	if !r.known {
-		return errors.New("is no export of a Registry: schema is not " + schema)
+		return errors.New("is not an export of a Registry: schema is not " + schema)
 	}
 	looked := "of " + sdk.Counted(r.images, "image", "images")
 	switch {
@@ -135,7 +135,7 @@ func (r *report) document(from *jsonstream.Reader) error {
 			return err
 		case "images":
 			if !r.known {
-				return errors.New("is no export of a Registry: schema does not come first")
+				return errors.New("is not an export of a Registry: schema does not come first")
 			}
 			return from.Array(func(i int) error {
 				if err := r.image(from); err != nil {

@@ -19,7 +19,7 @@ const start = `{"schema":"scanyard.io/registry-findings/1","images":[{"reference
 func TestHostileReports(t *testing.T) {
 	hostile.JSON(t, Parser(), start, `]}]}`)
 	hostile.Run(t, Parser(), map[string]hostile.Case{
-		"OtherJSON":       {Start: `{"matches":[]}`, Want: "is no export of a Registry"},
+		"OtherJSON":       {Start: `{"matches":[]}`, Want: "is not an export of a Registry"},
 		"OtherSchema":     {Start: `{"schema":"scanyard.io/registry-findings/2"}`, Want: "schema is scanyard.io/registry-findings/2"},
 		"SchemaComesLate": {Start: `{"images":[],"schema":"scanyard.io/registry-findings/1"}`, Want: "schema does not come first"},
 		"NoReference":     {Start: `{"schema":"scanyard.io/registry-findings/1","images":[{}]}`, Want: "image 0: has no reference"},

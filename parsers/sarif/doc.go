@@ -14,7 +14,7 @@
 //   - Severity: the CVSS score in the property security-severity of the result or of its rule, as GitHub reads it; else
 //     the level: error is HIGH, warning MEDIUM, note LOW, none INFORMATIONAL. A result without a level has that of the
 //     invocation's override, else of the rule's configuration, else warning, as the standard says (3.27.10).
-//   - Kind: pass and notApplicable are no findings. informational is INFORMATIONAL. open and review are findings, with
+//   - Kind: pass and notApplicable are not findings. informational is INFORMATIONAL. open and review are findings, with
 //     the level none that the standard gives them.
 //   - A result that is suppressed, or that a baseline comparison reports as absent, is not a finding.
 //   - The fingerprint comes from the tool's own ones, if it writes any. Those that do not distinguish results of one rule in

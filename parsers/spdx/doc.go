@@ -6,7 +6,7 @@
 // What it decides:
 //
 //   - Packages are counted by their purpose, by ecosystem (the type of their package URL) and by licence: the concluded
-//     one, else the declared one. NONE and NOASSERTION are no licences. The package that the document is about is a
+//     one, else the declared one. NONE and NOASSERTION are not licences. The package that the document is about is a
 //     package like the others in SPDX, and counted.
 //   - In version 3.0 licences are elements of their own that relationships bring together with packages. They are not
 //     counted: that would take all relationships in memory.

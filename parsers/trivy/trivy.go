@@ -196,7 +196,7 @@ func (p *report) secondPass(r *jsonstream.Reader) error {
 	})
 }
 
-// elements walks a list that may be missing in JavaScript's way: null, false, 0 and "" are no list.
+// elements walks a list that may be missing in JavaScript's way: null, false, 0 and "" are not a list.
 func elements(r *jsonstream.Reader, name string, one func(index int) error) error {
 	kind, err := r.Kind()
 	if err != nil {

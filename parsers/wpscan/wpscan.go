@@ -119,7 +119,7 @@ func parseFinding(v, target any, emit sdk.Emit) error {
 	return emit(&f)
 }
 
-// setReferences makes one reference of each element of each list. Values that are no texts go to Extra, for the schema
+// setReferences makes one reference of each element of each list. Values that are not texts go to Extra, for the schema
 // to refuse.
 func setReferences(f *finding.Finding, found finding.Object) error {
 	v, _ := found.Get("references")

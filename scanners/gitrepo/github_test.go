@@ -149,7 +149,7 @@ func TestGitHubTrouble(t *testing.T) {
 	}{
 		"Unauthorized":   {reason: "a wrong token is reported", first: []http.HandlerFunc{status(401, `{"message":"Bad credentials"}`)}, err: "the access token is missing, wrong or expired"},
 		"NotFound":       {reason: "an unknown organisation is reported", first: []http.HandlerFunc{status(404, `{"message":"Not Found"}`)}, err: "organisation acme: the server responds with 404"},
-		"Forbidden":      {reason: "a 403 without a limit is no limit", first: []http.HandlerFunc{status(403, `{"message":"Resource not accessible"}`, "X-RateLimit-Remaining", "4999")}, err: "does not allow this"},
+		"Forbidden":      {reason: "a 403 without a limit is not a limit", first: []http.HandlerFunc{status(403, `{"message":"Resource not accessible"}`, "X-RateLimit-Remaining", "4999")}, err: "does not allow this"},
 		"ThenFine":       {reason: "server errors are tried again", first: []http.HandlerFunc{status(500, ""), status(502, "<html>")}, slept: []time.Duration{1 * time.Second, 2 * time.Second}},
 		"NeverFine":      {reason: "but not for ever", first: []http.HandlerFunc{status(500, ""), status(500, ""), status(503, ""), status(500, ""), status(500, `{"message":"boom"}`)}, slept: []time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, err: "500"},
 		"NoJSON":         {reason: "a page of HTML is not a list", first: []http.HandlerFunc{status(200, "<html>login</html>")}, err: "list repositories of organisation acme"},
@@ -160,7 +160,7 @@ func TestGitHubTrouble(t *testing.T) {
 		"LimitOfAYear":   {reason: "a limit without an end in sight is an error", first: []http.HandlerFunc{status(429, "", "Retry-After", "31536000")}, err: "that is more than 1h10m0s away"},
 		"LimitAgain":     {reason: "waiting must help", first: []http.HandlerFunc{status(429, ""), status(429, ""), status(429, ""), status(429, ""), status(429, ""), status(429, "")}, slept: []time.Duration{time.Minute, time.Minute, time.Minute, time.Minute, time.Minute}, err: "waiting did not help"},
 		"SentElsewhere":  {reason: "the token goes nowhere else", first: []http.HandlerFunc{status(302, "", "Location", "http://elsewhere.invalid/")}, err: "the server sends us to another one, elsewhere.invalid"},
-		"FailsOnPageTwo": {reason: "half a result is no result", first: []http.HandlerFunc{status(200, `[]`, "Link", `<http://x/?page=2>; rel="next"`), status(401, "")}, err: "wrong or expired"},
+		"FailsOnPageTwo": {reason: "half a result is not a result", first: []http.HandlerFunc{status(200, `[]`, "Link", `<http://x/?page=2>; rel="next"`), status(401, "")}, err: "wrong or expired"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

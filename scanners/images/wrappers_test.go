@@ -32,7 +32,7 @@ func TestWrappers(t *testing.T) {
 		missing bool // there must be no result file
 	}{
 		"NiktoFindsNothing":         {reason: "a clean end", recipe: "scanner-nikto", tool: "nikto.pl", does: `echo '{}' >"$2"`, args: []string{"-o", "RESULT", "-h", "x"}, calls: []string{"nikto.pl -o RESULT -h x"}, result: "{}\n"},
-		"NiktoFinds":                {reason: "findings are no failure", recipe: "scanner-nikto", tool: "nikto.pl", does: `echo '[1]' >"$2"; exit 1`, args: []string{"-o", "RESULT"}, calls: []string{"nikto.pl -o RESULT"}, result: "[1]\n"},
+		"NiktoFinds":                {reason: "findings are not a failure", recipe: "scanner-nikto", tool: "nikto.pl", does: `echo '[1]' >"$2"; exit 1`, args: []string{"-o", "RESULT"}, calls: []string{"nikto.pl -o RESULT"}, result: "[1]\n"},
 		"NiktoNotThere":             {reason: "always 0", recipe: "scanner-nikto", tool: "other", args: []string{"-o", "RESULT"}, missing: true},
 		"NiktoArgumentsWithSpaces":  {reason: "arguments stay what they are", recipe: "scanner-nikto", tool: "nikto.pl", does: `printf '%s' "$3" >"$2"`, args: []string{"-o", "RESULT", "a b  *"}, calls: []string{"nikto.pl -o RESULT a b  *"}, result: "a b  *"},
 		"SslyzeFine":                {reason: "a clean end", recipe: "scanner-sslyze", tool: "sslyze", does: `echo '{}' >"$2"`, args: []string{"--json_out", "RESULT", "x"}, calls: []string{"sslyze --json_out RESULT x"}, result: "{}\n"},

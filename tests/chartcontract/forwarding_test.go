@@ -218,7 +218,7 @@ func TestForwardingSnippetIsAPatch(t *testing.T) {
 	exporter := pod.InitContainers[0]
 	wantRestricted(t, "snippet", exporter)
 	if exporter.RestartPolicy == nil || *exporter.RestartPolicy != corev1.ContainerRestartPolicyAlways {
-		t.Errorf("the exporter is no side car: %v", exporter.RestartPolicy)
+		t.Errorf("the exporter is not a side car: %v", exporter.RestartPolicy)
 	}
 	socket := slices.IndexFunc(pod.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == "DECISIONS" })
 	if socket < 0 || !slices.Contains(exporter.Args, "--socket="+strings.TrimPrefix(pod.Containers[0].Env[socket].Value, "unix://")) {

@@ -325,7 +325,7 @@ var _ = Describe("Cascading Scans", Label("cascades"), func() {
 		chart(ctx, cascadingHook, ns, nil)
 		port := strconv.Itoa(web.Port)
 		refused := starts(openPort(web.Port), "nmap", "-p", port, web.Host)
-		refused.ScanLabels = map[string]string{"at": "{{{location}}}"} // tcp://… is no value of a label
+		refused.ScanLabels = map[string]string{"at": "{{{location}}}"} // tcp://… is not a value of a label
 		expression := func(cel string) cascadingv1.CascadingRuleSpec {
 			spec := starts(cascadingv1.MatchesRule{}, "nmap", "-p", port, "{{{attributes.ip_addresses.0}}}")
 			spec.Matches = cascadingv1.Matches{Expression: cel}

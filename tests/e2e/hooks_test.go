@@ -79,7 +79,7 @@ var _ = Describe("Hooks", Label("hooks"), func() {
 
 	It("run under names that are not valid as label values", defect(31), func(ctx SpecContext) {
 		h := hook("", "l"+strings.Repeat("o", 80)+"ng", "ok", executionv1.ReadOnly, 0)
-		h.Labels = nil // the name is no value of a label
+		h.Labels = nil // the name is not a value of a label
 		ns := prepared(ctx, h)
 		got := done(ctx, shellScan(ns, "long-hook", quick))
 		Expect(hookStates(got)).To(BeComparableTo([][]string{{h.Name + " Completed"}}), "hooks")

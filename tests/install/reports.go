@@ -28,7 +28,7 @@ func Reports(ctx context.Context) (Release, error) {
 	}
 	address, ok := listener.Addr().(*net.TCPAddr)
 	if err := listener.Close(); err != nil || !ok {
-		return Release{}, fmt.Errorf("find a free port: %w", errors.Join(err, fmt.Errorf("%T is no address of TCP", listener.Addr())))
+		return Release{}, fmt.Errorf("find a free port: %w", errors.Join(err, fmt.Errorf("%T is not an address of TCP", listener.Addr())))
 	}
 	return Release{Chart: "reports", Namespace: ReportsNamespace, Values: map[string]any{"port": address.Port}}, nil
 }

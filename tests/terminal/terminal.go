@@ -48,7 +48,7 @@ func (p Program) command(ctx context.Context, args []string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a call to its end. An exit code is no error.
+// Run runs a call to its end. An exit code is not an error.
 func (p Program) Run(ctx context.Context, args ...string) (Result, error) {
 	return p.Watch(ctx, nil, args...)
 }

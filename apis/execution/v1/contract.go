@@ -8,7 +8,7 @@ package v1
 const (
 	// LabelJobType tells which phase of a Scan a Job runs; one of the JobType values.
 	LabelJobType = "securecodebox.io/job-type"
-	// LabelHookName names the hook that a hook Job runs. Names that are no valid
+	// LabelHookName names the hook that a hook Job runs. Names that are not valid
 	// label value are shortened and hashed; AnnotationHookName then has the whole name.
 	LabelHookName = "securecodebox.io/hook-name"
 	// AnnotationHookName is the whole name of the hook that a hook Job runs.

@@ -92,7 +92,7 @@ func TestGoTypesLoseNothing(t *testing.T) {
 }
 
 // missing returns what want has and got has not or has otherwise. Empty objects that Go
-// types add are no difference.
+// types add are not a difference.
 func missing(path string, want, got any) map[string]any {
 	lost := map[string]any{}
 	w, isObject := want.(map[string]any)

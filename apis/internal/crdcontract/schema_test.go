@@ -189,7 +189,7 @@ func (c *checker) scalar(path, want string, got schema) {
 	c.t.Helper()
 	if want == "int-or-string" {
 		if !got.IntOrString {
-			c.errorf(path, "is no int-or-string")
+			c.errorf(path, "is not an int-or-string")
 		}
 		return
 	}

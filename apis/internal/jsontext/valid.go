@@ -9,7 +9,7 @@ import "encoding/binary"
 // maxDepth is how deep encoding/json reads.
 const maxDepth = 10_000
 
-// none is the end of what is no JSON.
+// none is the end of what is not JSON.
 const none = -1
 
 // Valid tells whether text is one JSON value. As with encoding/json, texts in it may hold bytes that are not UTF-8.
@@ -18,7 +18,7 @@ func Valid(text []byte) bool {
 	return end != none && space(text, end) == len(text)
 }
 
-// space gives the first place from i on that is no white space.
+// space gives the first place from i on that is not white space.
 func space(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r') {
 		i++

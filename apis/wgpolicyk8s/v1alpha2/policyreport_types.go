@@ -41,7 +41,7 @@ const (
 	SeverityMedium Severity = "medium"
 	// SeverityLow is worth to know.
 	SeverityLow Severity = "low"
-	// SeverityInfo is no weakness.
+	// SeverityInfo is not a weakness.
 	SeverityInfo Severity = "info"
 )
 

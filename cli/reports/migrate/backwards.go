@@ -234,7 +234,7 @@ func managersPatch(managers []metav1.ManagedFieldsEntry) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"managedFields": managers}})
 }
 
-// dependents finds what belongs to reports and is no report. With the new uids of the reports the garbage collector
+// dependents finds what belongs to reports and is not a report. With the new uids of the reports the garbage collector
 // takes their owners for gone, and deletes them.
 func (c *cluster) dependents(ctx context.Context) (found, unread []string, err error) {
 	lists, err := discovery.ServerPreferredResources(c.typed.Discovery())

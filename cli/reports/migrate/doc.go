@@ -17,7 +17,7 @@
 //   - While the last round, the raise of the counter and the switch go on, a policy refuses writes. It is removed whatever
 //     happens. Should this process be killed, the policy is without effect after 18 s: it has a Job for a parameter that
 //     never starts a pod, and that the cluster itself ends and deletes.
-//   - The comparison reads the server's state as of the switch, so that what was written since is no difference.
+//   - The comparison reads the server's state as of the switch, so that what was written since is not a difference.
 //   - CRDs are deleted only when the comparison has found no difference.
 //
 // The way back, --back, goes the other way:

@@ -91,7 +91,7 @@ func strangeLink(host string) error {
 func (v *Viewer) trust(ctx context.Context, scan *executionv1.Scan, link string) error {
 	parsed, err := url.Parse(link)
 	if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return errors.New("the link to the findings is no address")
+		return errors.New("the link to the findings is not an address")
 	}
 	strange := strangeLink(parsed.Host)
 	if !v.FollowsLinks() {

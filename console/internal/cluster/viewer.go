@@ -32,7 +32,7 @@ import (
 type ViewerOptions struct {
 	Objects client.WithWatch
 	Logs    kubernetes.Interface
-	// Stream begins to read what is no object, such as the SBOM of an image.
+	// Stream begins to read what is not an object, such as the SBOM of an image.
 	Stream       func(ctx context.Context, path string, query url.Values) (io.ReadCloser, error)
 	Transfer     *transfer.Client
 	Namespace    string

@@ -55,7 +55,7 @@ func Registries() []client.Object {
 	repository.Spec = reportsv1alpha1.RepositorySpec{Registry: reportsv1alpha1.RegistryRef{Name: "prod", UID: "uid-prod"}, Repository: "shop/api"}
 	repository.Status.State, repository.Status.Tags = reportsv1alpha1.RepositoryDone, &reportsv1alpha1.TagCounts{Listed: 7, Selected: 2, Skipped: 5}
 	failed := Image("team-blue", "api-broken", "0.9", 0, 0)
-	failed.Status.State, failed.Status.Message, failed.Status.Vulnerabilities = reportsv1alpha1.ImageFailed, "a layer is no archive", nil
+	failed.Status.State, failed.Status.Message, failed.Status.Vulnerabilities = reportsv1alpha1.ImageFailed, "a layer is not an archive", nil
 	return []client.Object{r, done, dry, repository, Image("team-blue", "api-11", "1.1", 2, 5), Image("team-blue", "api-12", "1.2", 1, 4), failed}
 }
 

@@ -18,7 +18,7 @@ func TestImages(t *testing.T) {
 	has(t, w.Get("/images"), "prod", "https://registry.example", "Unauthorized", "The Secret pull is refused", "2 of 4, 1 failed", "shop/api", "1 repository of 1 registry")
 	has(t, w.Get("/images?text=nothing"), "No repositories match.")
 	list := w.Get("/images?repository=shop%2fapi&registry=prod&ns=team-blue")
-	has(t, list, "3 images", "1.1", "1.2", "a layer is no archive", "linux/amd64")
+	has(t, list, "3 images", "1.1", "1.2", "a layer is not an archive", "linux/amd64")
 	if strings.Index(list.Body, "api-11") > strings.Index(list.Body, "api-12") {
 		t.Error("the worst image does not come first")
 	}
@@ -39,7 +39,7 @@ func TestOneImage(t *testing.T) {
 	packages := w.Get(page + "?show=packages")
 	has(t, packages, "2 packages in all", "zlib", "pkg:deb/debian/openssl@3.0.1")
 	lacks(t, w.Get(page+"?show=packages&text=ZLIB"), "pkg:deb/debian/openssl")
-	has(t, w.Get("/images/team-blue/api-broken"), "Nothing is known of it yet: it is Failed.", "a layer is no archive")
+	has(t, w.Get("/images/team-blue/api-broken"), "Nothing is known of it yet: it is Failed.", "a layer is not an archive")
 	if a := w.Get("/images/team-blue/none"); a.Code != http.StatusNotFound {
 		t.Errorf("an image that is not there answers %d", a.Code)
 	}

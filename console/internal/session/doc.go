@@ -8,7 +8,7 @@
 // What it decides:
 //
 //   - A cookie is sealed with AES-256-GCM. The first key seals, every key opens, so that keys can be changed while people
-//     work. A cookie that no key opens, or that has run out, is no session.
+//     work. A cookie that no key opens, or that has run out, is not a session.
 //   - A session whose token is large has two cookies. It ends after twelve hours, with its token, or when somebody ends it.
 //   - A sign-in at a provider that has begun is a sealed cookie too, and nothing that can be taken for a session.
 //   - A one-time code opens one session, once, within ten minutes. It is compared in constant time.

@@ -182,7 +182,7 @@ func (k *Keeper) cookie(name, value string, seconds int) *http.Cookie {
 	}
 }
 
-// Read opens the session of a request. False is no session, or one that has ended.
+// Read opens the session of a request. False is not a session, or one that has ended.
 func (k *Keeper) Read(r *http.Request) (*Session, bool) {
 	var sealed strings.Builder
 	parts := 1

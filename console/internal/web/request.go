@@ -93,7 +93,7 @@ func namespacesOf(texts []string) ([]string, error) {
 	for _, text := range texts {
 		for name := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\t' }) {
 			if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
-				return nil, &Problem{http.StatusBadRequest, "That is no namespace.", fmt.Sprintf("%q: %s.", name, strings.Join(errs, "; ")), ""}
+				return nil, &Problem{http.StatusBadRequest, "That is not a namespace.", fmt.Sprintf("%q: %s.", name, strings.Join(errs, "; ")), ""}
 			}
 			names = append(names, name)
 		}

@@ -173,7 +173,7 @@ func TestRenderErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			all, err := load(t, valid+c.text)
 			if err != nil {
-				t.Fatalf("is no error of the file: %v", err)
+				t.Fatalf("is not an error of the file: %v", err)
 			}
 			if _, err := all[0].Render(sample()); err == nil || !strings.Contains(err.Error(), c.want) || !IsRenderError(err) {
 				t.Errorf("want %q in: %v", c.want, err)

@@ -276,7 +276,7 @@ func TestParentOnly(t *testing.T) {
 	}
 }
 
-// TestFindingsChooseNoOptions: what a scanned host has sent is no option of the child's scanner, unless the rule says so.
+// TestFindingsChooseNoOptions: what a scanned host has sent is not an option of the child's scanner, unless the rule says so.
 func TestFindingsChooseNoOptions(t *testing.T) {
 	object := func(text string) finding.Object { return decode(t, text) }
 	parent, err := NewParent(object(`{"metadata":{"name":"nmap","uid":"u"},"spec":{"scanType":"nmap","cascades":{}}}`), nil)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package breaker sees when a far end refuses everything, which is no fault of the records. It is pure.
+// Package breaker sees when a far end refuses everything, which is not a fault of the records. It is pure.
 package breaker
 
 const (

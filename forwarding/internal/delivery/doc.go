@@ -13,5 +13,5 @@
 //   - Transport is tried again with full jitter; auth and incompatible are only probed; overload gets the delay that it asks for, and
 //     smaller batches. Only a record that is refused by itself leaves the queue undelivered, into the dead letters.
 //   - A batch that is refused as a whole is halved until one record is left.
-//   - A far end that refuses everything is no fault of the records: the breaker gives them back and probes with single records.
+//   - A far end that refuses everything is not a fault of the records: the breaker gives them back and probes with single records.
 package delivery

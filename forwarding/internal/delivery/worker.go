@@ -290,7 +290,7 @@ func (l *lane) fail(e *sink.Error) {
 	o := l.w.options
 	l.mu.Lock()
 	before := l.state
-	l.state = before.failed(e, o.Retry, o.Now(), rand.Float64()) //nolint:gosec // jitter is no secret
+	l.state = before.failed(e, o.Retry, o.Now(), rand.Float64()) //nolint:gosec // jitter is not a secret
 	l.mu.Unlock()
 	if before.Reason != e.Reason {
 		o.Log.Warn("the sink does not take records; they are kept", "sink", o.Name, "tenant", l.tenant,

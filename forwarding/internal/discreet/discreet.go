@@ -60,7 +60,7 @@ func (d *discretion) Read(ctx context.Context) (sink.Material, error) {
 }
 
 const (
-	// shortest is the length below which the beginning of a secret at the end of a text is no trace of it.
+	// shortest is the length below which the beginning of a secret at the end of a text is not a trace of it.
 	shortest = 4
 	// shortestLine is the same for the lines of a secret.
 	shortestLine = 16

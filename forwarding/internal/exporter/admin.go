@@ -402,7 +402,7 @@ func (r *request) checkDrop(before string) (err error) {
 		return selection(*r)
 	}
 	if r.Before, err = time.Parse(time.RFC3339, before); err != nil {
-		return usage("--before: %q is no time of RFC 3339", before)
+		return usage("--before: %q is not a time of RFC 3339", before)
 	}
 	if r.Sink == "" {
 		return usage("--sink is required")

@@ -285,7 +285,7 @@ func newRun(o Options) *cobra.Command {
 
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("%q is no flag", args[0])
+		return usage("%q is not a flag", args[0])
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	base := "clusterID: c\nintake: {socket: {path: /s}}\n"
 	for name, c := range map[string]struct{ file, want string }{
 		"UnknownKey":    {base + "sinks:\n- name: hub\n  provider: grpc\n  colour: red\n  grpc: {endpoint: \"h:1\"}\n", "config.yaml:6: sinks[0].colour: there is no such field"},
-		"WrongSize":     {base + "queue:\n  maxBytes: 8MB\n", `config.yaml:4: queue.maxBytes: "8MB" is no size`},
+		"WrongSize":     {base + "queue:\n  maxBytes: 8MB\n", `config.yaml:4: queue.maxBytes: "8MB" is not a size`},
 		"WrongBool":     {base + "intake2: {}\n", "config.yaml:3: intake2"},
 		"Insecure":      {"clusterID: c\nintake:\n  grpc:\n    listen: \":1\"\n    insecure: perhaps\n", "config.yaml:5: intake.grpc.insecure"},
 		"NotDocumented": {base + "sinks:\n- {name: hub, provider: smoke}\n", `config.yaml:4: sinks[0]: provider: "smoke" is not known: use one of grpc, http, kafka, nats, otlp, s3, file`},

@@ -51,7 +51,7 @@ func TestProbationEnds(t *testing.T) {
 			do: func(ctx context.Context, f *Follower, s *far, _ turns.Task) { f.answered(ctx, s) },
 		},
 		"SomebodyWaits": {
-			reason: "a probe is no delivery", want: plan.Trial,
+			reason: "a probe is not a delivery", want: plan.Trial,
 			do: func(ctx context.Context, f *Follower, s *far, task turns.Task) {
 				f.turns.Add(task, epoch)
 				f.answered(ctx, s)
@@ -212,7 +212,7 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	if !g.Note([]bool{false}) {
-		t.Fatal("twenty refused records are no fault of the records")
+		t.Fatal("twenty refused records are not a fault of the records")
 	}
 	if open, newest := g.IsOpen(); !open || !newest {
 		t.Errorf("open %t, newest %t", open, newest)

@@ -105,7 +105,7 @@ func TestMap(t *testing.T) {
 
 func TestMapReportsInvalidRecords(t *testing.T) {
 	out, errs, code := run(t, scanJSON, `[7,{"name":"a"}]`, append([]string{"map"}, files...)...)
-	if code != 0 || strings.Count(out, "\n") != 3 || !strings.Contains(errs, "element 0 of findings.json is no object") {
+	if code != 0 || strings.Count(out, "\n") != 3 || !strings.Contains(errs, "element 0 of findings.json is not an object") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
 	if _, errs, code := run(t, scanJSON, `[{"name":"a"}`, append([]string{"map"}, files...)...); code != 1 || !strings.Contains(errs, "read findings.json") {

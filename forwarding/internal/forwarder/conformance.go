@@ -55,7 +55,7 @@ func (f *conformanceFlags) run(ctx context.Context) error {
 	}
 	config := parsed.Config
 	if config.URL.Scheme != "grpc" && config.URL.Scheme != "grpcs" {
-		return wrongFlag("target", fmt.Errorf("%s is no receiver: use grpcs://, or grpc:// for plain text", config.URL))
+		return wrongFlag("target", fmt.Errorf("%s is not a receiver: use grpcs://, or grpc:// for plain text", config.URL))
 	}
 	host := config.URL.Host
 	if config.URL.Port() == "" {

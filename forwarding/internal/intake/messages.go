@@ -65,7 +65,7 @@ type protocolError struct {
 // Codes of rejects and errors.
 const (
 	codeMalformed           = "Malformed"
-	codePassedOver          = "PassedOver" // an event of an audit that is no decision
+	codePassedOver          = "PassedOver" // an event of an audit that is not a decision
 	codeTooLarge            = "TooLarge"
 	codeTruncated           = "Truncated"
 	codeQuotaReached        = "QuotaReached"

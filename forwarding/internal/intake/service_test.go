@@ -110,7 +110,7 @@ func TestServicePutsRecordsIntoTheQueue(t *testing.T) {
 	}
 	negotiated, err := r.far.Client(t).Negotiate(t.Context(), &forwardingv1.NegotiateRequest{})
 	if err != nil || negotiated.GetStores() {
-		t.Errorf("an exporter is no store: %v, %v", negotiated, err)
+		t.Errorf("an exporter is not a store: %v, %v", negotiated, err)
 	}
 }
 

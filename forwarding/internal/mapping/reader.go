@@ -152,7 +152,7 @@ func (r *Reader) Next() (sink.Record, error) {
 			}
 			return sink.Record{}, fmt.Errorf("read findings.json: %w", err)
 		case element[0] != '{':
-			r.reject("Malformed", fmt.Sprintf("element %d of findings.json is no object", r.total))
+			r.reject("Malformed", fmt.Sprintf("element %d of findings.json is not an object", r.total))
 		default:
 			result := r.mapper.result(element)
 			r.mapper.except(result, element)

@@ -184,7 +184,7 @@ func objectOf(members []member) []byte {
 	return append(out, '}')
 }
 
-// controlOf groups the references that are no URLs by type, in the order in which the types appear first.
+// controlOf groups the references that are not URLs by type, in the order in which the types appear first.
 func controlOf(references []*forwardingv1.Reference) string {
 	var types []string
 	values := map[string][]string{}
@@ -305,7 +305,7 @@ func FindingOf(r *forwardingv1.Result) (*finding.Finding, error) {
 			return nil, fmt.Errorf("extra_json: %w", err)
 		}
 		if extra[0] != '{' {
-			return nil, errors.New("extra_json is no object")
+			return nil, errors.New("extra_json is not an object")
 		}
 		o.further = appendMembers(nil, extra)
 	}

@@ -322,7 +322,7 @@ func TestHealth(t *testing.T) {
 	}
 	h = h.Answered(at(8))
 	if h.Phase != Trial || h.Streams() != 1 || !h.Fails() || h.Reason != sink.TokenRejected || h.Acknowledged != at(1) || h.Idle(at(8)).Acknowledged != at(1) {
-		t.Errorf("a probe is no delivery: %+v", h)
+		t.Errorf("a probe is not a delivery: %+v", h)
 	}
 	if idle := h.Idle(at(8)); !idle.IsHealthy() || idle.Since != at(8) || idle.Heard != at(8) || idle.Failures != 0 || idle.Reason != "" {
 		t.Errorf("nobody waits for a sink that answers, and the sink is tried for ever: %+v", idle)

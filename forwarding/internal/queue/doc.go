@@ -24,12 +24,12 @@
 // What it decides:
 //
 //   - A record is accepted when the batch that holds it is synced. The numbers of sessions are in the same batch.
-//   - A cursor says what need not be sent again, and is no acknowledgement: it is written with the next records, after a MiB that was delivered, or
+//   - A cursor says what need not be sent again, and is not an acknowledgement: it is written with the next records, after a MiB that was delivered, or
 //     after a tick. What is delivered waits for no disk. Frames are deleted behind an fsync of their cursors only.
 //   - The last records are held in memory besides, 4 MiB of all tenants, so that sinks that are up to date read nothing from disk.
 //   - An error of fsync ends the process: nothing can be said about what is on disk until the queue is opened again.
 //   - A quota refuses before the disk is full. Bytes are those of the records, and 64 for each.
 //   - With keys, frames and dead letters are sealed by XChaCha20-Poly1305 and bound to their places. The first key seals, each opens. What is
-//     sealed by a key that was not given is no damage: Open refuses, and puts nothing aside.
+//     sealed by a key that was not given is not damage: Open refuses, and puts nothing aside.
 //   - What does not match its digest is damage: Open renames the directory or refuses, and Salvage reads what it can.
 package queue

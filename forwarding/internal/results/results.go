@@ -55,7 +55,7 @@ type Client struct {
 	http  *http.Client
 }
 
-// RefusedError is an answer that is no success.
+// RefusedError is an answer that is not a success.
 type RefusedError struct {
 	results.Refusal
 

@@ -113,7 +113,7 @@ type Sending struct {
 	Guard Guard
 }
 
-// Guard sees what becomes of records. A far end that refuses everything is no fault of the records.
+// Guard sees what becomes of records. A far end that refuses everything is not a fault of the records.
 type Guard interface {
 	// Note takes what became of a batch, in order, and is true where the far end refuses everything by now.
 	Note(accepted []bool) bool

@@ -31,7 +31,7 @@ func Parse(text string) (Size, error) {
 	}
 	value, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil || int64(value) > most/factor {
-		return 0, fmt.Errorf("%q is no size: write a number of bytes, or one with KiB, MiB or GiB", text)
+		return 0, fmt.Errorf("%q is not a size: write a number of bytes, or one with KiB, MiB or GiB", text)
 	}
 	return Size(int64(value) * factor), nil
 }

@@ -252,11 +252,11 @@ func Guard(networks, servers []netip.Prefix) sink.DialControl {
 	return func(_, address string) error {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
-			return fmt.Errorf("%s is no address", address)
+			return fmt.Errorf("%s is not an address", address)
 		}
 		ip, err := netip.ParseAddr(host)
 		if err != nil {
-			return fmt.Errorf("%s is no address", address)
+			return fmt.Errorf("%s is not an address", address)
 		}
 		ip = ip.Unmap().WithZone("")
 		if within(networks, ip) {

@@ -401,7 +401,7 @@ func (clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthIn
 	return nil, nil, errClientOnly
 }
 
-// Info names the protocol. The name to expect is no authority of calls: that is the address.
+// Info names the protocol. The name to expect is not an authority of calls: that is the address.
 func (clientCredentials) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }

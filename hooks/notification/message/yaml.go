@@ -38,7 +38,7 @@ func withoutQuote(err error) error {
 	return errors.New(strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " "))
 }
 
-// plain turns what only YAML has into what JSON has: keys that are no texts, times.
+// plain turns what only YAML has into what JSON has: keys that are not texts, times.
 func plain(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -24,7 +24,7 @@ type rule struct {
 	wild  bool
 }
 
-// Parse reads rules as they are written for secureCodeBox, with states beside anyOf. None are no rules.
+// Parse reads rules as they are written for secureCodeBox, with states beside anyOf. None are not rules.
 func Parse(text []byte, wild bool) (Rules, error) {
 	if len(text) == 0 {
 		return nil, nil

@@ -226,7 +226,7 @@ func (w *World) serveStore(rw http.ResponseWriter, r *http.Request) {
 	http.ServeContent(rw, r, "", time.Time{}, bytes.NewReader(object))
 }
 
-// record keeps what was asked and says whether to go on. Downloads from the store are no operations: hooks may read
+// record keeps what was asked and says whether to go on. Downloads from the store are not operations: hooks may read
 // as often as they like.
 func (w *World) record(rw http.ResponseWriter, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)

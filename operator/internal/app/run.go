@@ -219,7 +219,7 @@ func newStore(c store.Config, tenants store.Tenants) (*store.Store, error) {
 }
 
 // An operator that cannot renew its lease ends, and the next one reads all Scans
-// anew. An API server that is overloaded for twenty seconds is no reason for
+// anew. An API server that is overloaded for twenty seconds is not a reason for
 // that, so the lease lasts longer than Kubernetes' usual 15 s, of which renewal
 // has 10 s. An operator that ends gives its lease up; only after one that is killed
 // does the next wait for the whole duration.

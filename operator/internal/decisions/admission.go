@@ -91,7 +91,7 @@ func strip(value any) {
 	}
 }
 
-// namesOnly gives the names of environment variables. What is no list of variables is left out.
+// namesOnly gives the names of environment variables. What is not a list of variables is left out.
 func namesOnly(env any) any {
 	list, ok := env.([]any)
 	if !ok {

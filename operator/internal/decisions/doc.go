@@ -7,9 +7,9 @@
 //
 // What it decides:
 //
-//   - A record is made after the fact: after the status was written, the Job created, the answer decided. What was not written is no decision.
+//   - A record is made after the fact: after the status was written, the Job created, the answer decided. What was not written is not a decision.
 //   - Nobody waits for the exporter. What does not fit into the buffer is dropped, and scanyard_decisions_dropped_total says so.
 //   - A record never holds what may be a secret: the values of environment variables, data and stringData, the texts of patches, and the
 //     copy of the object that kubectl keeps in an annotation are left out.
-//   - A nil Log is no exporter. Its methods do nothing, and allocate nothing.
+//   - A nil Log is not an exporter. Its methods do nothing, and allocate nothing.
 package decisions

@@ -183,7 +183,7 @@ func statusPatch(before, after *executionv1.ScheduledScan) ([]byte, error) {
 	}
 	_, found, err := unstructured.NestedMap(patch, "status", "findings", "severities")
 	if err != nil {
-		return nil, errors.New("the findings of the status are no object")
+		return nil, errors.New("the findings of the status are not an object")
 	}
 	if !found {
 		if err := unstructured.SetNestedMap(patch, map[string]any{}, "status", "findings", "severities"); err != nil {

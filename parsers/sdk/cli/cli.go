@@ -58,7 +58,7 @@ Options of parse:
   --strict          fail if a finding breaks the schema
 
 FILE "-" is standard input. Findings are written while they are found: if the exit code is 1, throw them away. What
-standard error says of what was reached is no error.
+standard error says of what was reached is not an error.
 
 Environment of a pod:
   SCAN_NAME, NAMESPACE          the Scan (required)

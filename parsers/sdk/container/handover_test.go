@@ -177,7 +177,7 @@ func TestHandoverFails(t *testing.T) {
 // TestHandoverOfExceptions: the parser counts which findings are open. One that cannot read the exceptions goes on without, says
 // so in its log and to the operator, and stores the same findings.
 func TestHandoverOfExceptions(t *testing.T) {
-	const hosts = `[{"namespace":"team-a","name":"hosts","spec":{"status":"FalsePositive","reason":"They are no targets","match":{"anyOf":[{"categories":["Host"]}]}}}]`
+	const hosts = `[{"namespace":"team-a","name":"hosts","spec":{"status":"FalsePositive","reason":"They are not targets","match":{"anyOf":[{"categories":["Host"]}]}}}]`
 	for name, c := range map[string]struct {
 		text      string
 		limit     int

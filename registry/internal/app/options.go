@@ -65,7 +65,7 @@ func (o *Options) Validate() error {
 		"--health-probe-bind-address": o.Health, "--nats-bind-address": o.NATSAddress, "--webhook-bind-address": o.WebhookAddress,
 	} {
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			return fmt.Errorf("%s: %q is no address such as :8081", name, address)
+			return fmt.Errorf("%s: %q is not an address such as :8081", name, address)
 		}
 	}
 	if o.NATSReplicas < 1 {

@@ -328,7 +328,7 @@ func (w *world) freePort() int {
 	address, is := l.Addr().(*net.TCPAddr)
 	w.must(l.Close())
 	if !is {
-		w.t.Fatalf("%T is no address of TCP", l.Addr())
+		w.t.Fatalf("%T is not an address of TCP", l.Addr())
 	}
 	return address.Port
 }

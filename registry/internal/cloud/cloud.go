@@ -70,7 +70,7 @@ func withoutPort(host string) string { return strings.TrimSuffix(strings.ToLower
 // Credentials gives the credential for a registry.
 func (i *Identities) Credentials(ctx context.Context, provider registryv1alpha1.Provider, host string) (credentials.Set, error) {
 	if !Serves(provider, host) {
-		return credentials.Set{}, fmt.Errorf("%s is no registry of %s, so it does not get the identity of the workers", host, provider)
+		return credentials.Set{}, fmt.Errorf("%s is not a registry of %s, so it does not get the identity of the workers", host, provider)
 	}
 	i.mutex.Lock()
 	defer i.mutex.Unlock()

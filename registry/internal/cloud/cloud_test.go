@@ -143,10 +143,10 @@ func TestCredentials(t *testing.T) {
 			"",
 		},
 		// The identity goes to no other host than a registry of its cloud.
-		"ForeignHost":     {registryv1alpha1.ProviderGCP, "gcr.io.evil.example.com", nil, nil, credentials.Credential{}, nil, "is no registry of GCP"},
-		"OtherCloud":      {registryv1alpha1.ProviderAWS, "gcr.io", nil, nil, credentials.Credential{}, nil, "is no registry of AWS"},
-		"OtherPort":       {registryv1alpha1.ProviderAzure, "shop.azurecr.io:8443", nil, nil, credentials.Credential{}, nil, "is no registry of Azure"},
-		"UnknownProvider": {"Other", "gcr.io", nil, nil, credentials.Credential{}, nil, "is no registry of Other"},
+		"ForeignHost":     {registryv1alpha1.ProviderGCP, "gcr.io.evil.example.com", nil, nil, credentials.Credential{}, nil, "is not a registry of GCP"},
+		"OtherCloud":      {registryv1alpha1.ProviderAWS, "gcr.io", nil, nil, credentials.Credential{}, nil, "is not a registry of AWS"},
+		"OtherPort":       {registryv1alpha1.ProviderAzure, "shop.azurecr.io:8443", nil, nil, credentials.Credential{}, nil, "is not a registry of Azure"},
+		"UnknownProvider": {"Other", "gcr.io", nil, nil, credentials.Credential{}, nil, "is not a registry of Other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &far{answers: test.answers}

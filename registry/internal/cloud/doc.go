@@ -10,6 +10,6 @@
 //
 //   - Each identity goes to the registries of its cloud alone, by the name of the host: a Registry of another host gets no credential.
 //   - The protocols are some requests each, so no library of a cloud is linked: hundreds of packages for three calls.
-//   - The identity of the node is not asked for: it is no identity of the pod.
+//   - The identity of the node is not asked for: it is not an identity of the pod.
 //   - Credentials are kept in memory until 5 minutes before their end. No error and no log holds one.
 package cloud

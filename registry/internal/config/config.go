@@ -228,7 +228,7 @@ func (c *Config) Rules() (egress.Rules, error) {
 		for _, text := range list.text {
 			prefix, err := netip.ParsePrefix(text)
 			if err != nil {
-				return egress.Rules{}, fmt.Errorf("%s: %q is no network such as 10.0.0.0/8", list.key, text)
+				return egress.Rules{}, fmt.Errorf("%s: %q is not a network such as 10.0.0.0/8", list.key, text)
 			}
 			*list.into = append(*list.into, prefix)
 		}

@@ -158,7 +158,7 @@ var databaseChecks = []check{
 	{name: "a broken database is refused and leaves nothing", needs: hasDatabase, run: func(_ context.Context, b *bench) error {
 		file := filepath.Join(b.work, "broken")
 		const permissions = 0o600
-		if err := os.WriteFile(file, []byte("this is no database"), permissions); err != nil {
+		if err := os.WriteFile(file, []byte("this is not a database"), permissions); err != nil {
 			return fmt.Errorf("make file: %w", err)
 		}
 		s, err := b.open()

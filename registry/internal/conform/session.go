@@ -18,7 +18,7 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/adapter/protocol"
 )
 
-// patience is how long an answer may take: a check is no measurement.
+// patience is how long an answer may take: a check is not a measurement.
 const patience = 60 * time.Second
 
 // session is a process of the adapter.
@@ -28,7 +28,7 @@ type session struct {
 	next    int
 	mutex   sync.Mutex
 	answers map[string]chan protocol.Answer
-	// wrong is the first line that is no answer, or that answers nobody.
+	// wrong is the first line that is not an answer, or that answers nobody.
 	wrong error
 	// faulty is closed with the first that was wrong.
 	faulty chan struct{}
@@ -81,7 +81,7 @@ func (s *session) read(out io.Reader) {
 		before := s.wrong
 		switch {
 		case err != nil && s.wrong == nil:
-			s.wrong = fmt.Errorf("standard output had a line that is no answer: %w: %.100q", err, line)
+			s.wrong = fmt.Errorf("standard output had a line that is not an answer: %w: %.100q", err, line)
 		case err == nil && !known && s.wrong == nil:
 			s.wrong = fmt.Errorf("an answer has the id %q, which no request has", a.ID)
 		case err == nil && known && a.Type != protocol.TypeProgress:

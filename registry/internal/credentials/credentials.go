@@ -93,7 +93,7 @@ func readDockerConfig(text []byte, host string) (Set, error) {
 	var config dockerConfig
 	if err := json.Unmarshal(text, &config); err != nil {
 		// The error of the reader may hold a part of the text.
-		return Set{}, fmt.Errorf("%s is no JSON of the form {\"auths\": {…}}", dockerConfigKey)
+		return Set{}, fmt.Errorf("%s is not JSON of the form {\"auths\": {…}}", dockerConfigKey)
 	}
 	if len(config.CredHelpers) > 0 || config.CredsStore != "" {
 		return Set{}, ErrPrograms
@@ -136,7 +136,7 @@ func (a dockerAuth) credential() (Credential, error) {
 		}
 		username, password, found := strings.Cut(string(text), ":")
 		if err != nil || !found {
-			return Credential{}, errors.New("auth is no base64 of username:password")
+			return Credential{}, errors.New("auth is not base64 of username:password")
 		}
 		// Some clients write a zero at the end.
 		c.Username, c.Password = username, strings.TrimRight(password, "\x00")

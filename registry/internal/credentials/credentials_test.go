@@ -71,9 +71,9 @@ func TestRead(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"Helpers":   {`{"auths":{},"credHelpers":{"gcr.io":"gcloud"}}`, credentials.ErrPrograms.Error()},
 		"Store":     {`{"credsStore":"desktop"}`, credentials.ErrPrograms.Error()},
-		"NoJSON":    {`{"auths":{"a.example.com":{"auth":"c2VjcmV0"`, `.dockerconfigjson is no JSON of the form {"auths": {…}}`},
-		"NoColon":   {`{"auths":{"a.example.com":{"auth":"c2VjcmV0"}}}`, "auth is no base64 of username:password"},
-		"NoBase64":  {`{"auths":{"a.example.com":{"auth":"se:cret"}}}`, "auth is no base64 of username:password"},
+		"NoJSON":    {`{"auths":{"a.example.com":{"auth":"c2VjcmV0"`, `.dockerconfigjson is not JSON of the form {"auths": {…}}`},
+		"NoColon":   {`{"auths":{"a.example.com":{"auth":"c2VjcmV0"}}}`, "auth is not base64 of username:password"},
+		"NoBase64":  {`{"auths":{"a.example.com":{"auth":"se:cret"}}}`, "auth is not base64 of username:password"},
 		"Empty":     {`{"auths":{"a.example.com":{}}}`, "an entry of auths needs auth, username and password, identitytoken or registrytoken"},
 		"OtherHost": {`{"auths":{"b.example.com":{}}}`, ""},
 		"Unpadded":  {`{"auths":{"a.example.com":{"auth":"YTpi"}}}`, "a"},

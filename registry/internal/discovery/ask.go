@@ -257,7 +257,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// reasonOf says why a reference has no image: by the first entry that is no mere attestation.
+// reasonOf says why a reference has no image: by the first entry that is not a mere attestation.
 func reasonOf(skipped []manifest.Skipped) string {
 	for _, s := range skipped {
 		if s.Reason != manifest.Attestation {

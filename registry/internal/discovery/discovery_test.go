@@ -340,7 +340,7 @@ func TestMoves(t *testing.T) {
 	if got := result.Tags[0]; got.Digest != after || !got.FirstSeen.Equal(start.Add(time.Hour)) || len(result.Resolved) != 1 {
 		t.Error(got)
 	}
-	// A tag that goes away between the list and its HEAD is no error.
+	// A tag that goes away between the list and its HEAD is not an error.
 	w.Before = func(out http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodHead {
 			out.WriteHeader(http.StatusNotFound)

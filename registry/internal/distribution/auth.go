@@ -47,7 +47,7 @@ type access struct {
 	// header is the Authorization that is sent, proved that it was good once.
 	header string
 	proved bool
-	// renew is when a token is fetched again, ends when its time is over; zero: what is sent is no token of a realm.
+	// renew is when a token is fetched again, ends when its time is over; zero: what is sent is not a token of a realm.
 	renew, ends time.Time
 	challenge   *challenge
 	generation  int
@@ -86,7 +86,7 @@ func (a *authorizer) current(ctx context.Context, s *access) (header string, gen
 		return "", 0, s.refused
 	}
 	if now := a.now(); s.challenge != nil && !s.renew.IsZero() && !now.Before(s.renew) {
-		// A realm that does not answer is no harm as long as the token is good.
+		// A realm that does not answer does no harm as long as the token is good.
 		if err := a.obtain(ctx, s, *s.challenge); err != nil && (!isPassing(ctx, err) || !now.Before(s.ends)) {
 			return "", 0, err
 		}
@@ -234,7 +234,7 @@ func (a *authorizer) token(ctx context.Context, s *access, c challenge, credenti
 func (a *authorizer) realm(text string, secret bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !a.plainHTTP) {
-		return nil, &Error{Reason: Unauthorized, Status: http.StatusUnauthorized, Detail: "the realm is no https address"}
+		return nil, &Error{Reason: Unauthorized, Status: http.StatusUnauthorized, Detail: "the realm is not an https address"}
 	}
 	if err := a.transports.rules.Host(u); err != nil {
 		return nil, classify(err)

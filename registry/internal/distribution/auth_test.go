@@ -222,7 +222,7 @@ func TestForeignRealm(t *testing.T) {
 		return true
 	}
 	_, _, err := connect(t, r, secret(t, "registry.example.com", "registry.example.com=u:p")).Tag(t.Context(), "a", "v1", distribution.Pointer{})
-	if got := said(err); got != "Unauthorized: status 401: the realm is no https address" {
+	if got := said(err); got != "Unauthorized: status 401: the realm is not an https address" {
 		t.Error(got)
 	}
 }
@@ -234,8 +234,8 @@ func TestEgressRealm(t *testing.T) {
 		"https://169.254.169.254/latest":  "HostNotAllowed: registry.example.com leads to an address that is not allowed",
 		"https://auth.example.com:25/":    "HostNotAllowed: auth.example.com: port 25 is not allowed: ports are 80, 443, 1024 and above",
 		"https://auth.example.net/":       "HostNotAllowed: auth.example.net is not in allowedHosts",
-		"file:///etc/passwd":              "Unauthorized: status 401: the realm is no https address",
-		"":                                "Unauthorized: status 401: the realm is no https address",
+		"file:///etc/passwd":              "Unauthorized: status 401: the realm is not an https address",
+		"":                                "Unauthorized: status 401: the realm is not an https address",
 	} {
 		r := registrytest.NewTLS(t)
 		r.Before = func(w http.ResponseWriter, _ *http.Request) bool {

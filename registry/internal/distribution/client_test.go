@@ -330,7 +330,7 @@ func TestEgressRedirect(t *testing.T) {
 		"Downwards": {"http://cdn.example.com:" + cdn.Port(), "HostNotAllowed: registry.example.com redirects from https to http"},
 		"Port":      {"https://cdn.example.com:22/", "HostNotAllowed: registry.example.com redirects to a port that is not allowed"},
 		"Endless":   {"/v2/HOP", "HostNotAllowed: registry.example.com redirects more than 5 times"},
-		"Scheme":    {"gopher://cdn.example.com", "HostNotAllowed: registry.example.com redirects to what is no https address"},
+		"Scheme":    {"gopher://cdn.example.com", "HostNotAllowed: registry.example.com redirects to what is not an https address"},
 	} {
 		target = c.target
 		if _, err := config(t); said(err) != c.want {

@@ -76,7 +76,7 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// ReasonOf gives the reason of an error; "" is no error of a registry.
+// ReasonOf gives the reason of an error; "" is not an error of a registry.
 func ReasonOf(err error) Reason {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
@@ -144,7 +144,7 @@ func codeOf(body []byte) string {
 	return answer.Errors[0].Code
 }
 
-// refused makes the error of an answer that is no success.
+// refused makes the error of an answer that is not a success.
 func refused(a answer) *Error {
 	e := &Error{Reason: Unreachable, Status: a.status, Detail: codeOf(a.body)}
 	switch {

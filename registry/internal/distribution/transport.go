@@ -132,7 +132,7 @@ func (t *transports) do(ctx context.Context, e exchange) (answer, error) {
 		}
 		next, err := at.Parse(location)
 		if err != nil {
-			return answer{}, errors.New("a redirect leads to what is no address")
+			return answer{}, errors.New("a redirect leads to what is not an address")
 		}
 		if err := t.rules.Redirect(at, next, hop); err != nil {
 			return answer{}, err

@@ -82,7 +82,7 @@ func faces(a netip.Addr) []netip.Addr {
 		list = append(list, four(12))
 	case nat64Local.Contains(a):
 		// RFC 6052 places the address behind a prefix of 48 bits around the byte 8, which is empty; others use the last four bytes.
-		// Zeros are no address there but the place that the other form leaves empty.
+		// Zeros are not an address there but the place that the other form leaves empty.
 		if middle := netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}); !middle.IsUnspecified() {
 			list = append(list, middle)
 		}

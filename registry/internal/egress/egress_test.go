@@ -85,7 +85,7 @@ func refused(t *testing.T, d *egress.Dialer, ctx context.Context, address string
 		t.Fatalf("%s: is dialled", address)
 	}
 	if _, ok := errors.AsType[*egress.Error](err); !ok {
-		t.Fatalf("%s: %v is no refusal", address, err)
+		t.Fatalf("%s: %v is not a refusal", address, err)
 	}
 	return err.Error()
 }
@@ -250,7 +250,7 @@ func TestRules(t *testing.T) {
 		"Upwards":   {"http://a.example.com", "https://a.example.com/x", 1, ""},
 		"Sixth":     {"https://a.example.com", "https://a.example.com/x", 6, "HostNotAllowed: a.example.com redirects more than 5 times"},
 		"Downwards": {"https://a.example.com", "http://a.example.com/x", 1, "HostNotAllowed: a.example.com redirects from https to http"},
-		"Scheme":    {"https://a.example.com", "file:///etc/passwd", 1, "HostNotAllowed: a.example.com redirects to what is no https address"},
+		"Scheme":    {"https://a.example.com", "file:///etc/passwd", 1, "HostNotAllowed: a.example.com redirects to what is not an https address"},
 		"Port":      {"https://a.example.com", "https://b.example.com:25/", 1, "HostNotAllowed: a.example.com redirects to a port that is not allowed"},
 	} {
 		if got := said(rules.Redirect(parse(t, c.from), parse(t, c.to), c.hop)); got != c.want {

@@ -64,7 +64,7 @@ func (r Rules) Validate() error {
 	for _, list := range r.AllowedHosts {
 		for _, pattern := range list {
 			if _, err := path.Match(pattern, ""); err != nil {
-				return fmt.Errorf("allowedHosts: %q is no pattern of hosts", pattern)
+				return fmt.Errorf("allowedHosts: %q is not a pattern of hosts", pattern)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func (r Rules) Redirect(from, to *url.URL, hop int) error {
 	case hop > MaxRedirects:
 		return refuse("", "%s redirects more than %d times", from.Hostname(), MaxRedirects)
 	case to.Scheme != "https" && to.Scheme != "http", to.Host == "":
-		return refuse("", "%s redirects to what is no https address", from.Hostname())
+		return refuse("", "%s redirects to what is not an https address", from.Hostname())
 	case from.Scheme == "https" && to.Scheme == "http":
 		return refuse("", "%s redirects from https to http", from.Hostname())
 	}

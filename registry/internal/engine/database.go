@@ -300,7 +300,7 @@ func (e *Engine) diff(ctx context.Context, r *running, now Database, has bool, n
 		return nil, err
 	}
 	if !has || !said.Comparable {
-		return nil, nil // two databases that cannot be compared have no difference to tell, which is no error
+		return nil, nil // two databases that cannot be compared have no difference to tell, which is not an error
 	}
 	return &Diff{From: now.Version, Changed: said.Changed, Total: said.Total, Hashes: filepath.Join(next.Dir, changedFile)}, nil
 }

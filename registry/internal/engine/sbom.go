@@ -192,7 +192,7 @@ func verify(dir string, f protocol.File) (Document, error) {
 	defer file.Close() //nolint:errcheck // what was only read
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return Document{}, wrong("is no file: %v", err)
+		return Document{}, wrong("is not a file: %v", err)
 	}
 	if info.Size() != f.Bytes || f.Bytes > maxDocument {
 		return Document{}, wrong("has %d bytes, of %d that were told and %d that it may have", info.Size(), f.Bytes, int64(maxDocument))

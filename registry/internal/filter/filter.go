@@ -41,7 +41,7 @@ func (e *Error) Error() string { return e.Field + ": " + e.Message }
 // Compiled is a filter that is ready to use. Several goroutines may use it at once.
 type Compiled struct {
 	entries []entry
-	// invalid are those of repositories that are no names.
+	// invalid are those of repositories that are not names.
 	invalid  []string
 	all      bool
 	excluded globs
@@ -140,7 +140,7 @@ func compileTags(environment *cel.Env, field string, f registryv1alpha1.TagFilte
 	var err error
 	if rule != nil {
 		if t.versions, err = newVersions(rule.Range, rule.Prereleases); err != nil {
-			return nil, &Error{Code: RangeInvalid, Field: field + ".semver.range", Message: fmt.Sprintf("%q is no range of versions: %v", rule.Range, err)}
+			return nil, &Error{Code: RangeInvalid, Field: field + ".semver.range", Message: fmt.Sprintf("%q is not a range of versions: %v", rule.Range, err)}
 		}
 	}
 	if f.Expression != "" {
@@ -167,7 +167,7 @@ var (
 // ParseDuration reads numbers with units, such as 1w2d.
 func ParseDuration(text string) (time.Duration, error) {
 	if !durationPattern.MatchString(text) {
-		return 0, fmt.Errorf("%q is no duration: write numbers with the units ms, s, m, h, d or w, such as 14d", text)
+		return 0, fmt.Errorf("%q is not a duration: write numbers with the units ms, s, m, h, d or w, such as 14d", text)
 	}
 	var sum time.Duration
 	for _, part := range durationPart.FindAllStringSubmatch(text, -1) {
@@ -179,7 +179,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		sum += time.Duration(number) * unit
 	}
 	if sum == 0 {
-		return 0, fmt.Errorf("%q is no time at all: it must be more than zero", text)
+		return 0, fmt.Errorf("%q is not a time at all: it must be more than zero", text)
 	}
 	return sum, nil
 }

@@ -33,7 +33,7 @@ const (
 	NotNewest           Reason = "NotNewest"
 )
 
-// The codes of warnings that are no reasons.
+// The codes of warnings that are not reasons.
 const (
 	InvalidRepository = "InvalidRepository"
 	DigestMoved       = "DigestMoved"

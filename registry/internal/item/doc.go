@@ -13,6 +13,6 @@
 //
 //   - A claim whose holder has not spoken is taken over, and counts as lost before anything else is decided: an item that its
 //     workers do not survive is quarantined by whoever sees it next, not tried once more.
-//   - What is away (database, quota, host) is no try: the item stays as it is, and the controller asks again.
-//   - A refusal by 401 or 403 and a limit of requests give the try back: they are no fault of the item.
+//   - What is away (database, quota, host) is not a try: the item stays as it is, and the controller asks again.
+//   - A refusal by 401 or 403 and a limit of requests give the try back: they are not a fault of the item.
 package item

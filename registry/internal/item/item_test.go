@@ -323,7 +323,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// TestEveryTryEnds: whatever a try ends with, again and again, the item is settled at some time, but for what is no fault of its own.
+// TestEveryTryEnds: whatever a try ends with, again and again, the item is settled at some time, but for what is not a fault of its own.
 func TestEveryTryEnds(t *testing.T) {
 	for _, step := range []Step{Discover, SBOM, Match} {
 		for _, outcome := range []Outcome{Transient, Crashed, Unscannable, Broken} {

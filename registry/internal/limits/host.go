@@ -195,7 +195,7 @@ type bucket struct {
 	last   time.Time
 }
 
-// take takes a token and gives how long to wait for it. A rate of 0 is no bound.
+// take takes a token and gives how long to wait for it. A rate of 0 means no bound.
 func (b *bucket) take(now time.Time, rate, burst float64) time.Duration {
 	if rate <= 0 {
 		return 0

@@ -246,7 +246,7 @@ func TestAllowance(t *testing.T) {
 	}
 	host.Observe(start, header("RateLimit-Remaining", "many"))
 	if got, told := host.RateLimit(); !told || got.Remaining != 20 {
-		t.Error("a header that is no number is read")
+		t.Error("a header that is not a number is read")
 	}
 	for range 2 {
 		item.Close()

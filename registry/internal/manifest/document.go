@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Reason is why a document is no image of ours.
+// Reason is why a document is not an image of ours.
 type Reason string
 
 // The reasons. PlatformNotSelected, Attestation, Artifact and Referrer are usual; all others are warnings too.
@@ -41,7 +41,7 @@ const (
 	NoPlatform          Reason = "NoPlatform"
 )
 
-// ConfigPlatformMismatch is a warning that is no reason: the platform of the index wins.
+// ConfigPlatformMismatch is a warning that is not a reason: the platform of the index wins.
 const ConfigPlatformMismatch = "ConfigPlatformMismatch"
 
 // MaxDocument is the most that a manifest, an index or a config may have, in bytes.
@@ -101,7 +101,7 @@ func hasDigest(body []byte, digest string) bool {
 	return false
 }
 
-// object is a JSON object whose names are taken as they are written. A null is no member.
+// object is a JSON object whose names are taken as they are written. A null is not a member.
 type object map[string]json.RawMessage
 
 // parseObject reads one JSON object and nothing after it; nil: the text is none, or nested too deep.

@@ -55,7 +55,7 @@ type Image struct {
 	Content Content `json:"-"`
 }
 
-// Skipped is what is no image of ours.
+// Skipped is what is not an image of ours.
 type Skipped struct {
 	// Digest is "" for an entry without one.
 	Digest   string `json:"digest"`

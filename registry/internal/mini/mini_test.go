@@ -559,7 +559,7 @@ func TestDatabaseIsCompleteOrNotThere(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(work); err != nil {
-		t.Error("what is no database must not be removed")
+		t.Error("what is not a database must not be removed")
 	}
 	err := ask(t, protocol.Match, work, protocol.MatchParams{SBOM: protocol.Document{Path: file, Format: protocol.SPDX}, DatabaseDir: there.Dir, Out: "x"}, &protocol.MatchResult{})
 	if protocol.CodeOf(err) != protocol.DatabaseMissing {

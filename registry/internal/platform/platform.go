@@ -32,7 +32,7 @@ func Parse(text string) Platform {
 	return Platform{OS: parts[0], Architecture: parts[1], Variant: parts[2], OSVersion: version}
 }
 
-// Known tells whether operating system and architecture are there and are no placeholders.
+// Known tells whether operating system and architecture are there and are not placeholders.
 func (p Platform) Known() bool { return known(p.OS) && known(p.Architecture) }
 
 func known(part string) bool { return part != "" && !strings.EqualFold(part, Unknown) }
@@ -106,7 +106,7 @@ func NewFilter(texts []string) (Filter, error) {
 	filter := make(Filter, 0, len(texts))
 	for i, text := range texts {
 		if name, _, _ := strings.Cut(text, ":"); !patternPattern.MatchString(name) {
-			return nil, fmt.Errorf("platforms[%d]: %q is no platform: write os/arch or os/arch/variant, such as linux/amd64", i, text)
+			return nil, fmt.Errorf("platforms[%d]: %q is not a platform: write os/arch or os/arch/variant, such as linux/amd64", i, text)
 		}
 		p := Parse(text)
 		canonical := Platform{OS: p.OS, Architecture: p.Architecture, Variant: p.Variant}.Canonical()

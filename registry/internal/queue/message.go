@@ -92,7 +92,7 @@ func (m Message) check() error {
 		return fmt.Errorf("step %q is unknown", m.Step)
 	}
 	if !isToken(m.Adapter) {
-		return fmt.Errorf("%q is no name of an adapter", m.Adapter)
+		return fmt.Errorf("%q is not a name of an adapter", m.Adapter)
 	}
 	if m.Step == Database {
 		return nil

@@ -277,7 +277,7 @@ func TestDeliveredTooOften(t *testing.T) {
 	}
 }
 
-// TestSweepLeavesWork: what waits and what a worker has is no dead letter.
+// TestSweepLeavesWork: what waits and what a worker has is not a dead letter.
 func TestSweepLeavesWork(t *testing.T) {
 	controller, worker := start(t).ready(t)
 	for _, name := range []string{"a", "b", "c"} {

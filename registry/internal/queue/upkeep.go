@@ -161,7 +161,7 @@ func (q *Queue) Say(e Ended) error { return q.tell(subjectDone, e) }
 // SayWorker tells the controller what a worker has.
 func (q *Queue) SayWorker(w Worker) error {
 	if !isToken(w.Name) {
-		return fmt.Errorf("%q is no name of a worker", w.Name)
+		return fmt.Errorf("%q is not a name of a worker", w.Name)
 	}
 	return q.tell(subjectWorker+"."+w.Name, w)
 }

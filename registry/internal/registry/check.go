@@ -56,7 +56,7 @@ func check(r *registryv1alpha1.Registry, b Bounds) *problem {
 	spec := r.Spec
 	u, err := url.Parse(spec.URL)
 	if err != nil || u.Host == "" {
-		return invalid("spec.url", fmt.Sprintf("%q is no URL; write https://host or https://host:port", spec.URL))
+		return invalid("spec.url", fmt.Sprintf("%q is not a URL; write https://host or https://host:port", spec.URL))
 	}
 	if u.Scheme != "https" && spec.Insecure != registryv1alpha1.PlainHTTP {
 		return invalid("spec.url", "an url with http:// needs insecure: PlainHTTP")
@@ -99,7 +99,7 @@ func checkIdentity(r *registryv1alpha1.Registry, b Bounds, host string) *problem
 	case !slices.Contains(b.CloudIdentityNamespaces, r.Namespace):
 		return invalid(field, "the installation does not allow this namespace the identity of its workers (cloudIdentityNamespaces); use secretName")
 	case !cloud.Serves(spec.Auth.Provider, host):
-		return invalid(field, fmt.Sprintf("%s is no registry of %s; use secretName", host, spec.Auth.Provider))
+		return invalid(field, fmt.Sprintf("%s is not a registry of %s; use secretName", host, spec.Auth.Provider))
 	case spec.Insecure != "" || spec.CABundle != "":
 		return invalid(field, "the identity of workers goes with the system's certificates; remove insecure and caBundle")
 	}

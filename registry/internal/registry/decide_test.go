@@ -64,7 +64,7 @@ func TestReady(t *testing.T) {
 		})}, "Accepted", ""},
 		"CloudOfAnotherHost": {Observation{Registry: prod(func(r *registryv1alpha1.Registry) {
 			r.Namespace, r.Spec.Auth = "cloud", &registryv1alpha1.Auth{Provider: registryv1alpha1.ProviderGCP}
-		})}, "Invalid", "is no registry of GCP"},
+		})}, "Invalid", "is not a registry of GCP"},
 		"CloudInsecure": {Observation{Registry: prod(func(r *registryv1alpha1.Registry) {
 			r.Namespace, r.Spec.Auth, r.Spec.URL = "cloud", &registryv1alpha1.Auth{Provider: registryv1alpha1.ProviderGCP}, "https://eu.gcr.io"
 			r.Spec.Insecure = registryv1alpha1.SkipVerify

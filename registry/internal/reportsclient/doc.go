@@ -10,5 +10,5 @@
 //
 //   - Documents are streamed from files, and opened anew for each try. Nothing that grows with an image is held in memory.
 //   - The time of the server comes with each answer: leases are judged by that time, so a worker whose clock is wrong harms nobody.
-//   - A refusal is no failure: 400, 404 and 409 are told at once, with the reason that the server gives to programs.
+//   - A refusal is not a failure: 400, 404 and 409 are told at once, with the reason that the server gives to programs.
 package reportsclient

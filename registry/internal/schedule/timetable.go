@@ -77,7 +77,7 @@ func Read(r *registryv1alpha1.Registry, kind Kind, zones func(string) (*time.Loc
 	spec := r.Spec
 	zone, err := zones(spec.TimeZone)
 	if err != nil {
-		return nil, &FieldError{"spec.timeZone", fmt.Sprintf("%q is no time zone that is known here; use an IANA name such as Europe/Berlin or UTC", spec.TimeZone)}
+		return nil, &FieldError{"spec.timeZone", fmt.Sprintf("%q is not a known time zone; use an IANA name such as Europe/Berlin or UTC", spec.TimeZone)}
 	}
 	t := &Timetable{seed: string(r.UID) + string(kind), created: r.CreationTimestamp.Time, zone: zone, jitter: -1}
 	period, expression, field := spec.DiscoveryPeriod, spec.DiscoverySchedule, "spec.discovery"
@@ -95,7 +95,7 @@ func Read(r *registryv1alpha1.Registry, kind Kind, zones func(string) (*time.Loc
 	switch {
 	case strings.TrimSpace(string(expression)) != "":
 		if t.cron, err = parse(string(expression)); err != nil {
-			return nil, &FieldError{field + "Schedule", fmt.Sprintf("%q is no cron expression: %v", expression, err)}
+			return nil, &FieldError{field + "Schedule", fmt.Sprintf("%q is not a cron expression: %v", expression, err)}
 		}
 	case period != "":
 		if t.period, err = filter.ParseDuration(string(period)); err != nil {
@@ -120,7 +120,7 @@ func (t *Timetable) readWindows(spec registryv1alpha1.RegistrySpec) *FieldError 
 	for i, w := range spec.Windows {
 		schedule, err := parse(w.Schedule)
 		if err != nil {
-			return &FieldError{fmt.Sprintf("spec.windows[%d].schedule", i), fmt.Sprintf("%q is no cron expression: %v", w.Schedule, err)}
+			return &FieldError{fmt.Sprintf("spec.windows[%d].schedule", i), fmt.Sprintf("%q is not a cron expression: %v", w.Schedule, err)}
 		}
 		duration, err := filter.ParseDuration(string(w.Duration))
 		if err == nil && duration > maxWindow {

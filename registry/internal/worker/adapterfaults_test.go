@@ -84,7 +84,7 @@ func commit(fault string) {
 		}
 		fmt.Fprintln(os.Stderr, len(held))
 	case "garbage":
-		fmt.Println("this is no answer")
+		fmt.Println("this is not an answer")
 	case "exit":
 		os.Exit(0)
 	case "killworker":

@@ -173,7 +173,7 @@ func (w *world) matchAll(items []queue.Item) {
 // concerns one image of a hundred. CPU time is that of worker, adapters, reports API, queue and registry together.
 func BenchmarkRescan(b *testing.B) {
 	w := newWorld(b)
-	// The door of the tests is no part of what is measured.
+	// The door of the tests is not part of what is measured.
 	w.client = w.clientOf(w.reports.url, &clock{})
 	r := w.work(func(o *Options) { o.Slots[queue.Match], o.Reports = 4, w.client })
 	n := imagesOf(b)

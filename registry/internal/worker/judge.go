@@ -33,7 +33,7 @@ const (
 	ReasonSBOMMissing = "SBOMMissing"
 )
 
-// The ends of steps that are no fault of the item.
+// The ends of steps that are not a fault of the item.
 var (
 	// errDropped: the claim is somebody else's. Nothing is written.
 	errDropped = errors.New("the claim was lost")

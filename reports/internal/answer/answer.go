@@ -221,7 +221,7 @@ func (a *Answerer) Answer(ctx context.Context, input *Input) (*reportsv1.Finding
 		r.tx = tx
 		err := r.answer(bounded, input.Scope)
 		if errors.As(err, &invalid) {
-			return nil // which is no error of the database
+			return nil // which is not an error of the database
 		}
 		return err
 	})

@@ -43,7 +43,7 @@ func (k *keepFlags) bind(flags *pflag.FlagSet) {
 		&k.markExceptions, "mark-exceptions", false,
 		"have stored reports follow FindingExceptions and ClusterFindingExceptions; the server must be allowed to list and watch them",
 	)
-	flags.Int64Var(&k.namespaceBytes, "namespace-bytes", 0, "bytes that the objects of one namespace may have; 0 is no bound")
+	flags.Int64Var(&k.namespaceBytes, "namespace-bytes", 0, "bytes that the objects of one namespace may have; 0 means no bound")
 }
 
 func (k *keepFlags) validate() error {

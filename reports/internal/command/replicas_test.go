@@ -215,7 +215,7 @@ func (w *writer) round(ctx context.Context, i int) error {
 	})
 }
 
-// sure tries until there is an answer. A server that is not there, or not able to answer, is no answer.
+// sure tries until there is an answer. A server that is not there, or not able to answer, is not an answer.
 func (w *writer) sure(ctx context.Context, try func() error) error {
 	for {
 		err := try()

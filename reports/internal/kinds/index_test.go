@@ -60,7 +60,7 @@ func TestResourceOfResults(t *testing.T) {
 		"Address":     {scan, "", "https://shop.example:8443/login", "shop.example", "the host is what is looked at, whatever the page"},
 		"Port":        {scan, "", "tcp://10.0.0.7:22", "10.0.0.7", "scans of networks have a host in each location"},
 		"IPv6":        {scan, "", "tcp://[fd00::7]:22", "fd00::7", "with the brackets of an address only"},
-		"File":        {map[string]string{policyreport.LabelScan: "shop-1", executionv1.LabelTarget: "shop"}, "", "src/main.go", "shop", "a file is no target"},
+		"File":        {map[string]string{policyreport.LabelScan: "shop-1", executionv1.LabelTarget: "shop"}, "", "src/main.go", "shop", "a file is not a target"},
 		"Broken":      {scan, "", "http://[", "shop-1", "a location that is none says nothing"},
 		"Schedule":    {map[string]string{policyreport.LabelScan: "shop-1", policyreport.LabelSchedule: "shop"}, "", "", "shop", "runs of a schedule look at the same"},
 		"Scan":        {scan, "", "", "shop-1", "there is nothing else"},

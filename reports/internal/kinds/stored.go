@@ -159,7 +159,7 @@ func (c *codec[T, S]) Decode(data []byte, _ *schema.GroupVersionKind, into runti
 	c.unpack(&stored, out)
 	obj, ok := any(out).(runtime.Object)
 	if !ok {
-		return nil, &c.kind, fmt.Errorf("decode a stored %s: %T is no object", c.kind.Kind, out)
+		return nil, &c.kind, fmt.Errorf("decode a stored %s: %T is not an object", c.kind.Kind, out)
 	}
 	return obj, &c.kind, nil
 }

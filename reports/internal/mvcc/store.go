@@ -39,7 +39,7 @@ type Options struct {
 	CompactEvery time.Duration
 	// Unindex removes what is kept beside an object that is deleted; nil if nothing is.
 	Unindex Indexer
-	// NamespaceBytes bounds what the objects of a namespace take; a change that needs more is not made. 0 is no bound.
+	// NamespaceBytes bounds what the objects of a namespace take; a change that needs more is not made. 0 means no bound.
 	NamespaceBytes int64
 	// Freezable names the keys whose changes Freeze refuses; nil names none.
 	Freezable func(key string) bool

@@ -154,7 +154,7 @@ func (a *answer) causes() []string {
 	causes, _ := details["causes"].([]any)
 	var fields []string
 	for _, cause := range causes {
-		if at, ok := cause.(object)["field"].(string); ok && at != "<nil>" { // CRDs say of a fraction twice that it is no integer
+		if at, ok := cause.(object)["field"].(string); ok && at != "<nil>" { // CRDs say of a fraction twice that it is not an integer
 			fields = append(fields, at)
 		}
 	}

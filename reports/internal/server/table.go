@@ -28,7 +28,7 @@ func (c tableConvertor) ConvertToTable(_ context.Context, obj, options runtime.O
 	ago := kinds.Age(metav1.NewTime(clock.RealClock{}.Now()))
 	add := func(obj runtime.Object) error {
 		if _, ok := obj.(metav1.Object); !ok {
-			return fmt.Errorf("make a row of a table: %T is no object", obj)
+			return fmt.Errorf("make a row of a table: %T is not an object", obj)
 		}
 		row := metav1.TableRow{Object: runtime.RawExtension{Object: obj}}
 		for _, column := range c.resource.Columns {

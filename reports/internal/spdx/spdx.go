@@ -121,7 +121,7 @@ func (r *reader) document() error {
 		return err
 	}
 	if token != json.Delim('{') {
-		return fmt.Errorf("%w: it is no object", ErrNotSPDX)
+		return fmt.Errorf("%w: it is not an object", ErrNotSPDX)
 	}
 	for r.decoder.More() {
 		name, err := r.token()

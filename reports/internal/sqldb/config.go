@@ -64,7 +64,7 @@ type Config struct {
 	// SynchronousFull makes SQLite wait for the disk at each commit. By default a power cut may lose the last commits,
 	// which is then noticed at the start.
 	SynchronousFull bool
-	// MaxPages bounds the size of a SQLite file, in pages of 4 KiB. 0 is no bound.
+	// MaxPages bounds the size of a SQLite file, in pages of 4 KiB. 0 means no bound.
 	MaxPages int
 	// Wait is how long a request waits for a connection. Default 5 seconds.
 	Wait time.Duration

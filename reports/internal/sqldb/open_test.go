@@ -64,7 +64,7 @@ func TestUnusableFiles(t *testing.T) {
 	for name, c := range map[string]struct{ path, want string }{
 		"Directory":   {folder, "must be a file, is a directory"},
 		"ReadOnly":    {write("read-only.db", "", 0o400), "must be writable, is read-only"},
-		"NotDatabase": {write("text.db", strings.Repeat("this is no database\n", 100), 0o600), "must be a SQLite database"},
+		"NotDatabase": {write("text.db", strings.Repeat("this is not a database\n", 100), 0o600), "must be a SQLite database"},
 		"NoDirectory": {filepath.Join(folder, "missing", "reports.db"), "its directory"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ func TestSplitAndJoin(t *testing.T) {
 		"Only":      {`{"results":[]}`, "results", `{}`, `[]`, "there is no comma"},
 		"Absent":    {`{"a":{"results":1}}`, "results", `{"a":{"results":1}}`, ``, "only the member of the object itself counts"},
 		"Nested":    {`{"report":{"results":[{"x":"}]"}],"a":"\"{"},"z":1}`, "report.results", `{"report":{"a":"\"{"},"z":1}`, `[{"x":"}]"}]`, "braces in strings are text"},
-		"NoParent":  {`{"report":null}`, "report.results", `{"report":null}`, ``, "what is no object has no members"},
+		"NoParent":  {`{"report":null}`, "report.results", `{"report":null}`, ``, "what is not an object has no members"},
 		"WithSpace": {"{ \"a\" : 1 ,\n \"results\" : [ 1 ] }\n", "results", "{ \"a\" : 1 }\n", `[ 1 ]`, "space is allowed everywhere"},
 	} {
 		t.Run(name, func(t *testing.T) {

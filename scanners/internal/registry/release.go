@@ -99,7 +99,7 @@ func NewChart(fullName string, metadata, packed []byte, annotations map[string]s
 func (c *Client) May(ctx context.Context, fullName string) error {
 	tag, err := name.NewTag(fullName, c.names()...)
 	if err != nil {
-		return fmt.Errorf("%s is no name of an image: %w", fullName, err)
+		return fmt.Errorf("%s is not a name of an image: %w", fullName, err)
 	}
 	if err := remote.CheckPushPermission(tag, c.Keychain, withContext{ctx, remote.DefaultTransport}); err != nil {
 		return fmt.Errorf("registry %s does not let push %s: %w", tag.RegistryStr(), tag.RepositoryStr(), err)
@@ -126,7 +126,7 @@ var ErrTaken = errors.New("is in the registry already, and is something else; a 
 func (c *Client) Free(ctx context.Context, i *Item) (bool, error) {
 	tag, err := name.NewTag(i.Name, c.names()...)
 	if err != nil {
-		return false, fmt.Errorf("%s is no name of an image: %w", i.Name, err)
+		return false, fmt.Errorf("%s is not a name of an image: %w", i.Name, err)
 	}
 	d, err := remote.Head(tag, c.options(ctx)...)
 	var refused *transport.Error

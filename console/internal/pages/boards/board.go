@@ -42,7 +42,7 @@ type board struct {
 	Title, About, Namespace, Name, Link string
 	Own, Cluster                        bool
 	Filters                             []session.Filter
-	// Problems are lines that are no filters.
+	// Problems are lines that are not filters.
 	Problems []string
 }
 

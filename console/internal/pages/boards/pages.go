@@ -170,7 +170,7 @@ func (p *pages) shared(q *web.Request) (*web.View, error) {
 		return nil, fmt.Errorf("read board: %w", err)
 	}
 	if c.Labels[Label] == "" {
-		return nil, &web.Problem{Code: http.StatusNotFound, Title: "This is no board.", Text: "A ConfigMap is one with the label " + Label + "."}
+		return nil, &web.Problem{Code: http.StatusNotFound, Title: "This is not a board.", Text: "A ConfigMap is one with the label " + Label + "."}
 	}
 	b := boardOf(c)
 	return p.show(q, &b)
@@ -247,7 +247,7 @@ func (p *pages) share(q *web.Request) (string, error) {
 	}
 	namespace, reach := strings.TrimSpace(q.PostFormValue("namespace")), ofTeam
 	if errs := validation.IsDNS1123Label(namespace); len(errs) > 0 {
-		return "", &web.Problem{Code: http.StatusBadRequest, Title: "That is no namespace.", Text: strings.Join(errs, "; ") + "."}
+		return "", &web.Problem{Code: http.StatusBadRequest, Title: "That is not a namespace.", Text: strings.Join(errs, "; ") + "."}
 	}
 	if q.PostFormValue("cluster") != "" {
 		reach = ofCluster

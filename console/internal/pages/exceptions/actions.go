@@ -38,7 +38,7 @@ func (p *pages) extend(q *web.Request) (string, error) {
 	return change(q, func(k *kept) error {
 		end, err := endOf(q.PostFormValue("expires"), q.Now)
 		if err != nil {
-			return &web.Problem{Code: http.StatusUnprocessableEntity, Title: "This is no end.", Text: err.Error() + ".", Remedy: "Go back and choose a day ahead."}
+			return &web.Problem{Code: http.StatusUnprocessableEntity, Title: "This is not an end.", Text: err.Error() + ".", Remedy: "Go back and choose a day ahead."}
 		}
 		k.Spec.ExpiresAt = end
 		return nil

@@ -321,7 +321,7 @@ const maxScans = 20
 func previewOf(q *web.Request, object client.Object) (*preview, []string, error) {
 	k, ok := keptOf(object)
 	if !ok {
-		return nil, nil, fmt.Errorf("%T is no exception", object)
+		return nil, nil, fmt.Errorf("%T is not an exception", object)
 	}
 	scope := q.Scope
 	if k.Namespace != "" {

@@ -98,7 +98,7 @@ func read(q *web.Request) (kept, error) {
 	}
 	k, ok := keptOf(object)
 	if !ok {
-		return kept{}, fmt.Errorf("%T is no exception", object)
+		return kept{}, fmt.Errorf("%T is not an exception", object)
 	}
 	return k, nil
 }

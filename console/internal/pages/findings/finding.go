@@ -75,7 +75,7 @@ type detail struct {
 	Namespace, Scan, ScanType                                                      string
 	References                                                                     []finding
 	Attributes                                                                     []node
-	// Except is the command that excepts the finding; empty where the fingerprint is no plain word.
+	// Except is the command that excepts the finding; empty where the fingerprint is not a plain word.
 	Except string
 	// ExceptLink leads to the form for an exception, filled in.
 	ExceptLink    string

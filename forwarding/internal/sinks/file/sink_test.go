@@ -276,7 +276,7 @@ func TestErrorsOfTheFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := open(t, file).Probe(t.Context()); err == nil {
-		t.Error("a file is no directory")
+		t.Error("a file is not a directory")
 	}
 	if err := open(t, t.TempDir()).Probe(t.Context()); err != nil {
 		t.Error(err)

@@ -362,7 +362,7 @@ func (j *judging) Forward(stream forwardingv1.ForwardingService_ForwardServer) e
 	}
 }
 
-// TestVerdictIsPerBatch: what is said about one batch is no word about those that went with it.
+// TestVerdictIsPerBatch: what is said about one batch is not a word about those that went with it.
 func TestVerdictIsPerBatch(t *testing.T) {
 	for code, want := range map[codes.Code]sink.Class{codes.InvalidArgument: sink.Refused, codes.AlreadyExists: ""} {
 		t.Run(code.String(), func(t *testing.T) {

@@ -132,7 +132,7 @@ func (s *Sink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, 
 	return sink.Outcome{}, nil
 }
 
-// worst is the error of the records that says most: what is no fault of records says more than what is. Nil: all are acknowledged.
+// worst is the error of the records that says most: what is not a fault of records says more than what is. Nil: all are acknowledged.
 func worst(results kgo.ProduceResults) (err error) {
 	for _, result := range results {
 		if result.Err != nil && (err == nil || classify(err).Class == sink.Refused) {

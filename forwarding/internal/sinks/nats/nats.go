@@ -201,7 +201,7 @@ func (d *delivery) collect(ctx context.Context) {
 	d.sink.inFlight.Release(1)
 }
 
-// failed notes an answer that is no success: the record is refused, or the batch has failed.
+// failed notes an answer that is not a success: the record is refused, or the batch has failed.
 func (d *delivery) failed(id string, err error) {
 	e := d.sink.explain(err)
 	if e.Class == sink.Refused {
@@ -265,7 +265,7 @@ func (s *Sink) Proof(ctx context.Context, stream *forwardingv1.StreamId) (sink.V
 		answered <- answer{config, err}
 	}()
 	select {
-	case <-c.denied: //nolint:errcheck // who may not ask has no proof, and that is no failure
+	case <-c.denied: //nolint:errcheck // who may not ask has no proof, and that is not a failure
 		return sink.Verdict{}, nil
 	case a := <-answered:
 		if a.err != nil {

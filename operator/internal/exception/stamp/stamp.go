@@ -80,7 +80,7 @@ func (s *Sealer) Seal(subject *Subject, stamp Stamp) (string, error) {
 	return string(text), nil
 }
 
-// ErrNotOurs says that an annotation is no stamp of this operator's for this exception.
+// ErrNotOurs says that an annotation is not a stamp of this operator's for this exception.
 var ErrNotOurs = errors.New("the stamp was not made for this exception")
 
 // Open returns the stamp of an annotation.

@@ -265,7 +265,7 @@ func TestRerunNeedsFindings(t *testing.T) {
 	}
 }
 
-// TestFailureOfFailureHooksIsReportedOnce: while another hook of the group runs, the same failure is no news.
+// TestFailureOfFailureHooksIsReportedOnce: while another hook of the group runs, the same failure is not news.
 func TestFailureOfFailureHooksIsReportedOnce(t *testing.T) {
 	o := observationOf(testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateParsing)),
 		catalogHooks(hookOn("a", executionv1.RunOnFailure, ""), hookOn("b", executionv1.RunOnFailure, "")), withJob(ParserRole, Failed))

@@ -227,7 +227,7 @@ func TestFailurePolicyFail(t *testing.T) {
 		says   string
 		wait   time.Duration
 	}{
-		"Ignore":       {"delivery is no part of the Scan", list(ran, withSinks), "Done", "Completed", "", 0},
+		"Ignore":       {"delivery is not part of the Scan", list(ran, withSinks), "Done", "Completed", "", 0},
 		"NoSinks":      {"there is nothing to wait for", list(ran, withSinks, withFail, func(o *Observation) { o.Tenant.Forwarding.Sinks = nil }), "Done", "Completed", "", 0},
 		"JustEnded":    {"the forwarder can begin now", list(ran, withSinks, withFail), "HookProcessing", "Forwarding", "cluster/hub, cluster/siem", time.Hour},
 		"Waits":        {"one sink has it", list(ran, hooksRan, withSinks, withFail, down, at(time.Minute)), "HookProcessing", "Forwarding", "cluster/siem", 59 * time.Minute},

@@ -41,7 +41,7 @@ func TestDecideReportsOutages(t *testing.T) {
 			if !tc.told {
 				return
 			}
-			// The same outage in other words is no news.
+			// The same outage in other words is not news.
 			again := observationOf(s, func(o *Observation) { o.Outage = "connection reset by peer" })
 			again.Scan.Status = *d.Status
 			e := Decision{Status: NewStatus(again).result()}

@@ -127,7 +127,7 @@ func isPort(port string) bool {
 	return err == nil
 }
 
-// fileHost reads what follows file: up to the path. A drive letter belongs to the path, and localhost is no host.
+// fileHost reads what follows file: up to the path. A drive letter belongs to the path, and localhost is not a host.
 func fileHost(rest string) (host string, ok bool) {
 	for range 2 {
 		if rest == "" || rest[0] != '/' && rest[0] != '\\' {

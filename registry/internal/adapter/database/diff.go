@@ -17,7 +17,7 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/adapter/serve"
 )
 
-// Everything is the key of what concerns all packages. It is no key of a package.
+// Everything is the key of what concerns all packages. It is not a key of a package.
 var Everything = protocol.Key("meta", "everything")
 
 // Indexer walks a database, and hashes what it says of each key.

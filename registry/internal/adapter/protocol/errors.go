@@ -68,7 +68,7 @@ func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 // RetryAfter is how long to wait at least.
 func (e *Error) RetryAfter() time.Duration { return time.Duration(e.RetryAfterSeconds) * time.Second }
 
-// CodeOf gives the code of an error; "" is no error of an adapter.
+// CodeOf gives the code of an error; "" is not an error of an adapter.
 func CodeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code

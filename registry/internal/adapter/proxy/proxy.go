@@ -331,7 +331,7 @@ func (g *Grant) copy(w io.Writer, body io.Reader, digest string, size int64) err
 				return protocol.Errorf(protocol.TooLarge, "the image has more than %d bytes", g.content.MaxBytes)
 			}
 			if _, err := w.Write(last); err != nil {
-				return nil //nolint:nilerr // an adapter that does not take what it has asked for is no failure of the content
+				return nil //nolint:nilerr // an adapter that does not take what it has asked for is not a failure of the content
 			}
 			last = append(last[:0], buffer[:n]...)
 			_, _ = sum.Write(last) // a hash takes all

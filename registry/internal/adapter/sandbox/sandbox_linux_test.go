@@ -74,7 +74,7 @@ func try(actions []string) {
 	}
 }
 
-// socket opens a socket of a kind that is no plain TCP.
+// socket opens a socket of a kind that is not plain TCP.
 func socket(kind string) error {
 	domain, of, protocol := syscall.AF_INET, syscall.SOCK_STREAM, 0
 	switch kind {

@@ -6,7 +6,7 @@
 //
 // What it decides:
 //
-//   - A line that is no request, and has no id that could be answered, is logged and passed over: an answer without a request would end
+//   - A line that is not a request, and has no id that could be answered, is logged and passed over: an answer without a request would end
 //     the process.
 //   - What ends a request early is told by its code: Cancelled, Timeout.
 //   - At the end of input what runs is waited for, 9 seconds at most; then it is cancelled.

@@ -49,7 +49,7 @@ func start(t *testing.T, handlers map[protocol.Op]serve.Handler) *session {
 			}
 			a, err := protocol.ReadAnswer(line)
 			if err != nil {
-				t.Errorf("a line that is no answer: %q: %v", line, err)
+				t.Errorf("a line that is not an answer: %q: %v", line, err)
 			}
 			s.answers <- a
 		}

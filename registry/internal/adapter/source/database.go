@@ -51,7 +51,7 @@ func Database(ctx context.Context, s protocol.Source, most int64, mediaTypes ...
 	sum := hashOf(layer.Digest)
 	switch {
 	case sum == nil:
-		return nil, protocol.Errorf(protocol.DatabaseCorrupt, "%q is no digest", layer.Digest)
+		return nil, protocol.Errorf(protocol.DatabaseCorrupt, "%q is not a digest", layer.Digest)
 	case layer.Size > most:
 		return nil, protocol.Errorf(protocol.TooLarge, "the database has more than %d bytes", most)
 	}

@@ -86,7 +86,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 func (i *Image) Layer(ctx context.Context, l ImageLayer, b *Budget, walk func(archive io.Reader) error) (read int64, err error) {
 	blob, archive := hashOf(l.Digest), hashOf(l.DiffID)
 	if blob == nil {
-		return 0, protocol.Errorf(protocol.InvalidInput, "%q is no digest", l.Digest)
+		return 0, protocol.Errorf(protocol.InvalidInput, "%q is not a digest", l.Digest)
 	}
 	if b.compressed += l.Size; b.Limits.CompressedBytes > 0 && b.compressed > b.Limits.CompressedBytes {
 		return 0, protocol.Errorf(protocol.TooLarge, "the image has more than %d bytes", b.Limits.CompressedBytes)

@@ -52,7 +52,7 @@ type layout string
 func (l layout) Open(_ context.Context, _, digest string) (io.ReadCloser, error) {
 	algorithm, sum, _ := strings.Cut(digest, ":")
 	if hashOf(digest) == nil || strings.ContainsAny(sum, "/.") {
-		return nil, protocol.Errorf(protocol.InvalidInput, "%q is no digest", digest)
+		return nil, protocol.Errorf(protocol.InvalidInput, "%q is not a digest", digest)
 	}
 	f, err := os.Open(filepath.Join(string(l), "blobs", algorithm, sum))
 	if errors.Is(err, os.ErrNotExist) {
@@ -126,7 +126,7 @@ func (v *verified) matches() bool { return hex.EncodeToString(v.Sum(nil)) == v.w
 func Document(ctx context.Context, s Source, kind, digest string, into any) error {
 	sum := hashOf(digest)
 	if sum == nil {
-		return protocol.Errorf(protocol.InvalidInput, "%q is no digest", digest)
+		return protocol.Errorf(protocol.InvalidInput, "%q is not a digest", digest)
 	}
 	body, err := s.Open(ctx, kind, digest)
 	if err != nil {

@@ -133,7 +133,7 @@ func (l *looking) write(ctx context.Context, layer source.ImageLayer, fill func(
 		id = layer.Digest
 	}
 	if a.id, err = v1.NewHash(id); err != nil {
-		return a, protocol.Errorf(protocol.InvalidInput, "%q is no digest", id)
+		return a, protocol.Errorf(protocol.InvalidInput, "%q is not a digest", id)
 	}
 	a.path = filepath.Join(l.dir, fmt.Sprintf("%d-%s", layer.Index, id))
 	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, permissions)

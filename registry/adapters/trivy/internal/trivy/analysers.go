@@ -8,7 +8,7 @@ import (
 
 	"github.com/aquasecurity/trivy/pkg/fanal/analyzer"
 	// The analysers of "trivy image" register themselves: those of packages. Not linked are those of configuration, secrets and licence
-	// files, which are no part of an SBOM here, and that of jars, which wants the Java database.
+	// files, which are not part of an SBOM here, and that of jars, which wants the Java database.
 	_ "github.com/aquasecurity/trivy/pkg/fanal/analyzer/buildinfo"
 	_ "github.com/aquasecurity/trivy/pkg/fanal/analyzer/language/conda/meta"
 	_ "github.com/aquasecurity/trivy/pkg/fanal/analyzer/language/dotnet/deps"

@@ -199,7 +199,7 @@ func (e *engine) update(ctx context.Context, call serve.Call) (any, error) {
 func unpack(ctx context.Context, content io.Reader, dir string) error {
 	plain, err := gzip.NewReader(content)
 	if err != nil {
-		return protocol.Errorf(protocol.DatabaseCorrupt, "the layer of the database is no gzip: %v", err)
+		return protocol.Errorf(protocol.DatabaseCorrupt, "the layer of the database is not gzip: %v", err)
 	}
 	reader := tar.NewReader(plain)
 	left := int64(maxDatabase)

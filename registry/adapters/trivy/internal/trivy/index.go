@@ -20,7 +20,7 @@ import (
 	"github.com/scanyard/scanyard/registry/internal/adapter/serve"
 )
 
-// everything is the key of what concerns all packages: which sources of data there are. It is no key of a package.
+// everything is the key of what concerns all packages: which sources of data there are. It is not a key of a package.
 var everything = protocol.Key("meta", sourceBucket)
 
 // summing hashes parts that cannot run into each other.
