@@ -59,8 +59,11 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	page := func() *metav1.Table {
 		return &metav1.Table{
 			ColumnDefinitions: []metav1.TableColumnDefinition{
-				{Name: "Name", Type: "string", Format: "name"}, {Name: "State", Type: "string"}, {Name: "Findings", Type: "integer"},
-				{Name: "Reason", Type: "string"}, {Name: "Id", Type: "string", Priority: 1},
+				{Name: "Name", Type: "string", Format: "name"},
+				{Name: "State", Type: "string"},
+				{Name: "Findings", Type: "integer"},
+				{Name: "Reason", Type: "string"},
+				{Name: "Id", Type: "string", Priority: 1},
 			},
 			Rows: []metav1.TableRow{{Cells: []any{"a-scan-with-a-long-name", "Errored", int64(12), long, "0c9a7d3e"}}},
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -122,7 +120,7 @@ func (o *importOptions) run(ctx context.Context, file string) error {
 
 // read compresses the file.
 func (o *importOptions) read(file string) (resultimport.Manifest, [][]byte, error) {
-	var in io.Reader = o.session.In
+	in := o.session.In
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
@@ -149,7 +147,7 @@ func (o *importOptions) scan(file string, parts int) (*executionv1.Scan, error) 
 		part := fmt.Sprintf("import-%d", i)
 		scan.Spec.Volumes = append(scan.Spec.Volumes, corev1.Volume{Name: part, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			// Without the parts the scanner says so at once; a pod would wait for its ConfigMap until a deadline.
-			LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprintf("%s-%d", brought, i)}, Optional: ptr.To(true),
+			LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprintf("%s-%d", brought, i)}, Optional: new(true),
 		}}})
 		scan.Spec.VolumeMounts = append(scan.Spec.VolumeMounts, corev1.VolumeMount{Name: part, MountPath: resultimport.PartDir(i), ReadOnly: true})
 	}
@@ -171,7 +169,7 @@ func partMaps(scan *executionv1.Scan, m resultimport.Manifest, parts [][]byte) (
 				Labels: map[string]string{resultimport.LabelImport: name[:strings.LastIndexByte(name, '-')]},
 			},
 			BinaryData: map[string][]byte{resultimport.PartKey: part},
-			Immutable:  ptr.To(true),
+			Immutable:  new(true),
 		}
 		if i == 0 {
 			out[i].Data = map[string]string{resultimport.ManifestKey: string(manifest)}
