@@ -103,7 +103,7 @@ func setOfResults(meta *metav1.ObjectMeta, source string, results []wgpolicyv1.P
 		}
 		if row.ResourceName == "" {
 			row.Known = row.Fingerprint() // what the finding is known by does not change with where it was found
-			row.ResourceName = targetOf(meta, set.Target, result.Properties[propertyLocation])
+			row.ResourceName = targetOf(set.Target, result.Properties[propertyLocation])
 		}
 	}
 	return set
@@ -112,9 +112,9 @@ func setOfResults(meta *metav1.ObjectMeta, source string, results []wgpolicyv1.P
 // propertyLocation is where the results of scans say where they were found.
 const propertyLocation = "location"
 
-// targetOf is what a result is about that names no object: the host of its location, else what the Scan's label says, else the schedule or
-// the Scan itself. A report of others has none.
-func targetOf(meta *metav1.ObjectMeta, target, location string) string {
+// targetOf is what a result is about that names no object: the host of its location, else the target of its report. A report of others
+// has none.
+func targetOf(target, location string) string {
 	if target == "" {
 		return ""
 	}
@@ -161,7 +161,7 @@ func indexVulnerabilityReport(obj runtime.Object) (mvcc.Indexer, error) {
 // SetOfFindings begins the rows of a report. Its target is what a tag leads to, or a digest without one, for one platform: what a rebuilt
 // tag does not have any more is fixed.
 func SetOfFindings(report *reportsv1.VulnerabilityReport) *rows.Set {
-	return &rows.Set{Namespace: report.Namespace, Target: report.Spec.ImageRef.Target()}
+	return &rows.Set{Namespace: report.Namespace, Target: report.Spec.Target()}
 }
 
 // RowOfFinding is what is asked of a finding.

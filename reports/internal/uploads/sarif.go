@@ -130,7 +130,7 @@ func (s *Service) goneFrom(ctx context.Context, report *reportsv1.VulnerabilityR
 		found, err := tx.Query(ctx, `SELECT v.s, p.s, h.severity, h.fingerprint FROM history h JOIN names v ON v.id = h.policy JOIN names p ON p.id = h.rule
 			WHERE h.ns = (SELECT id FROM names WHERE sha = ?) AND h.target = (SELECT id FROM names WHERE sha = ?) AND h.fixed_at >= ?
 			ORDER BY h.severity DESC, v.s, p.s, h.fingerprint LIMIT ?`,
-			mvcc.Sum([]byte(report.Namespace)), mvcc.Sum([]byte(report.Spec.ImageRef.Target())), made.StartedAt.Unix(), maxFindings)
+			mvcc.Sum([]byte(report.Namespace)), mvcc.Sum([]byte(report.Spec.Target())), made.StartedAt.Unix(), maxFindings)
 		if err != nil {
 			return err
 		}
