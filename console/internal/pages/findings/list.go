@@ -275,7 +275,10 @@ type export struct{ Name, Link string }
 
 func (p *pages) list(q *web.Request) (*web.View, error) {
 	f := filterOf(q)
-	data := &list{Filter: f, Base: q.With("", ""), First: q.URL.Query().Get("after") == "", Filtered: parts(q, &f), Statuses: statuses, Origins: origins, Columns: columns}
+	data := &list{
+		Filter: f, Base: q.With("", ""), First: q.URL.Query().Get("after") == "", Filtered: parts(q, &f),
+		Statuses: statuses, Origins: origins, Columns: columns,
+	}
 	for _, severity := range []string{"critical", "high", "medium", "low", "info"} {
 		data.Severities = append(data.Severities, value{Value: severity, On: f.has(severity)})
 	}

@@ -183,7 +183,8 @@ func (t *table) ask(q *web.Request, scope cluster.Scope) error {
 	if err != nil {
 		return err
 	}
-	if err := ask(web.FixedSince(q.Now.AddDate(0, 0, -newDays), "namespace"), func(one *team, g *reportsv1alpha1.FindingGroup) { one.Fixed += g.Count }); err != nil {
+	fixed := func(one *team, g *reportsv1alpha1.FindingGroup) { one.Fixed += g.Count }
+	if err := ask(web.FixedSince(q.Now.AddDate(0, 0, -newDays), "namespace"), fixed); err != nil {
 		return err
 	}
 	old := reportsv1alpha1.FindingQuerySpec{
@@ -285,8 +286,8 @@ func (p *pages) export(w http.ResponseWriter, q *web.Request) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
 	rows := [][]string{{
-		"namespace", "critical", "high", "medium", "low", "info", "new_7_days", "fixed_7_days", "passed", "checked", "running", "waiting", "failed_7_days", "last_scan",
-		"oldest_high", "limit", "queue_share",
+		"namespace", "critical", "high", "medium", "low", "info", "new_7_days", "fixed_7_days", "passed", "checked", "running", "waiting", "failed_7_days",
+		"last_scan", "oldest_high", "limit", "queue_share",
 	}}
 	for _, one := range t.ordered(q.URL.Query().Get("text"), q.URL.Query().Get("only")) {
 		row := []string{report.Inert(one.Name)}
