@@ -38,7 +38,7 @@ func everythingHeld(ctx context.Context) string {
 			continue // these make no pods of Scans
 		}
 		values := map[string]any{}
-		if c, ok := scannerCharts[name]; ok && len(c.scanTypes) > 0 {
+		if c, ok := scannerCharts[name]; ok && len(c.types()) > 0 {
 			values["scanner"] = map[string]any{"suspend": true}
 		}
 		if name == "trivy" {
