@@ -5311,7 +5311,7 @@ func schema_scanyard_apis_wgpolicyk8s_v1alpha2_PolicyReportResult(ref common.Ref
 					},
 					"severity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "severity says how bad a failed check is. Absent: not known.\n\nPossible enum values:\n - `\"critical\"` asks to act at once.\n - `\"high\"` asks to act soon.\n - `\"info\"` is no weakness.\n - `\"low\"` is worth to know.\n - `\"medium\"` asks to plan.",
+							Description: "severity says how bad a failed check is. Absent: not known.\n\nPossible enum values:\n - `\"critical\"` asks to act at once.\n - `\"high\"` asks to act soon.\n - `\"info\"` is not a weakness.\n - `\"low\"` is worth to know.\n - `\"medium\"` asks to plan.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"critical", "high", "info", "low", "medium"},
