@@ -233,7 +233,7 @@ func readSPDX(s *session.Session, file string) (content []byte, packages int64, 
 	}
 	var doc spdx
 	if err := json.Unmarshal(content, &doc); err != nil {
-		return nil, 0, fmt.Errorf("%s is no JSON: %w", file, err)
+		return nil, 0, fmt.Errorf("%s is not JSON: %w", file, err)
 	}
 	if !strings.HasPrefix(doc.Version, "SPDX-2.") {
 		return nil, 0, fmt.Errorf("%s is no SPDX 2 document: its spdxVersion is %q", file, termsafe.Line(doc.Version))

@@ -126,7 +126,7 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func record(in *request, v violation) *decision.Record {
 	details, err := json.Marshal(v.Details)
 	if err != nil {
-		details = nil // rules make nothing that is no JSON
+		details = nil // rules make nothing that is not JSON
 	}
 	return &decision.Record{
 		EventType: decision.WebhookViolation, Message: v.Message, ConstraintKind: v.Kind, ConstraintName: v.Constraint, ConstraintAction: "deny",

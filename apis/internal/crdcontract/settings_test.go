@@ -57,7 +57,7 @@ func TestSettingsOfBothVersionsAreAlike(t *testing.T) {
 	for _, kind := range []string{"ScanSetting", "ClusterScanSetting"} {
 		versions := readCRDs(t)[kind].Spec.Versions
 		old, now := versions[0].Schema.Root.Properties, versions[1].Schema.Root.Properties
-		for part, added := range map[string][]string{"spec": {"exceptions", "registry", "resultForwarding"}, "status": {"sinks"}} {
+		for part, added := range map[string][]string{"spec": {"exceptions", "registry", "resultForwarding", "targetScope"}, "status": {"sinks"}} {
 			want := slices.Sorted(maps.Keys(old[part].Properties))
 			var got []string
 			for _, name := range slices.Sorted(maps.Keys(now[part].Properties)) {

@@ -405,7 +405,7 @@ func FuzzMapping(f *testing.F) {
 		}
 		for _, raw := range [][]byte{result.GetAttributesJson(), result.GetExtraJson()} {
 			if len(raw) > 0 && !bytes.Contains(raw, []byte(`\u`)) && finding.CheckValue(raw, 0) != nil {
-				t.Errorf("%s is no JSON", raw)
+				t.Errorf("%s is not JSON", raw)
 			}
 		}
 	})

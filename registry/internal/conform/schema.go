@@ -64,7 +64,7 @@ func validBySchema(content []byte, schema func() (*jsonschema.Schema, error)) er
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
 	if err != nil {
-		return fmt.Errorf("the document is no JSON: %w", err)
+		return fmt.Errorf("the document is not JSON: %w", err)
 	}
 	err = compiled.Validate(value)
 	fault, told := errors.AsType[*jsonschema.ValidationError](err)

@@ -40,7 +40,7 @@ func validSPDX(content []byte) error {
 		Relationships []relationship `json:"relationships"`
 	}
 	if err := json.Unmarshal(content, &d); err != nil {
-		return fmt.Errorf("the document is no JSON of this form: %w", err)
+		return fmt.Errorf("the document is not JSON of this form: %w", err)
 	}
 	if d.Version != "SPDX-2.3" || d.SPDXID != "SPDXRef-DOCUMENT" || d.DataLicense != "CC0-1.0" || d.Name == "" || d.DocumentNamespace == "" {
 		return errors.New("spdxVersion SPDX-2.3, SPDXID SPDXRef-DOCUMENT, dataLicense CC0-1.0, name and documentNamespace must be there")
@@ -111,7 +111,7 @@ func validCycloneDX(content []byte) error {
 		} `json:"dependencies"`
 	}
 	if err := json.Unmarshal(content, &d); err != nil {
-		return fmt.Errorf("the document is no JSON of this form: %w", err)
+		return fmt.Errorf("the document is not JSON of this form: %w", err)
 	}
 	if d.Format != "CycloneDX" || d.SpecVersion != "1.6" || d.Version < 1 {
 		return errors.New("bomFormat CycloneDX, specVersion 1.6 and a version must be there")

@@ -135,7 +135,7 @@ func parseLock(text []byte) (found, error) {
 		Dependencies map[string]lockEntry `json:"dependencies"`
 	}
 	if err := json.Unmarshal(text, &lock); err != nil {
-		return found{}, errors.New("it is no JSON of this form")
+		return found{}, errors.New("it is not JSON of this form")
 	}
 	versions := map[pkg]bool{}
 	add := func(name string, e lockEntry) {

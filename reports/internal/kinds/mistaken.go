@@ -55,7 +55,7 @@ func (t tolerant) Decode(data []byte, defaults *schema.GroupVersionKind, into ru
 		Metadata struct{ Name, Namespace, GenerateName string }
 	}
 	if json.Unmarshal(data, &known) != nil {
-		return obj, kind, err // the metadata is wrong, or this is no JSON
+		return obj, kind, err // the metadata is wrong, or this is not JSON
 	}
 	message := fmt.Sprintf("must be of type %s", wrong.Type)
 	made := &Mistaken{Mistakes: field.ErrorList{field.Invalid(field.NewPath(wrong.Field), wrong.Value, message)}}

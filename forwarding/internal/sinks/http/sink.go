@@ -184,7 +184,7 @@ func rejections(said []byte, ids []string) []sink.Rejection {
 		} `json:"rejected"`
 	}
 	if json.Unmarshal(said, &body) != nil {
-		return nil // the answer is no JSON of ours: nothing in it refuses anything
+		return nil // the answer is not JSON of ours: nothing in it refuses anything
 	}
 	var all []sink.Rejection
 	for _, r := range body.Rejected {

@@ -24,7 +24,7 @@ const (
 // The errors of lines.
 var (
 	ErrLineTooLong = errors.New("a line has more than 1 MiB")
-	ErrNotAnObject = errors.New("a line is not JSON object")
+	ErrNotAnObject = errors.New("a line is not a JSON object")
 	ErrVersion     = errors.New("a line has another version than 1")
 )
 
@@ -137,7 +137,7 @@ func ReadAnswer(line []byte) (Answer, error) {
 		return a, nil
 	case TypeResult:
 		if !bytes.HasPrefix(bytes.TrimSpace(a.Result), []byte("{")) {
-			return a, errors.New("a result is not JSON object")
+			return a, errors.New("a result is not a JSON object")
 		}
 		return a, nil
 	case TypeError:

@@ -52,16 +52,16 @@ func TestReadRequest(t *testing.T) {
 	for name, test := range map[string]struct{ line, id, err string }{
 		"Good":           {`{"v":1,"id":"7","op":"ping","new":[1]}`, "7", ""},
 		"BracketsInText": {`{"v":1,"id":"7","op":"ping","params":{"a":"` + strings.Repeat("[{", 90) + `"}}`, "7", ""},
-		"NoJSON":         {`garbage`, "", "no JSON object"},
-		"List":           {`[]`, "", "no JSON object"},
-		"Two":            {`{"v":1,"id":"7","op":"ping"}{}`, "", "no JSON object"},
-		"Empty":          {``, "", "no JSON object"},
+		"NoJSON":         {`garbage`, "", "not a JSON object"},
+		"List":           {`[]`, "", "not a JSON object"},
+		"Two":            {`{"v":1,"id":"7","op":"ping"}{}`, "", "not a JSON object"},
+		"Empty":          {``, "", "not a JSON object"},
 		"OtherVersion":   {`{"v":2,"id":"7","op":"ping"}`, "7", "version"},
 		"NoID":           {`{"v":1,"op":"ping"}`, "", "needs an id"},
 		"LongID":         {`{"v":1,"id":"` + strings.Repeat("7", 200) + `","op":"ping"}`, strings.Repeat("7", 200), "needs an id"},
-		"WrongMember":    {`{"v":1,"id":"7","op":7}`, "7", "no JSON object"},
-		"Deep":           {`{"v":1,"id":"7","op":"ping","params":` + deep + `}`, "7", "no JSON object"},
-		"NotUTF8":        {"{\"v\":1,\"id\":\"7\",\"op\":\"p\xff\"}", "7", "no JSON object"},
+		"WrongMember":    {`{"v":1,"id":"7","op":7}`, "7", "not a JSON object"},
+		"Deep":           {`{"v":1,"id":"7","op":"ping","params":` + deep + `}`, "7", "not a JSON object"},
+		"NotUTF8":        {"{\"v\":1,\"id\":\"7\",\"op\":\"p\xff\"}", "7", "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := protocol.ReadRequest([]byte(test.line))
@@ -77,14 +77,14 @@ func TestReadAnswer(t *testing.T) {
 		"Progress":       {`{"v":1,"id":"7","type":"progress","done":3,"total":9}`, ""},
 		"Result":         {`{"v":1,"id":"7","type":"result","result":{}}`, ""},
 		"Error":          {`{"v":1,"id":"7","type":"error","error":{"code":"NotFound","message":"m"}}`, ""},
-		"NoResult":       {`{"v":1,"id":"7","type":"result"}`, "no JSON object"},
-		"ResultIsAList":  {`{"v":1,"id":"7","type":"result","result":[]}`, "no JSON object"},
+		"NoResult":       {`{"v":1,"id":"7","type":"result"}`, "not a JSON object"},
+		"ResultIsAList":  {`{"v":1,"id":"7","type":"result","result":[]}`, "not a JSON object"},
 		"NoError":        {`{"v":1,"id":"7","type":"error"}`, "has no error"},
 		"UnknownCode":    {`{"v":1,"id":"7","type":"error","error":{"code":"Bored"}}`, `"Bored"`},
 		"UnknownType":    {`{"v":1,"id":"7","type":"song"}`, `"song"`},
 		"NoID":           {`{"v":1,"type":"result","result":{}}`, "no id"},
 		"NoVersion":      {`{"id":"7","type":"result","result":{}}`, "version"},
-		"Garbage":        {`hello`, "no JSON object"},
+		"Garbage":        {`hello`, "not a JSON object"},
 		"OfTheWorkerNow": {`{"v":1,"id":"7","type":"error","error":{"code":"Rollback"}}`, `"Rollback"`},
 	} {
 		t.Run(name, func(t *testing.T) {

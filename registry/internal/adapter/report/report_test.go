@@ -59,6 +59,6 @@ func TestDocumentsAreCanonical(t *testing.T) {
 		t.Errorf("got %s, %v", got, err)
 	}
 	if _, err := report.Canonical([]byte("{")); err == nil {
-		t.Error("a document that is no JSON was taken")
+		t.Error("a document that is not JSON was taken")
 	}
 }
