@@ -282,6 +282,8 @@ func hostileCalls(t *testing.T) map[string][]string {
 		"registry doctor":      {"registry doctor"},
 		"registry db":          {"registry db", "registry db -o yaml"},
 		"version":              {"version"},
+		"import":               {"import " + hostile + " --type sarif", "import " + config + " --type " + hostile, "import " + config + " --type sarif --name " + hostile},
+		"uninstall":            {"uninstall --dry-run", "uninstall --dry-run --results=" + hostile},
 		"options":              {"options"},
 		"help":                 {"help", "help " + hostile},
 		"completion bash":      {"completion bash"}, "completion zsh": {"completion zsh"},

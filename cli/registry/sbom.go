@@ -236,7 +236,7 @@ func readSPDX(s *session.Session, file string) (content []byte, packages int64, 
 		return nil, 0, fmt.Errorf("%s is not JSON: %w", file, err)
 	}
 	if !strings.HasPrefix(doc.Version, "SPDX-2.") {
-		return nil, 0, fmt.Errorf("%s is no SPDX 2 document: its spdxVersion is %q", file, termsafe.Line(doc.Version))
+		return nil, 0, fmt.Errorf("%s is not an SPDX 2 document: its spdxVersion is %q", file, termsafe.Line(doc.Version))
 	}
 	for _, p := range doc.Packages {
 		for _, ref := range p.Refs {

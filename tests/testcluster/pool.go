@@ -8,8 +8,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 )
 
 // pool is a folder of clusters that packages of tests use one after another, since a cluster costs more to start than most
@@ -22,7 +28,12 @@ type lease struct {
 	lock *os.File
 	// used is a file that is there while the cluster is not as it was at its start.
 	used string
+	// groups is a file with the API groups that the cluster served at its start.
+	groups string
 }
+
+// forgets is how long the API server may take to serve no more what the tests had installed.
+const forgets = 20 * time.Second
 
 // lend returns a cluster that nobody else uses, and starts one where all are in use.
 func (p pool) lend(ctx context.Context, binary string) (*Cluster, error) {
@@ -42,7 +53,7 @@ func (p pool) lend(ctx context.Context, binary string) (*Cluster, error) {
 		if err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
-		c := &Cluster{binary: binary, dir: dir, lease: &lease{lock: lock, used: dir + ".used"}}
+		c := &Cluster{binary: binary, dir: dir, lease: &lease{lock: lock, used: dir + ".used", groups: dir + ".groups"}}
 		if err := c.takeOver(ctx); err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
@@ -68,13 +79,55 @@ func (c *Cluster) takeOver(ctx context.Context) error {
 	if err := c.start(ctx); err != nil {
 		return errors.Join(err, c.discard(ctx))
 	}
-	_, err := c.run(ctx, "checkpoint")
+	groups, err := c.served()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.lease.groups, []byte(groups), 0o600); err != nil {
+		return err
+	}
+	_, err = c.run(ctx, "checkpoint")
 	return err
+}
+
+// served names the API groups and versions that clients find.
+func (c *Cluster) served() (string, error) {
+	found, err := discovery.NewDiscoveryClientForConfig(c.Config)
+	if err != nil {
+		return "", err
+	}
+	list, err := found.ServerGroups()
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for i := range list.Groups {
+		for _, v := range list.Groups[i].Versions {
+			names = append(names, v.GroupVersion)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, "\n"), nil
+}
+
+// rollBack makes the cluster what it was at its start. The API server tells of kinds that are gone for a moment longer.
+func (c *Cluster) rollBack(ctx context.Context) error {
+	if _, err := c.run(ctx, "rollback"); err != nil {
+		return err
+	}
+	want, err := os.ReadFile(c.lease.groups)
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, forgets, true, func(context.Context) (bool, error) {
+		got, err := c.served()
+		return got == string(want), err
+	})
 }
 
 // giveBack makes the cluster what it was at its start and lets others have it. A cluster that cannot be brought back ends.
 func (c *Cluster) giveBack(ctx context.Context) error {
-	_, err := c.run(ctx, "rollback")
+	err := c.rollBack(ctx)
 	if err != nil {
 		err = c.discard(ctx)
 	}

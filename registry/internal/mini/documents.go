@@ -183,7 +183,7 @@ func readSPDX(name string) ([]read, protocol.OS, error) {
 	}
 	var d spdxDocument
 	if err := json.Unmarshal(text, &d); err != nil || !strings.HasPrefix(d.SPDXVersion, "SPDX-2.") {
-		return nil, system, protocol.Errorf(protocol.InvalidInput, "the SBOM is no SPDX 2 in JSON")
+		return nil, system, protocol.Errorf(protocol.InvalidInput, "the SBOM is not an SPDX 2 in JSON")
 	}
 	var list []read
 	for _, p := range d.Packages {
