@@ -29,7 +29,7 @@ func TestDocumentsAreHeldToTheirSchemas(t *testing.T) {
 		"TwoOfOneName": {
 			validCycloneDX, goodCycloneDX, `"components":[`, `"components":[{"type":"library","name":"b","bom-ref":"a"},`, `component "a"`,
 		},
-		"NoJSON": {validCycloneDX, goodCycloneDX, `{"bomFormat"`, `"bomFormat"`, "no JSON"},
+		"NoJSON": {validCycloneDX, goodCycloneDX, `{"bomFormat"`, `"bomFormat"`, "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := test.valid([]byte(test.good)); err != nil {
