@@ -79,7 +79,7 @@ func Rollback(ctx context.Context, l localcluster.Layout, s *localcluster.State)
 	return nil
 }
 
-// Change is a key that must be written, or deleted where Value is nil.
+// change is a key that must be written, or deleted where Value is nil.
 type change struct {
 	key   string
 	value []byte
