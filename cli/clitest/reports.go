@@ -40,7 +40,7 @@ func (w *World) ServeReports() *Reports {
 	t.Helper()
 	r := &Reports{t: t}
 	var err error
-	if r.url, err = url.Parse(testcluster.StartReports(t)); err != nil {
+	if r.url, err = url.Parse(testcluster.StartReports(t).URL); err != nil {
 		t.Fatal(err)
 	}
 	direct, err := url.Parse(w.Cluster.Config.Host)

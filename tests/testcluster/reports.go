@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -17,9 +18,18 @@ import (
 // ReportsToken is the bearer token of an admin at the reports API of [StartReports].
 const ReportsToken = "admin-token"
 
-// StartReports runs the program of the reports API until the test ends, with a database of its own and without TLS. It returns the URL of the
-// server. The program lies beside the local cluster's.
-func StartReports(t testing.TB) string {
+// Reports is a server of the reports API.
+type Reports struct {
+	URL string
+	// Database is the file of its SQLite database.
+	Database string
+	// Stop ends the server in order; a second call does nothing.
+	Stop func()
+}
+
+// StartReports runs the program of the reports API until the test ends, with a database of its own and without TLS. The program lies beside
+// the local cluster's.
+func StartReports(t testing.TB) Reports {
 	t.Helper()
 	binary, err := findBinary()
 	if err != nil {
@@ -34,7 +44,8 @@ func StartReports(t testing.TB) string {
 	if err := os.WriteFile(tokens, []byte(ReportsToken+",admin,system:masters\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := exec.Command(program, "--standalone", "--http", "--token-file", tokens, "--sqlite", filepath.Join(dir, "reports.db"))
+	reports := Reports{Database: filepath.Join(dir, "reports.db")}
+	server := exec.Command(program, "--standalone", "--http", "--token-file", tokens, "--sqlite", reports.Database)
 	var log bytes.Buffer
 	server.Stderr = &log
 	out, err := server.StdoutPipe()
@@ -44,9 +55,12 @@ func StartReports(t testing.TB) string {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	reports.Stop = sync.OnceFunc(func() {
 		_ = server.Process.Signal(syscall.SIGTERM) // the server may have ended
 		_ = server.Wait()                          // a test that needed the server has failed by now
+	})
+	t.Cleanup(func() {
+		reports.Stop()
 		if t.Failed() && strings.Contains(log.String(), "panic") {
 			t.Log(log.String())
 		}
@@ -56,5 +70,6 @@ func StartReports(t testing.TB) string {
 	if err != nil || json.Unmarshal([]byte(line), &ready) != nil {
 		t.Fatalf("the reports API did not start: %v %s\n%s", err, line, log.String())
 	}
-	return ready.URL
+	reports.URL = ready.URL
+	return reports
 }

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -265,6 +266,75 @@ func BenchmarkQueue(b *testing.B) {
 		b.ReportMetric(float64(claims), "made")
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkStorage says what images cost on the disk of the reports API: 1,000 images on 20 bases, with some 170 packages each, as
+// a Debian with a program has them, and a layer of its own for each image.
+func BenchmarkStorage(b *testing.B) {
+	const bases, onEach, packages = 20, 50, 170
+	for b.Loop() {
+		w := newWorld(b)
+		w.client = w.clientOf(w.reports.url, &clock{})
+		w.work(func(o *Options) { o.Reports = w.client })
+		for base := range bases {
+			layer := debianOf(base, packages)
+			for i := range onEach {
+				own := imagetest.Layer{Compression: imagetest.Gzip, Files: []imagetest.File{{Name: "app/number", Body: fmt.Sprint(base, i)}}}
+				w.push(fmt.Sprintf("shop/base-%d", base), fmt.Sprintf("1.0.%d", i), layer, own)
+			}
+		}
+		w.discovered(jobUID)
+		w.well(w.message(queue.Database))
+		for _, one := range w.items() {
+			w.well(w.message(queue.SBOM, one))
+		}
+		for some := range slices.Chunk(w.items(), batch) {
+			w.well(w.message(queue.Match, some...))
+		}
+		document := filepath.Join(b.TempDir(), "sbom")
+		if _, err := w.client.Document(b.Context(), namespace, w.items()[0].Name, document); err != nil {
+			b.Fatal(err)
+		}
+		about, err := os.Stat(document)
+		if err != nil {
+			b.Fatal(err)
+		}
+		w.reports.program.Stop()
+		b.ReportMetric(float64(about.Size())/1000, "kB/SBOM")
+		b.ReportMetric(float64(w.reports.stored(b))/1000/bases/onEach, "kB/image")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// debianOf is the layer of a Debian with a number of packages: some that have vulnerabilities, and others whose versions differ by base.
+func debianOf(base, packages int) imagetest.Layer {
+	layer := imagetest.Debian12()
+	list := [][3]string{{"libc6", "2.36-9+deb12u4", "glibc"}, {"tar", "1.34+dfsg-1.2", ""}, {"zlib1g", "1:1.2.13.dfsg-1", "zlib"}}
+	for i := range packages {
+		sum := sha256.Sum256(fmt.Append(nil, i))
+		name := fmt.Sprintf("lib%x%d", sum[:4], i%9)
+		list = append(list, [3]string{name, fmt.Sprintf("%d.%d.%d-%d+deb12u%d", sum[4]%9, sum[5]%30, base, sum[6]%5, base%7), name + "-src"})
+	}
+	layer.Files[len(layer.Files)-1].Body = imagetest.DpkgStatus(list...)
+	return layer
+}
+
+// stored is the size of the database's files.
+func (a *reportsAPI) stored(b *testing.B) int64 {
+	b.Helper()
+	files, err := filepath.Glob(a.program.Database + "*")
+	if err != nil || len(files) == 0 {
+		b.Fatalf("files of the database: %v, %v", files, err)
+	}
+	all := int64(0)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all += info.Size()
+	}
+	return all
 }
 
 // BenchmarkLookup asks for images by their digest, among 10,000.

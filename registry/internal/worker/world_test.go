@@ -81,8 +81,9 @@ const (
 
 // reportsAPI is the program of the reports API, on a database of its own, behind a door at which a test may answer.
 type reportsAPI struct {
-	t    testing.TB
-	door *httptest.Server
+	t       testing.TB
+	door    *httptest.Server
+	program testcluster.Reports
 	// url is that of the program, beside the door.
 	url    string
 	mutex  sync.Mutex
@@ -93,11 +94,12 @@ type reportsAPI struct {
 
 func startReports(t testing.TB) *reportsAPI {
 	t.Helper()
-	far, err := url.Parse(testcluster.StartReports(t))
+	program := testcluster.StartReports(t)
+	far, err := url.Parse(program.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := &reportsAPI{t: t, url: far.String(), counts: map[string]int{}}
+	api := &reportsAPI{t: t, program: program, url: far.String(), counts: map[string]int{}}
 	proxy := httputil.NewSingleHostReverseProxy(far)
 	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
