@@ -110,14 +110,14 @@ const (
 
 // place is what all rows share: a cluster whose API has the group of the reports API, and a registry.
 type place struct {
-	t        *testing.T
+	t        testing.TB
 	cluster  *testcluster.Cluster
 	client   client.Client
 	registry *registrytest.Registry
 	config   string
 }
 
-func newPlace(t *testing.T) *place {
+func newPlace(t testing.TB) *place {
 	t.Helper()
 	p := &place{t: t, registry: registrytest.New(t)}
 	var err error
@@ -245,7 +245,7 @@ func (p *place) writeConfig() {
 	p.must(advisories.Write(database))
 	p.config = filepath.Join(dir, "config.yaml")
 	p.must(os.WriteFile(p.config, fmt.Appendf(nil,
-		"apiVersion: %s\nkind: %s\negress: {allowCIDRs: [127.0.0.1/32]}\ncacheSize: 100Mi\nquotas: {concurrent: 20}\nhosts: {concurrent: 20, requestsPerSecond: 1000}\n"+
+		"apiVersion: %s\nkind: %s\negress: {allowCIDRs: [127.0.0.1/32]}\ncacheSize: 100Mi\nquotas: {concurrent: 20, images: 200000}\nhosts: {concurrent: 20, requestsPerSecond: 1000}\n"+
 			"database: {maxAge: 5000d, mini: {file: %s}}\n", config.APIVersion, config.Kind, database), 0o600))
 }
 
@@ -257,7 +257,7 @@ func (p *place) until(what string, holds func(context.Context) (bool, error)) {
 	}
 }
 
-func untilHolds(t *testing.T, holds func(context.Context) (bool, error)) error {
+func untilHolds(t testing.TB, holds func(context.Context) (bool, error)) error {
 	return wait.PollUntilContextTimeout(t.Context(), look, patience, true, func(ctx context.Context) (bool, error) {
 		ok, err := holds(ctx)
 		if apierrors.IsNotFound(err) {
@@ -283,7 +283,7 @@ func (p *place) row(t *testing.T) *world {
 }
 
 // space is a namespace of its own.
-func (p *place) space(t *testing.T) *world {
+func (p *place) space(t testing.TB) *world {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "row-"}}
 	w := &world{place: &place{t: t, cluster: p.cluster, client: p.client, registry: p.registry, config: p.config}}
@@ -305,6 +305,20 @@ func (w *world) push(images int) {
 		w.registry.Manifest(w.namespace+"/api", strconv.Itoa(i), imagetest.TypeManifest, image.Manifest)
 	}
 	w.images = images
+}
+
+// tags fills the namespace's own repository with one image under many tags, which are as many Images.
+func (w *world) tags(n int) {
+	w.t.Helper()
+	image, err := imagetest.Known()
+	w.must(err)
+	for _, content := range image.Blobs {
+		w.registry.Blob(w.namespace+"/api", content)
+	}
+	for i := range n {
+		w.registry.Manifest(w.namespace+"/api", strconv.Itoa(i), imagetest.TypeManifest, image.Manifest)
+	}
+	w.images = n
 }
 
 // apply creates the Registry, whose first job is due at once.
@@ -429,9 +443,10 @@ type running struct {
 	metrics *prometheus.Registry
 }
 
-// work starts a worker at the queue of a controller.
-func (w *world) work(name string, port int) *running {
+// work starts a worker at the queue of a controller. Without slots it has some of each.
+func (w *world) work(name string, port int, slots ...map[queue.Step]int) *running {
 	w.t.Helper()
+	slots = append(slots, map[queue.Step]int{queue.Discover: 2, queue.SBOM: 3, queue.Match: 1})
 	q := w.connect(port, queue.WorkerUser)
 	c, err := config.Read(w.config)
 	w.must(err)
@@ -455,7 +470,7 @@ func (w *world) work(name string, port int) *running {
 	r := &running{world: w, stop: stop, ended: make(chan error, 1), metrics: prometheus.NewRegistry()}
 	one := worker.New(worker.Options{
 		Name: name, Namespace: w.namespace, Config: c, Queue: q, Reports: reports, Cluster: w.client, Engine: e, Dialer: egress.NewDialer(rules),
-		Slots: map[queue.Step]int{queue.Discover: 2, queue.SBOM: 3, queue.Match: 1}, Drain: time.Minute, CacheDir: cache, Clock: hastyClock{},
+		Slots: slots[0], Drain: time.Minute, CacheDir: cache, Clock: hastyClock{},
 		Chance: func() float64 { return 0.5 }, Draw: rand.Text, Log: log, Metrics: worker.NewMetrics(r.metrics), Beat: time.Second,
 	})
 	go func() { r.ended <- errors.Join(one.Run(ctx), e.Close()) }()
