@@ -94,7 +94,7 @@ pictures: build test-tools recording ## Make the pictures of the docs anew: the 
 	@cd tests && PICTURES=$(CURDIR)/docs/pictures GOWORK=off go test ./console -run '^TestPictures$$' -count 1
 
 .PHONY: recording
-recording: demo-programs tools ## Record the demo anew: docs/pictures/demo.cast, and a picture of it that moves
+recording: demo-programs tools ## Record the demo anew, and take pictures of commands and of a report at its cluster: docs/pictures
 	@hack/needs.sh chromium
 	@cd tests && GOWORK=off go run ./cmd/record -bin $(BIN) -out $(CURDIR)/docs/pictures
 

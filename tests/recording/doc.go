@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recording keeps what was written to a terminal, and draws it: an asciicast, as asciinema plays it, and a picture
-// that moves, as SVG without scripts and fonts of others. It is about bytes and times that others have taken.
+// Package recording keeps what was written to a terminal, and draws it: an asciicast, as asciinema plays it, a picture
+// that moves, and one that does not, as SVG without scripts and fonts of others. It is about bytes and times that others have taken.
 package recording

@@ -5,6 +5,7 @@ package recording
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -78,13 +79,28 @@ func TestPictures(t *testing.T) {
 			t.Errorf("the picture lacks %q", want)
 		}
 	}
-	for d := xml.NewDecoder(strings.NewReader(string(moving))); ; {
-		_, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
+	still, err := c.Still()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf(`height="%d"`, 2*cellHeight+bar+around); !strings.Contains(string(still), want) {
+		t.Errorf("the picture of the end lacks %s: two of its rows are filled\n%s", want, still)
+	}
+	if !strings.Contains(string(still), ">over</text>") || strings.Contains(string(still), "animation") {
+		t.Errorf("the picture of the end is\n%s", still)
+	}
+	for name, picture := range map[string][]byte{"moving": moving, "still": still} {
+		for d := xml.NewDecoder(strings.NewReader(string(picture))); ; {
+			_, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s is not XML: %v\n%s", name, err, picture)
+			}
 		}
-		if err != nil {
-			t.Fatalf("it is no XML: %v\n%s", err, moving)
-		}
+	}
+	if _, err := (Cast{Columns: 30, Rows: 4}).Still(); err == nil {
+		t.Error("there is a picture of nothing")
 	}
 }

@@ -3,6 +3,7 @@
 package recording
 
 import (
+	"errors"
 	"fmt"
 	"html"
 	"strings"
@@ -133,6 +134,27 @@ func (c Cast) Moving(linger time.Duration) ([]byte, error) {
 	css := fmt.Sprintf("@keyframes film{0%%{transform:translateY(0)}%s100%%{transform:translateY(-%dpx)}}.film{animation:film %.1fs steps(1,end) infinite}"+
 		"@media (prefers-reduced-motion:reduce){.film{animation:none;transform:translateY(-%dpx)}}", steps.String(), last, total.Seconds(), last)
 	return c.picture(body.String(), css), nil
+}
+
+// Still draws the end of a recording, and no more of the terminal than has something on it.
+func (c Cast) Still() ([]byte, error) {
+	all, err := c.frames()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, errors.New("nothing was recorded")
+	}
+	var body strings.Builder
+	filled := c
+	filled.Rows = 1
+	for y, r := range all[len(all)-1].rows {
+		if r != "" {
+			filled.Rows = y + 1
+			fmt.Fprintf(&body, `<g transform="translate(0 %d)">%s</g>`, y*cellHeight, r)
+		}
+	}
+	return filled.picture(body.String(), ""), nil
 }
 
 func (c Cast) height() int { return c.Rows * cellHeight }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command record runs the demo on a pseudo terminal and keeps what it sees: a recording (asciicast), and a picture of it that moves.
+// Command record runs the demo on a pseudo terminal and keeps what it sees: a recording (asciicast), and a picture of it that moves. Then it
+// types commands at the demo's cluster, for pictures of a terminal and of an HTML report. All of it is from the real run.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +25,8 @@ import (
 
 const (
 	columns, rows = 112, 34
+	// tallest is how many lines a picture of commands may have; those at the end that are empty are cut off.
+	tallest = 80
 	// longest is the longest pause that a viewer waits through, frame the shortest time between two pictures, linger how long the end stays.
 	longest, frame, linger = 1500 * time.Millisecond, 150 * time.Millisecond, 6 * time.Second
 )
@@ -30,7 +34,7 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	r := recorder{}
-	flag.StringVar(&r.bin, "bin", "bin", "the folder with the program demo")
+	flag.StringVar(&r.bin, "bin", "bin", "the folder with the programs demo, scanyard and localcluster")
 	flag.StringVar(&r.out, "out", "docs/pictures", "the folder for the pictures")
 	flag.Parse()
 	err := r.record(ctx)
@@ -43,6 +47,9 @@ func main() {
 
 type recorder struct{ bin, out string }
 
+// kubeconfig is where the demo says that its cluster is.
+var kubeconfig = regexp.MustCompile(`export KUBECONFIG=(\S+)`)
+
 func (r *recorder) record(ctx context.Context) (err error) {
 	for _, p := range []*string{&r.bin, &r.out} {
 		if *p, err = filepath.Abs(*p); err != nil {
@@ -53,11 +60,19 @@ func (r *recorder) record(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	demo := filepath.Join(r.bin, "demo")
+	defer func() {
+		down := exec.CommandContext(context.WithoutCancel(ctx), demo, "down", "--data-dir", dir)
+		err = errors.Join(err, down.Run(), os.RemoveAll(dir))
+	}()
 	fmt.Println("recording the demo, which takes a minute")
 	s := &session{cast: recording.Cast{Columns: columns, Rows: rows, Title: "make demo"}, began: time.Now()}
-	if err := s.typed(ctx, "make demo", filepath.Join(r.bin, "demo"), "--data-dir", dir); err != nil {
+	if err := s.typed(ctx, "make demo", demo, "--keep", "--data-dir", dir); err != nil {
 		return err
+	}
+	at := kubeconfig.FindStringSubmatch(s.all())
+	if at == nil {
+		return errors.New("the demo does not say where its cluster is")
 	}
 	// No folder of this machine is a viewer's.
 	plain := func(text string) string { return strings.NewReplacer(dir, "/tmp/demo", r.bin, "bin").Replace(text) }
@@ -65,7 +80,7 @@ func (r *recorder) record(ctx context.Context) (err error) {
 	if moving, err = moving.Until("The overview of the console"); err != nil {
 		return err
 	}
-	return r.keep("demo", moving)
+	return errors.Join(r.keep("demo", moving), r.visit(ctx, at[1], plain))
 }
 
 // keep writes a recording and the picture of it that moves.
@@ -90,6 +105,8 @@ func (r *recorder) write(name string, content []byte) error {
 type session struct {
 	cast  recording.Cast
 	began time.Time
+	// env is what commands find in the environment besides this program's own.
+	env []string
 }
 
 func (s *session) say(text string) {
@@ -112,7 +129,7 @@ func (s *session) typed(ctx context.Context, shown, program string, args ...stri
 	}
 	s.say(prompt + "\x1b[1m" + shown + "\x1b[0m\r\n")
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
+	cmd.Env = append(append(os.Environ(), "TERM=xterm-256color"), s.env...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: uint16(s.cast.Columns), Rows: uint16(s.cast.Rows)})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", shown, err)
