@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
@@ -70,6 +71,35 @@ func (e *TimeoutError) Error() string {
 func Check(input *Input) error {
 	_, _, err := read(input)
 	return err
+}
+
+// RightUntil is until when the answer to a question stays right if nothing is written: one that looks back from now is right for now only, and a
+// trend until the day ends.
+func RightUntil(input *Input) time.Time {
+	q, _, err := read(input)
+	looksBack := func(t query.Term) bool { return t.Field == query.OpenFor }
+	switch {
+	case err != nil, input.Spec.Since != nil, slices.ContainsFunc(termsOf(q.Where), looksBack):
+		return input.Now
+	case q.TrendDays > 0:
+		return input.Now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+	}
+	return input.Now.AddDate(1, 0, 0)
+}
+
+// At is an earlier answer as it is at a time: what is open has been open for longer.
+func At(status *reportsv1.FindingQueryStatus, now time.Time) *reportsv1.FindingQueryStatus {
+	if len(status.Rows) == 0 {
+		return status
+	}
+	at := *status
+	at.Rows = slices.Clone(status.Rows)
+	for i := range at.Rows {
+		if row := &at.Rows[i]; row.OpenFor != nil && row.FirstSeen != nil && row.FixedAt == nil {
+			row.OpenFor = &metav1.Duration{Duration: time.Unix(now.Unix(), 0).Sub(row.FirstSeen.Time)}
+		}
+	}
+	return &at
 }
 
 // read returns the question as of the time of its first page, and the token of the page before.

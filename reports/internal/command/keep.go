@@ -112,7 +112,7 @@ func (k *keepFlags) virtual(
 					{Number: kinds.VulnerabilityReportNumber, Name: "VulnerabilityReport", Word: "vulnerabilityreports"},
 				},
 			},
-			Observer: watched,
+			Observer: watched, Revision: deps.Store.Current,
 		})
 		return map[string]rest.Storage{
 			"findingqueries": questions, "clusterfindingqueries": clusterQuestions, "reportimports": newImports(deps, sqliteFile),

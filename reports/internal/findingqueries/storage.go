@@ -52,6 +52,8 @@ type Config struct {
 	Clock clock.PassiveClock
 	// Observer counts queries; nil counts nothing.
 	Observer Observer
+	// Revision reads where the counter of the database stands. An answer is right as long as it stays there. Nil: nobody knows.
+	Revision func(ctx context.Context) (int64, error)
 }
 
 // Storage is a create-only kind of questions.
@@ -116,6 +118,9 @@ var clusterKind = kind{
 func New(config Config) (namespaced, clusterwide *Storage) {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
+	}
+	if config.Revision == nil {
+		config.Revision = func(context.Context) (int64, error) { return 0, nil }
 	}
 	d := &desk{config: config, gate: gate{free: atOnce}, renew: func(run func()) { go run() }}
 	storage := func(k kind) *Storage {
@@ -191,42 +196,49 @@ func (d *desk) answer(ctx context.Context, input *answer.Input, dry bool) (*repo
 		return &reportsv1.FindingQueryStatus{}, err
 	}
 	spec := &input.Spec
-	if spec.Continue != "" || len(spec.GroupBy) == 0 && spec.Trend == nil {
+	if spec.Continue != "" || spec.Limit > mostRows && len(spec.GroupBy) == 0 && spec.Trend == nil {
 		return d.ask(ctx, input)
 	}
 	key, err := answer.KeyOf(input)
 	if err != nil {
 		return nil, err
 	}
-	before, done, err := d.shelf.find(ctx, key, d.config.Clock.Now)
+	revision, err := d.config.Revision(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the counter: %w", err)
+	}
+	before, done, err := d.shelf.find(ctx, asking{key, d.config.Clock.Now, revision})
 	switch {
+	case err != nil:
+		return nil, err
 	case done == nil:
-		return before, err
+		return answer.At(before, input.Now), nil
 	case before == nil:
-		defer done()
-		return d.anew(ctx, input, key)
+		return d.anew(ctx, input, key, done)
 	}
 	// Nobody waits for an answer that is recent enough. Who has asked may be gone before the new one is there.
 	later := context.WithoutCancel(ctx)
 	d.renew(func() {
-		defer done()
 		// What is wrong with it hears who asks when this answer is too old.
-		_, _ = d.anew(request.WithUser(later, &user.DefaultInfo{Name: renewing + key}), input, key)
+		_, _ = d.anew(request.WithUser(later, &user.DefaultInfo{Name: renewing + key}), input, key, done)
 	})
-	return before, nil
+	return answer.At(before, input.Now), nil
 }
 
 // renewing begins the name under which an answer is renewed: there is one for each question, so that none is refused because of another one.
 const renewing = "\x00renewing "
 
 // anew has a question answered, and keeps the answer if it took long.
-func (d *desk) anew(ctx context.Context, input *answer.Input, key string) (*reportsv1.FindingQueryStatus, error) {
+func (d *desk) anew(
+	ctx context.Context, input *answer.Input, key string, done func(*reportsv1.FindingQueryStatus),
+) (status *reportsv1.FindingQueryStatus, err error) {
+	defer func() { done(status) }()
 	begun := d.config.Clock.Now()
-	status, err := d.ask(ctx, input)
-	if err == nil {
-		d.shelf.keep(key, status, begun, d.config.Clock.Since(begun))
+	if status, err = d.ask(ctx, input); err != nil {
+		return nil, err
 	}
-	return status, err
+	d.shelf.keep(key, kept{status: status, at: begun, took: d.config.Clock.Since(begun), until: answer.RightUntil(input)})
+	return status, nil
 }
 
 // ask has a question answered when it is its turn.

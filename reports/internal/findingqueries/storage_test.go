@@ -195,8 +195,13 @@ func TestCrowd(t *testing.T) {
 			answers <- err
 		}()
 	}
+	question := int32(0)
+	another := func() reportsv1.FindingQuerySpec { // who asks the same waits for the same answer
+		question++
+		return reportsv1.FindingQuerySpec{Limit: question}
+	}
 	for range 4 {
-		ask(in(t.Context(), "team-a"), "ann", namespaced, &reportsv1.FindingQuery{})
+		ask(in(t.Context(), "team-a"), "ann", namespaced, &reportsv1.FindingQuery{Spec: another()})
 		<-answerer.begun
 	}
 	waits := func(n int) {
@@ -211,11 +216,11 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 	gone, cancel := context.WithCancel(t.Context())
-	ask(t.Context(), "ann", clusterwide, &reportsv1.ClusterFindingQuery{})
+	ask(t.Context(), "ann", clusterwide, &reportsv1.ClusterFindingQuery{Spec: reportsv1.ClusterFindingQuerySpec{FindingQuerySpec: another()}})
 	waits(1)
-	ask(gone, "ben", clusterwide, &reportsv1.ClusterFindingQuery{})
+	ask(gone, "ben", clusterwide, &reportsv1.ClusterFindingQuery{Spec: reportsv1.ClusterFindingQuerySpec{FindingQuerySpec: another()}})
 	waits(2)
-	ask(in(t.Context(), "team-a"), "ann", namespaced, &reportsv1.FindingQuery{})
+	ask(in(t.Context(), "team-a"), "ann", namespaced, &reportsv1.FindingQuery{Spec: another()})
 	err := <-answers
 	if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || seconds != 1 {
 		t.Errorf("two waiting for one user: %v", err)
