@@ -7,5 +7,6 @@
 //	API server ◄─ console, with tokens of its own people, of an OIDC provider, and before a proxy
 //
 // The tests play the operator: they say what Scans do. There is one cluster, one console and one browser for all of them.
-// CHROMIUM names a browser that is not in PATH; PICTURES is a folder for a picture of each page.
+// CHROMIUM names a browser that is not in PATH; PICTURES is a folder for a picture of each page; DATABASE is what the reports API server stands on:
+// sqlite, which is the default, or postgresql.
 package console

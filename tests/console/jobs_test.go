@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/tests/browser"
 )
 
 // TestPointer does the main job of the pages by clicking: from the overview to a finding, and a Scan from its start to its end.
@@ -22,20 +23,20 @@ func TestPointer(t *testing.T) {
 	w.found(t, w.scan(t, ns, "shop", done), finding("Outdated OpenSSL", "HIGH"), finding("Open port 22", "LOW"))
 	w.found(t, w.scan(t, ns, "mail", done), finding("TLS 1.0 is offered", "MEDIUM"))
 	b := open(t)
-	b.visit("/?ns=" + ns)
-	b.leads(chromedp.Click(chromedp.CSS(`nav a[href="/findings"]`)))
-	b.visit("/findings?ns=" + ns)
-	b.do(chromedp.Click(chromedp.CSS(`details[data-fold] summary`))) // it is folded in a window as small as that of the tests
-	b.leads(chromedp.Click(chromedp.CSS(`input[name="severity"][value="high"]`)), chromedp.Click(chromedp.CSS(`form.facets button.main`)))
-	if rows := eval[int](b, `document.querySelectorAll("main tbody tr").length`); rows != 1 {
+	b.Visit("/?ns=" + ns)
+	b.Leads(chromedp.Click(chromedp.CSS(`nav a[href="/findings"]`)))
+	b.Visit("/findings?ns=" + ns)
+	b.Do(chromedp.Click(chromedp.CSS(`details[data-fold] summary`))) // it is folded in a window as small as that of the tests
+	b.Leads(chromedp.Click(chromedp.CSS(`input[name="severity"][value="high"]`)), chromedp.Click(chromedp.CSS(`form.facets button.main`)))
+	if rows := browser.Eval[int](b, `document.querySelectorAll("main tbody tr").length`); rows != 1 {
 		t.Errorf("%d findings are high, want 1", rows)
 	}
-	b.leads(chromedp.Click(chromedp.CSS("main tbody td.long a")))
-	if got := eval[string](b, `document.querySelector("h1").textContent`); got != "Outdated OpenSSL" {
+	b.Leads(chromedp.Click(chromedp.CSS("main tbody td.long a")))
+	if got := browser.Eval[string](b, `document.querySelector("h1").textContent`); got != "Outdated OpenSSL" {
 		t.Errorf("the finding is %q", got)
 	}
-	b.visit("/scans/new?ns=" + ns)
-	b.leads(
+	b.Visit("/scans/new?ns=" + ns)
+	b.Leads(
 		chromedp.SetValue(chromedp.CSS(`main input[name="namespace"]`), ns), chromedp.SendKeys(chromedp.CSS(`main input[name="type"]`), "nmap"),
 		chromedp.SendKeys(chromedp.CSS(`main textarea[name="parameters"]`), "-sV\nshop.example"), chromedp.Click(chromedp.CSS("main form button.main")),
 	)
@@ -45,13 +46,13 @@ func TestPointer(t *testing.T) {
 	}
 	i := slices.IndexFunc(list.Items, func(s executionv1.Scan) bool { return slices.Equal(s.Spec.Parameters, []string{"-sV", "shop.example"}) })
 	if i < 0 {
-		t.Fatalf("no Scan was started; the page shows %q", eval[string](b, "document.body.innerText"))
+		t.Fatalf("no Scan was started; the page shows %q", browser.Eval[string](b, "document.body.innerText"))
 	}
 	started := &list.Items[i]
-	b.visit("/scans/" + ns + "/" + started.Name)
-	b.leads(chromedp.Click(chromedp.CSS(`form[action$="/cancel"] button`)))
+	b.Visit("/scans/" + ns + "/" + started.Name)
+	b.Leads(chromedp.Click(chromedp.CSS(`form[action$="/cancel"] button`)))
 	if !w.read(t, ns, started.Name).Cancelled() {
-		t.Errorf("the Scan goes on; the page shows %q", eval[string](b, "document.body.innerText"))
+		t.Errorf("the Scan goes on; the page shows %q", browser.Eval[string](b, "document.body.innerText"))
 	}
 }
 
@@ -61,22 +62,22 @@ func TestKeyboard(t *testing.T) {
 	w.found(t, w.scan(t, ns, "shop", done), finding("Outdated OpenSSL", "HIGH"))
 	w.found(t, w.scan(t, ns, "mail", done), finding("TLS 1.0 is offered", "MEDIUM"))
 	b := open(t)
-	b.visit("/findings?ns=" + ns)
-	b.do(chromedp.KeyEvent("/"))
-	if got := eval[string](b, "document.activeElement.id"); got != "search" {
+	b.Visit("/findings?ns=" + ns)
+	b.Do(chromedp.KeyEvent("/"))
+	if got := browser.Eval[string](b, "document.activeElement.id"); got != "search" {
 		t.Errorf("/ leads to %q", got)
 	}
-	b.visit("/findings?ns=" + ns)
-	b.do(chromedp.KeyEvent(kb.Tab))
-	if got := eval[string](b, "document.activeElement.className"); got != "skip" {
+	b.Visit("/findings?ns=" + ns)
+	b.Do(chromedp.KeyEvent(kb.Tab))
+	if got := browser.Eval[string](b, "document.activeElement.className"); got != "skip" {
 		t.Errorf("the first Tab leads to %q, want the link to the page", got)
 	}
-	stops := eval[int](b, `document.querySelectorAll("a, button, input, select, summary, textarea").length`)
+	stops := browser.Eval[int](b, `document.querySelectorAll("a, button, input, select, summary, textarea").length`)
 	for range stops {
-		b.do(chromedp.KeyEvent(kb.Tab))
-		if strings.Contains(eval[string](b, "document.activeElement.textContent"), "Outdated OpenSSL") {
-			b.leads(chromedp.KeyEvent(kb.Enter))
-			if got := eval[string](b, `document.querySelector("h1").textContent`); got != "Outdated OpenSSL" {
+		b.Do(chromedp.KeyEvent(kb.Tab))
+		if strings.Contains(browser.Eval[string](b, "document.activeElement.textContent"), "Outdated OpenSSL") {
+			b.Leads(chromedp.KeyEvent(kb.Enter))
+			if got := browser.Eval[string](b, `document.querySelector("h1").textContent`); got != "Outdated OpenSSL" {
 				t.Errorf("Enter leads to %q", got)
 			}
 			return
@@ -91,10 +92,10 @@ func TestLivePages(t *testing.T) {
 	for path, name := range map[string]string{"/scans?ns=" + ns: "listed", "/scans/" + ns + "/shown": "shown"} {
 		s := w.scan(t, ns, name, running)
 		b := open(t)
-		b.visit(path)
-		b.shows("Scanning")
+		b.Visit(path)
+		b.Shows("Scanning")
 		w.says(t, s, failed("The target of "+name+" has hung up."))
-		b.shows("The target of " + name + " has hung up.")
+		b.Shows("The target of " + name + " has hung up.")
 	}
 }
 
@@ -123,11 +124,11 @@ func TestHostilePagesRunNothing(t *testing.T) {
 		"/?ns=" + ns, "/scans?ns=" + ns, "/scans/" + ns + "/bad", "/scans/" + ns + "/good", "/findings?ns=" + ns, "/findings/fp-f?scan=good&ns=" + ns,
 		"/findings?" + url.Values{"ns": {ns}, "q": {hostile}}.Encode(),
 	} {
-		b.visit(path)
-		if title := eval[string](b, "document.title"); title == "owned" {
+		b.Visit(path)
+		if title := browser.Eval[string](b, "document.title"); title == "owned" {
 			t.Errorf("a script of %s has run", path)
 		}
-		for _, scheme := range eval[[]string](b, `[...document.querySelectorAll("a[href]")].map((a) => a.protocol)`) {
+		for _, scheme := range browser.Eval[[]string](b, `[...document.querySelectorAll("a[href]")].map((a) => a.protocol)`) {
 			if scheme != "http:" && scheme != "https:" {
 				t.Errorf("%s has a link by %s", path, scheme)
 			}
@@ -140,11 +141,11 @@ func TestWithoutScript(t *testing.T) {
 	ns := w.namespace(t, "scriptless")
 	w.scan(t, ns, "office", running)
 	b := open(t)
-	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	b.leads(chromedp.Navigate(w.url + "/scans?ns=" + ns))
-	b.leads(chromedp.Click(chromedp.CSS(`main tbody a`)))
-	b.leads(chromedp.Click(chromedp.CSS(`form[action$="/cancel"] button`)))
+	browser.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.Leads(chromedp.Navigate(w.url + "/scans?ns=" + ns))
+	b.Leads(chromedp.Click(chromedp.CSS(`main tbody a`)))
+	b.Leads(chromedp.Click(chromedp.CSS(`form[action$="/cancel"] button`)))
 	if !w.read(t, ns, "office").Cancelled() {
-		t.Errorf("the Scan goes on; the page shows %q", eval[string](b, "document.body.innerText"))
+		t.Errorf("the Scan goes on; the page shows %q", browser.Eval[string](b, "document.body.innerText"))
 	}
 }

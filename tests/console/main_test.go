@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/tests/browser"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
@@ -95,26 +95,12 @@ func (w *world) start(ctx context.Context) (end func() error, err error) {
 	}
 	ends = append(ends, stop)
 	w.url, _, _ = strings.Cut(door, "/login")
-	path, err := chromium()
+	ctx, stop, err = browser.Start(ctx, door)
+	ends = append(ends, stop)
 	if err != nil {
 		return end, err
 	}
-	dir, err := os.MkdirTemp("", "scanyard-browser-")
-	if err != nil {
-		return end, err
-	}
-	ends = append(ends, func() error { return os.RemoveAll(dir) })
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(dir),
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("ignore-certificate-errors", true), // the provider's is of this run
-		chromedp.WSURLReadTimeout(2*time.Minute))
-	allocator, cancel := chromedp.NewExecAllocator(ctx, options...)
-	ends = append(ends, func() error { cancel(); return nil })
-	w.ctx, _ = chromedp.NewContext(allocator)
-	ends = append(ends, func() error { return chromedp.Cancel(w.ctx) })
-	if err := chromedp.Do(w.ctx, chromedp.Navigate(door)); err != nil {
-		return end, fmt.Errorf("open the console in %s: %w", path, err)
-	}
+	w.ctx = ctx
 	return end, nil
 }
 
@@ -147,19 +133,6 @@ func (w *world) serve(ctx context.Context) (door string, stop func() error, err 
 		return nil
 	}
 	return strings.TrimSpace(line), stop, nil
-}
-
-// chromium finds the browser.
-func chromium() (string, error) {
-	if path := os.Getenv("CHROMIUM"); path != "" {
-		return path, nil
-	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless-shell", "chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New("these tests need Chromium: run \"make test-tools\", or name one in CHROMIUM")
 }
 
 // namespace makes a namespace for a test.

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +30,8 @@ import (
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 	wgpolicyv1alpha2 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
+	"github.com/scanyard/scanyard/tests/browser"
+	"github.com/scanyard/scanyard/tests/database"
 	"github.com/scanyard/scanyard/tests/reportsapi"
 )
 
@@ -69,22 +70,43 @@ func (w *world) startReports() error {
 	if err := w.cluster.InstallRegistryCRDs(ctx); err != nil {
 		return err
 	}
+	db, err := databaseOf(ctx, os.Getenv("DATABASE"))
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "scanyard-reports-")
 	if err != nil {
 		return err
 	}
 	server, err := reportsapi.Start(ctx, reportsapi.Options{
 		Binary: filepath.Join(cmp.Or(os.Getenv("SCANYARD_BIN"), "../../bin"), "reports-apiserver"), Dir: dir, Kubeconfig: w.cluster.Kubeconfig(),
-		Client: store.client, Namespace: namespace,
+		Client: store.client, Namespace: namespace, Database: db,
 	})
 	if err != nil {
+		if db != nil {
+			err = errors.Join(err, db.Stop())
+		}
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	store.stop = func() {
 		server.Stop()
+		if db != nil {
+			_ = db.Stop() // so is what it leaves
+		}
 		_ = os.RemoveAll(dir) // a folder of this machine's temporary ones
 	}
 	return reportsapi.Served(ctx, store.client)
+}
+
+// databaseOf starts the database that the reports API server is tried with; nil is SQLite.
+func databaseOf(ctx context.Context, name string) (*database.Server, error) {
+	switch name {
+	case "", "sqlite":
+		return nil, nil
+	case "postgresql":
+		return database.PostgreSQL(ctx)
+	}
+	return nil, fmt.Errorf("DATABASE is %q, must be sqlite or postgresql", name)
 }
 
 // words says what foreign texts are: what people expect, or something hostile.
@@ -234,13 +256,6 @@ func pagesOf(ns string) []struct{ name, path string } {
 	}
 }
 
-// screen has the tab be as wide as a screen, in the colours of a theme.
-func (b *tab) screen(theme string, width int64) {
-	b.t.Helper()
-	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
-	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1})
-}
-
 // TestLooksWithReports shows each page with all that it can show, on a small and on a usual screen, light and dark.
 func TestLooksWithReports(t *testing.T) {
 	ns := w.namespace(t, "filled")
@@ -248,11 +263,11 @@ func TestLooksWithReports(t *testing.T) {
 	b := open(t)
 	for _, theme := range []string{"light", "dark"} {
 		for _, width := range []int64{360, 1440} {
-			b.screen(theme, width)
+			b.Screen(theme, width)
 			for _, p := range pagesOf(ns) {
-				b.visit(p.path)
-				b.looksWell(fmt.Sprintf("%s, %s, %d pixels", p.name, theme, width))
-				b.picture(fmt.Sprintf("reports-%s-%d-%s", p.name, width, theme))
+				b.Visit(p.path)
+				looksWell(b, fmt.Sprintf("%s, %s, %d pixels", p.name, theme, width))
+				b.Picture(fmt.Sprintf("reports-%s-%d-%s", p.name, width, theme))
 			}
 		}
 	}
@@ -263,42 +278,42 @@ func TestWithReports(t *testing.T) {
 	ns := w.namespace(t, "asked")
 	w.fill(t, ns, plainly)
 	b := open(t)
-	b.visit("/?ns=" + ns)
-	b.shows("Open findings, 90 days")
-	b.shows("New and fixed, 90 days")
-	b.shows("no target named")
-	b.leads(chromedp.Click(chromedp.CSS(`main a[href*="target=shop.example"]`)))
-	if rows := eval[int](b, `document.querySelectorAll("main tbody tr").length`); rows == 0 {
-		t.Errorf("the target leads to no findings: %s", eval[string](b, "location.href"))
+	b.Visit("/?ns=" + ns)
+	b.Shows("Open findings, 90 days")
+	b.Shows("New and fixed, 90 days")
+	b.Shows("no target named")
+	b.Leads(chromedp.Click(chromedp.CSS(`main a[href*="target=shop.example"]`)))
+	if rows := browser.Eval[int](b, `document.querySelectorAll("main tbody tr").length`); rows == 0 {
+		t.Errorf("the target leads to no findings: %s", browser.Eval[string](b, "location.href"))
 	}
-	b.leads(chromedp.Click(chromedp.CSS("main tbody td.long a")))
-	if got := b.heading(); got != "Outdated OpenSSL" && got != "SQL injection in the login" {
+	b.Leads(chromedp.Click(chromedp.CSS("main tbody td.long a")))
+	if got := heading(t, b); got != "Outdated OpenSSL" && got != "SQL injection in the login" {
 		t.Errorf("the worst finding is %q", got)
 	}
-	b.visit("/findings?severity=high&ns=" + ns)
-	b.leads(chromedp.Click(chromedp.CSS(`main tbody td.long a`)))
-	b.visit("/policyreports?ns=" + ns)
-	b.shows("CVE-2024-5535")
-	b.visit("/images?ns=" + ns)
-	b.leads(chromedp.Click(chromedp.CSS(`main a[href*="repository=shop"]`)))
-	b.shows("1.2")
-	b.visit("/images/" + ns + "/api-1")
-	b.shows("A hole in openssl")
-	b.visit("/teams?ns=" + ns)
-	b.leads(chromedp.Click(chromedp.CSS("main tbody a")))
-	b.shows("open findings")
-	b.shows("Checks that passed, 90 days")
-	b.visit("/scans/" + ns + "/wiki")
-	b.shows("Cascade")
-	b.leads(chromedp.Click(chromedp.CSS(`main ul.cascade a[href$="/shop"]`)))
-	b.leads(chromedp.Click(chromedp.CSS(`main a[href*="scan=shop"]`)))
-	b.shows("of the run shop")
-	b.do(chromedp.KeyEvent("/"), chromedp.SetValue(chromedp.CSS("#search"), "CVE-2024-5535"))
-	b.leads(chromedp.KeyEvent(kb.Enter))
-	b.leads(chromedp.Click(chromedp.CSS("main p.chips a.main")))
-	b.shows("api")
-	b.visit("/findings?" + url.Values{"ns": {ns}, "target": {"10.0.0.7"}}.Encode())
-	b.shows("Open port 22")
+	b.Visit("/findings?severity=high&ns=" + ns)
+	b.Leads(chromedp.Click(chromedp.CSS(`main tbody td.long a`)))
+	b.Visit("/policyreports?ns=" + ns)
+	b.Shows("CVE-2024-5535")
+	b.Visit("/images?ns=" + ns)
+	b.Leads(chromedp.Click(chromedp.CSS(`main a[href*="repository=shop"]`)))
+	b.Shows("1.2")
+	b.Visit("/images/" + ns + "/api-1")
+	b.Shows("A hole in openssl")
+	b.Visit("/teams?ns=" + ns)
+	b.Leads(chromedp.Click(chromedp.CSS("main tbody a")))
+	b.Shows("open findings")
+	b.Shows("Checks that passed, 90 days")
+	b.Visit("/scans/" + ns + "/wiki")
+	b.Shows("Cascade")
+	b.Leads(chromedp.Click(chromedp.CSS(`main ul.cascade a[href$="/shop"]`)))
+	b.Leads(chromedp.Click(chromedp.CSS(`main a[href*="scan=shop"]`)))
+	b.Shows("of the run shop")
+	b.Do(chromedp.KeyEvent("/"), chromedp.SetValue(chromedp.CSS("#search"), "CVE-2024-5535"))
+	b.Leads(chromedp.KeyEvent(kb.Enter))
+	b.Leads(chromedp.Click(chromedp.CSS("main p.chips a.main")))
+	b.Shows("api")
+	b.Visit("/findings?" + url.Values{"ns": {ns}, "target": {"10.0.0.7"}}.Encode())
+	b.Shows("Open port 22")
 }
 
 // pictured are the pages that docs/console.md shows.
@@ -317,13 +332,13 @@ func TestPictures(t *testing.T) {
 	w.create(t, ns)
 	w.fill(t, ns.Name, plainly)
 	b := open(t)
-	b.screen("light", 1200)
+	b.Screen("light", 1200)
 	for _, p := range pagesOf(ns.Name) {
 		if !pictured[p.name] {
 			continue
 		}
-		b.visit(p.path)
-		shot, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+		b.Visit(p.path)
+		shot, err := chromedp.Run(b.Ctx, chromedp.FullScreenshot(100))
 		if err != nil {
 			t.Fatal(err)
 		}

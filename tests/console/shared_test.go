@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/tests/browser"
 )
 
 // looker is somebody with a token of their own.
@@ -39,7 +40,7 @@ func newLooker(t *testing.T, namespace, name string) *looker {
 		t.Fatal(err)
 	}
 	a := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	return &looker{browser: browser(t), client: c, account: a, token: token}
+	return &looker{browser: newClient(t), client: c, account: a, token: token}
 }
 
 // everywhere lets them have a role in the whole cluster, until the binding is deleted.
@@ -61,7 +62,7 @@ func (l *looker) subject() rbacv1.Subject {
 func (l *looker) lists(t *testing.T, as func(error) bool) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, browser.Patience, true, func(ctx context.Context) (bool, error) {
 		last = l.client.List(ctx, &executionv1.ScanList{})
 		return as(last), nil
 	})
@@ -131,7 +132,7 @@ func TestSharedScansAreShownByRight(t *testing.T) {
 	hides(deleted)
 	// What was read once is followed: by a watch of who has read it.
 	w.scan(t, others, hidden+"-new", running)
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, browser.Patience, true, func(context.Context) (bool, error) {
 		_, _, body := p.get(t, every.browser, "/scans?text="+others)
 		return strings.Contains(body, hidden+"-new"), nil
 	})

@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/scanyard/scanyard/tests/browser"
 	"github.com/scanyard/scanyard/tests/localcluster/ports"
 )
 
@@ -79,7 +80,7 @@ func startProgram(t *testing.T, port int, flags ...string) *program {
 		}
 	})
 	var last error
-	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, browser.Patience, true, func(ctx context.Context) (bool, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.status+"/readyz", http.NoBody)
 		if err != nil {
 			return false, err
@@ -97,14 +98,14 @@ func startProgram(t *testing.T, port int, flags ...string) *program {
 	return p
 }
 
-// browser is a client that keeps cookies.
-func browser(t *testing.T) *http.Client {
+// newClient makes a client that keeps cookies.
+func newClient(t *testing.T) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &http.Client{Jar: jar, Timeout: patience}
+	return &http.Client{Jar: jar, Timeout: browser.Patience}
 }
 
 // get reads a page, with further headers in pairs.
@@ -183,29 +184,29 @@ func TestSignInAtAProvider(t *testing.T) {
 	may(t, ns, role(t, "get", "list", "watch", "patch", "update"), rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: oidcPrefix + "kim"})
 	w.scan(t, ns, "office", running)
 	w.scan(t, others, "hidden", running)
-	b := openAt(t, []string{p.url, w.provider.server.URL}, "/favicon.ico", p.url+"/scans/live?ns="+others)
+	b := openAt(t, []string{p.url + "/", w.provider.server.URL + "/"}, "/favicon.ico", p.url+"/scans/live?ns="+others)
 	signIn(b, p.url+"/scans?ns="+ns, "kim")
-	if got := eval[string](b, "location.href"); got != p.url+"/scans?ns="+ns {
+	if got := browser.Eval[string](b, "location.href"); got != p.url+"/scans?ns="+ns {
 		t.Errorf("signing in leads to %s", got)
 	}
-	if text := eval[string](b, "document.body.textContent"); !strings.Contains(text, "office") || !strings.Contains(text, oidcPrefix+"kim") {
+	if text := browser.Eval[string](b, "document.body.textContent"); !strings.Contains(text, "office") || !strings.Contains(text, oidcPrefix+"kim") {
 		t.Errorf("kim sees\n%s", text)
 	}
-	b.leads(chromedp.Navigate(p.url + "/scans?ns=" + others))
-	if text := eval[string](b, "document.body.innerText"); strings.Contains(text, "hidden") || !strings.Contains(text, "You may not list scans.execution.securecodebox.io in "+others) {
+	b.Leads(chromedp.Navigate(p.url + "/scans?ns=" + others))
+	if text := browser.Eval[string](b, "document.body.innerText"); strings.Contains(text, "hidden") || !strings.Contains(text, "You may not list scans.execution.securecodebox.io in "+others) {
 		t.Errorf("kim sees\n%s", text)
 	}
-	b.leads(chromedp.Navigate(p.url + "/scans/" + ns + "/office"))
-	b.leads(chromedp.Click(chromedp.CSS(`form[action$="/cancel"] button`)))
+	b.Leads(chromedp.Navigate(p.url + "/scans/" + ns + "/office"))
+	b.Leads(chromedp.Click(chromedp.CSS(`form[action$="/cancel"] button`)))
 	if !w.read(t, ns, "office").Cancelled() {
-		t.Errorf("the Scan goes on; the page shows %q", eval[string](b, "document.body.innerText"))
+		t.Errorf("the Scan goes on; the page shows %q", browser.Eval[string](b, "document.body.innerText"))
 	}
-	stolen := cookies(b, p.url)
-	b.leads(chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)))
-	if left := cookies(b, p.url); len(left) > 0 {
+	stolen := cookies(t, b, p.url)
+	b.Leads(chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)))
+	if left := cookies(t, b, p.url); len(left) > 0 {
 		t.Errorf("the browser keeps %s", left[0].Name)
 	}
-	thief := browser(t)
+	thief := newClient(t)
 	address, err := url.Parse(p.url)
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +226,7 @@ func TestSignInAtAProvider(t *testing.T) {
 func TestCallbacksOfOthers(t *testing.T) {
 	p := startProgram(t, w.provider.redirect, "--oidc-issuer="+w.provider.server.URL, "--oidc-client-id="+clientID, "--oidc-ca-file="+w.provider.ca,
 		"--oidc-client-secret-file="+fileWith(t, clientSecret), "--sign-in-with-tokens=false")
-	b := browser(t)
+	b := newClient(t)
 	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if code, _, _ := p.get(t, b, "/login/callback?code=x&state=y"); code != http.StatusBadRequest {
 		t.Errorf("a callback without a beginning answers %d", code)
@@ -256,7 +257,7 @@ func TestSignInWithAToken(t *testing.T) {
 	token := account(t, ns, "looker")
 	may(t, ns, role(t, "get", "list"), rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "looker"})
 	w.scan(t, ns, "office", running)
-	b := browser(t)
+	b := newClient(t)
 	if code, body := p.enter(t, b, token, "/scans?ns="+ns); code != http.StatusOK || !strings.Contains(body, "office") || !strings.Contains(body, "system:serviceaccount:"+ns+":looker") {
 		t.Errorf("the token leads to %d:\n%s", code, body)
 	}
@@ -270,7 +271,7 @@ func TestSignInWithAToken(t *testing.T) {
 		}
 	}
 	for _, token := range []string{"", "x", token + "x", "a\nb"} {
-		if code, body := p.enter(t, browser(t), token, "/scans?ns="+ns); code != http.StatusForbidden || strings.Contains(body, "office") {
+		if code, body := p.enter(t, newClient(t), token, "/scans?ns="+ns); code != http.StatusForbidden || strings.Contains(body, "office") {
 			t.Errorf("%.10q answers %d", token, code)
 		}
 	}
@@ -299,7 +300,7 @@ func TestAProxySignsIn(t *testing.T) {
 	p := startProgram(t, 0, "--sign-in-with-tokens=false", "--proxy-addresses=127.0.0.1/32", "--proxy-groups=team-a,team-b",
 		"--service-account-token-file="+fileWith(t, token))
 	page := "/scans?ns=" + ns
-	b := browser(t)
+	b := newClient(t)
 	if code, _, body := p.get(t, b, page, "X-Forwarded-User", "kim", "X-Forwarded-Groups", "team-a,system:masters"); code != http.StatusOK || !strings.Contains(body, "office") {
 		t.Errorf("a member of team-a gets %d:\n%s", code, body)
 	}
@@ -328,25 +329,24 @@ func fileWith(t *testing.T, text string) string {
 }
 
 // signIn signs somebody in, beginning with a page that needs that.
-func signIn(b *tab, page, name string) {
-	b.t.Helper()
-	b.leads(chromedp.Navigate(page))
-	b.leads(chromedp.Click(chromedp.CSS(`a[href^="/login/provider"]`)))
-	b.leads(
+func signIn(b *browser.Tab, page, name string) {
+	b.Leads(chromedp.Navigate(page))
+	b.Leads(chromedp.Click(chromedp.CSS(`a[href^="/login/provider"]`)))
+	b.Leads(
 		chromedp.SendKeys(chromedp.CSS(`input[name="username"]`), name), chromedp.SendKeys(chromedp.CSS(`input[name="password"]`), password),
 		chromedp.Click(chromedp.CSS("button[type=submit]")),
 	)
 }
 
 // cookies are those of the program that the browser has: it keeps them by name and host, whatever the port.
-func cookies(b *tab, address string) (out []*http.Cookie) {
-	b.t.Helper()
-	for _, c := range call(b, network.GetCookies, network.GetCookiesParams{URLs: []string{address}}).Cookies {
+func cookies(t *testing.T, b *browser.Tab, address string) (out []*http.Cookie) {
+	t.Helper()
+	for _, c := range browser.Call(b, network.GetCookies, network.GetCookiesParams{URLs: []string{address}}).Cookies {
 		if c.Name != programCookie && c.Name != programCookie+"-2" {
 			continue // of the console of the command line
 		}
 		if !c.HTTPOnly || c.SameSite != network.CookieSameSiteLax {
-			b.t.Errorf("%s is %+v", c.Name, c)
+			t.Errorf("%s is %+v", c.Name, c)
 		}
 		out = append(out, &http.Cookie{Name: c.Name, Value: c.Value})
 	}
