@@ -48,11 +48,15 @@ type Console struct {
 	Filler string
 	// Database is sqlite or postgresql.
 	Database string
+	// Filled is a SQLite database that is copied in place of a new one that is filled; where there is none, the first run keeps it there.
+	Filled string
 	// Reports of a thousand findings each, and Scans, that there are.
 	Reports, Scans int
 	// Viewers look at once, for so long.
 	Viewers int
 	For     time.Duration
+	// Export has all findings exported as CSV in the end.
+	Export bool
 	// Visits is how often each page is looked at by one viewer alone.
 	Visits int
 }
@@ -152,15 +156,24 @@ func PrintConsole(ctx context.Context, o Options, c Console) (err error) {
 	if err := errors.Join(w.alone(ctx, viewers[0]), w.paint(ctx, viewers[0]), w.together(ctx, viewers)); err != nil {
 		return err
 	}
+	if !c.Export {
+		return nil
+	}
 	return w.export(ctx, dir)
 }
 
 // fill writes the findings into the database, before the server has it.
 func (w *watchedConsole) fill(ctx context.Context) error {
-	into := w.reports.file("reports.db")
+	into, kept := w.reports.file("reports.db"), w.c.Filled
 	if w.reports.database != nil {
 		var err error
 		if into, err = w.reports.options().DSN(); err != nil {
+			return err
+		}
+		kept = ""
+	}
+	if kept != "" {
+		if err := copyFile(into, kept); !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
@@ -169,7 +182,25 @@ func (w *watchedConsole) fill(ctx context.Context) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("fill the database: %w: %s", err, out)
 	}
+	if kept != "" {
+		return copyFile(kept, into)
+	}
 	return nil
+}
+
+// copyFile copies a database that nobody has open.
+func copyFile(to, from string) (err error) {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	copied, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(copied, source)
+	return errors.Join(err, copied.Close())
 }
 
 // prepare makes the namespaces, Scans in several states, and the rights of viewers.

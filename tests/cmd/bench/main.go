@@ -94,6 +94,8 @@ func main() {
 	flag.DurationVar(&c.For, "for", 30*time.Second, "console: how long they look")
 	flag.IntVar(&c.Visits, "visits", 40, "console: how often one viewer looks at each page")
 	flag.StringVar(&c.Filler, "filler", "", "console: `program` that fills databases: go test -c of reports/internal/bench; bin/reports-filler by default")
+	flag.BoolVar(&c.Export, "export", true, "console: export all findings as CSV in the end")
+	flag.StringVar(&c.Filled, "filled", "", "console: SQLite `file` that is copied instead of filling one again; the first run keeps it there")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
 	args := os.Args[1:]
 	mode := ""
