@@ -178,6 +178,19 @@ func TestQuestions(t *testing.T) {
 		"Fixed": {o: queryOptions{trend: "30d", aggregate: "fixed", limit: 5}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Aggregate: "fixed", Trend: &reportsv1alpha1.TrendQuery{Days: 30}, Limit: 5}},
 		"ToFix": {o: queryOptions{aggregate: "meanTimeToFix", limit: 5000}, want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Aggregate: "meanTimeToFix", Limit: 5000}},
 
+		"Images": {
+			o:    queryOptions{limit: 5, of: imageFlags{images: reportsv1alpha1.ImagesQuery{Repository: "shop/api"}, fixable: new(false)}},
+			want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Images: &reportsv1alpha1.ImagesQuery{Repository: "shop/api"}, Fixable: new(false), Limit: 5},
+		},
+		"Package": {
+			o:    queryOptions{limit: 5, of: imageFlags{pkg: "@babel/core@>=7.0.0,<7.23.2", pkgType: "npm"}},
+			want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Package: &reportsv1alpha1.PackageQuery{Name: "@babel/core", Type: "npm", VersionRange: ">=7.0.0,<7.23.2"}, Limit: 5},
+		},
+		"AnyVersion": {
+			o:    queryOptions{limit: 5, of: imageFlags{pkg: "@babel/core"}},
+			want: reportsv1alpha1.FindingQuerySpec{Filter: "f", Package: &reportsv1alpha1.PackageQuery{Name: "@babel/core"}, Limit: 5},
+		},
+
 		"Aggregate":      {o: queryOptions{aggregate: "sum", limit: 5}, err: "--aggregate sum is not known: choose count or one of maxScore, countDistinctResources"},
 		"SinceNonsense":  {o: queryOptions{since: "yesterday", limit: 5}, err: `--since "yesterday" must be a time such as 7d or 12h`},
 		"SinceTooLong":   {o: queryOptions{since: "500d", limit: 5}, err: "between 1d and 400d"},

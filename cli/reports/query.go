@@ -61,6 +61,7 @@ type queryOptions struct {
 	exitCode  bool
 	// suppressed counts findings that an exception accepts, too.
 	suppressed bool
+	of         imageFlags
 }
 
 func newQueryCommand(s *session.Session) *cobra.Command {
@@ -72,9 +73,11 @@ func newQueryCommand(s *session.Session) *cobra.Command {
 database: for the namespace, or with --all-namespaces for the cluster if you may ask that.
 
 A filter compares fields: namespace, source, policy, rule, category, severity, result, cvss, timestamp,
-firstSeen, fixedAt, openFor, target, resource.kind, resource.name, report, suppressed, exception. Operators are
+firstSeen, fixedAt, openFor, target, resource.kind, resource.name, report, suppressed, exception; of
+images also package.type, package.version, fixable. Operators are
 == != < <= > >= in, && || ! ( ), .startsWith('…') .contains('…') and has(field). Severities compare
-by their rank: critical, high, medium, low, info.`,
+by their rank: critical, high, medium, low, info. A range of --package is a version, or comparisons with
+a comma between them, in the order of versions of the package's type.`,
 		Example: examples(s, `  # The worst of the namespace
   {{reports}} query 'cvss >= 8'
 
@@ -91,6 +94,10 @@ by their rank: critical, high, medium, low, info.`,
   {{reports}} query --trend 30d --aggregate fixed
   # How long it takes to fix them, by severity
   {{reports}} query -A --aggregate meanTimeToFix --group-by severity
+
+  # What can be fixed in the images that are there, and who has a package that is too old
+  {{reports}} query -A --presence Present --fixable --group-by rule
+  {{reports}} query -A --package 'lodash@>=4.0.0,<4.17.21'
 
   # Fail a pipeline
   {{reports}} query "severity == 'critical'" --exit-code`),
@@ -118,6 +125,7 @@ by their rank: critical, high, medium, low, info.`,
 	flags.BoolVar(&o.pages, "all", false, "print all rows or groups, fetched in pages")
 	flags.BoolVar(&o.exitCode, "exit-code", false, "end with exit code 2 where something is found")
 	flags.BoolVar(&o.suppressed, "include-suppressed", false, "count findings that an exception accepts, too")
+	o.of.bind(flags)
 	// Fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(queryFormats, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("aggregate", cobra.FixedCompletions(aggregates, cobra.ShellCompDirectiveNoFileComp))
@@ -221,6 +229,7 @@ func (o *queryOptions) spec(filter string) (*reportsv1alpha1.FindingQuerySpec, e
 	if err := o.times(spec); err != nil {
 		return nil, err
 	}
+	o.of.ask(spec)
 	for _, field := range o.sort {
 		order := "asc"
 		if rest, descending := strings.CutPrefix(field, "-"); descending {

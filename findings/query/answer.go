@@ -15,7 +15,7 @@ import (
 
 // Answer answers a question over findings in memory: all rows or groups in order, without a limit. The position of a finding
 // in rows ends the order, in the direction of the order's last key. A trend has no answer here: findings do not show the
-// findings of earlier days.
+// findings of earlier days. Nor have Images: findings do not show what their images are.
 func Answer(q *Question, rows []reportsv1.FindingRow) ([]reportsv1.FindingRow, []reportsv1.FindingGroup) {
 	var found []reportsv1.FindingRow
 	for i := range rows {
@@ -43,7 +43,7 @@ func Answer(q *Question, rows []reportsv1.FindingRow) ([]reportsv1.FindingRow, [
 
 func (q *Question) covers(row *reportsv1.FindingRow) bool {
 	return (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, row.Namespace)) &&
-		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, kindOf(row))) && Matches(q.Where, row)
+		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, kindOf(row))) && Matches(q.Where, row) && q.VersionRange.takesRow(row)
 }
 
 // kindOf is the word of Kinds for a report.

@@ -15,7 +15,7 @@ const (
 	Number               // a number
 	Time                 // a moment
 	Duration             // a length of time
-	Flag                 // true or false, never absent
+	Flag                 // true or false
 )
 
 // Field is a field of a finding in expressions and orders.
@@ -41,12 +41,16 @@ const (
 	Report       Field = "report"
 	Suppressed   Field = "suppressed"
 	Exception    Field = "exception"
+
+	PackageType    Field = "package.type"    // this and what follows only findings of images have
+	PackageVersion Field = "package.version" // of the installed package; a text
+	Fixable        Field = "fixable"
 )
 
 // Fields are all fields, in the order of the reference.
 var Fields = []Field{
 	Namespace, Source, Policy, Rule, Category, SeverityOf, ResultOf, CVSS, Timestamp, FirstSeen, FixedAt, OpenFor, Target,
-	ResourceKind, ResourceName, Report, Suppressed, Exception,
+	ResourceKind, ResourceName, Report, Suppressed, Exception, PackageType, PackageVersion, Fixable,
 }
 
 // Type returns the type of the field's values.
@@ -62,7 +66,7 @@ func (f Field) Type() Type {
 		return Time
 	case OpenFor:
 		return Duration
-	case Suppressed:
+	case Suppressed, Fixable:
 		return Flag
 	default:
 		return Text

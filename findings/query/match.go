@@ -85,6 +85,11 @@ func valueIn(row *reportsv1.FindingRow, field Field) (Value, bool) {
 		return Value{Duration: row.OpenFor.Duration}, true
 	case Suppressed:
 		return Value{Flag: row.Suppressed}, true
+	case Fixable:
+		if row.Fixable == nil {
+			return Value{}, false
+		}
+		return Value{Flag: *row.Fixable}, true
 	default:
 		text := textIn(row, field)
 		return Value{Text: text}, text != ""
@@ -103,7 +108,12 @@ func textIn(row *reportsv1.FindingRow, field Field) string {
 	if row.Resource != nil {
 		resource = *row.Resource
 	}
+	var installed reportsv1.FindingPackage
+	if row.Package != nil {
+		installed = *row.Package
+	}
 	return map[Field]string{
+		PackageType: installed.Type, PackageVersion: installed.Version,
 		Namespace: row.Namespace, Source: row.Source, Policy: row.Policy, Rule: row.Rule, Category: row.Category,
 		Target: row.Target, ResourceKind: resource.Kind, ResourceName: resource.Name, Report: row.Report, Exception: row.Exception,
 	}[field]

@@ -87,6 +87,10 @@ type Question struct {
 	TrendDays  int // 0 means no trend
 	Sort       []Order
 	Limit      int
+	// Images are the images whose findings are asked for; nil is all. What is empty in it may be anything.
+	Images *reportsv1.ImagesQuery
+	// VersionRange is that of installed versions; "" is all. Where then asks for a package by its name.
+	VersionRange VersionRange
 }
 
 // IsGrouped reports whether the answer has groups, and no rows.
@@ -110,21 +114,14 @@ func demands(node Node, field Field) bool {
 
 // newQuestion reads the spec of a question. now is what since counts back from.
 func newQuestion(spec *reportsv1.FindingQuerySpec, now time.Time, path *field.Path) (*Question, field.ErrorList) {
-	errs := unanswered(spec, path)
-	where, whereErrs := condition(spec, now, path)
-	errs = append(errs, whereErrs...)
+	where, errs := condition(spec, now, path)
 	q := &Question{Where: where, Kinds: slices.Compact(slices.Sorted(slices.Values(spec.Kinds))), Aggregate: Aggregate(spec.Aggregate), Limit: int(spec.Limit)}
 	for i, kind := range spec.Kinds {
 		if !slices.Contains(kinds, kind) {
 			errs = append(errs, field.NotSupported(path.Child("kinds").Index(i), kind, kinds))
 		}
 	}
-	if spec.Package != nil && spec.Package.Name != "" {
-		if len(q.Kinds) > 0 && !slices.Contains(q.Kinds, VulnerabilityReports) {
-			errs = append(errs, field.Invalid(path.Child("kinds"), spec.Kinds, "must hold vulnerabilityreports: no other reports have packages"))
-		}
-		q.Kinds = []string{VulnerabilityReports}
-	}
+	errs = append(errs, q.readImages(spec, path)...)
 	if len(q.Kinds) == len(kinds) {
 		q.Kinds = nil
 	}
@@ -211,6 +208,10 @@ func condition(spec *reportsv1.FindingQuerySpec, now time.Time, path *field.Path
 	is(Policy, spec.Vulnerability, path.Child("vulnerability"))
 	if spec.Package != nil {
 		is(Rule, spec.Package.Name, path.Child("package", "name"))
+		is(PackageType, spec.Package.Type, path.Child("package", "type"))
+	}
+	if spec.Fixable != nil {
+		parts = append(parts, Term{Field: Fixable, Op: Equal, Values: []Value{{Flag: *spec.Fixable}}})
 	}
 	if !spec.IncludeSuppressed {
 		parts = append(parts, Term{Field: Suppressed, Op: Equal, Values: []Value{{Flag: false}}})
@@ -221,21 +222,36 @@ func condition(spec *reportsv1.FindingQuerySpec, now time.Time, path *field.Path
 	return And{}, errs
 }
 
-// unanswered refuses questions that rows of results cannot answer.
-func unanswered(spec *reportsv1.FindingQuerySpec, path *field.Path) (errs field.ErrorList) {
-	refuse := func(set bool, at *field.Path) {
-		if set {
-			errs = append(errs, field.Forbidden(at, "must be absent: an ImageQuery asks for it"))
+// readImages reads what only findings of images have: their images, packages, and whether they can be fixed.
+func (q *Question) readImages(spec *reportsv1.FindingQuerySpec, path *field.Path) (errs field.ErrorList) {
+	if spec.Images == nil && spec.Fixable == nil && (spec.Package == nil || *spec.Package == (reportsv1.PackageQuery{})) {
+		return nil
+	}
+	if len(q.Kinds) > 0 && !slices.Contains(q.Kinds, VulnerabilityReports) {
+		errs = append(errs, field.Invalid(path.Child("kinds"), spec.Kinds, "must hold vulnerabilityreports: no other reports have images and packages"))
+	}
+	q.Kinds = []string{VulnerabilityReports}
+	if images := spec.Images; images != nil {
+		q.Images = images
+		if images.Presence != "" && !slices.Contains(presences, images.Presence) {
+			errs = append(errs, field.NotSupported(path.Child("images", "presence"), images.Presence, presences))
 		}
 	}
-	refuse(spec.Images != nil, path.Child("images"))
-	refuse(spec.Fixable != nil, path.Child("fixable"))
-	if spec.Package != nil {
-		refuse(spec.Package.Type != "", path.Child("package", "type"))
-		refuse(spec.Package.VersionRange != "", path.Child("package", "versionRange"))
+	if spec.Package == nil || spec.Package.VersionRange == "" {
+		return errs
+	}
+	at := path.Child("package", "versionRange")
+	q.VersionRange = VersionRange(spec.Package.VersionRange)
+	if spec.Package.Name == "" {
+		errs = append(errs, field.Forbidden(at, "must stand beside name: versions are those of one package"))
+	}
+	if err := q.VersionRange.check(spec.Package.Type); err != nil {
+		errs = append(errs, field.Invalid(at, spec.Package.VersionRange, err.Error()))
 	}
 	return errs
 }
+
+var presences = []reportsv1.ImagePresence{reportsv1.ImagePresent, reportsv1.ImageSuperseded, reportsv1.ImageGone}
 
 func (q *Question) readGroups(spec *reportsv1.FindingQuerySpec, path *field.Path) (errs field.ErrorList) {
 	if q.Aggregate != "" && !slices.Contains(aggregates, q.Aggregate) {

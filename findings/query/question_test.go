@@ -44,6 +44,9 @@ func TestCondition(t *testing.T) {
 		"Package": {"a vulnerability of a package", reportsv1.FindingQuerySpec{
 			Vulnerability: "CVE-1", Package: &reportsv1.PackageQuery{Name: "openssl"}, IncludeSuppressed: true,
 		}, "policy == 'CVE-1' && rule == 'openssl'"},
+		"Fixable": {"what only findings of images have", reportsv1.FindingQuerySpec{
+			Package: &reportsv1.PackageQuery{Type: "npm"}, Fixable: new(false), IncludeSuppressed: true,
+		}, "package.type == 'npm' && fixable == false"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +83,13 @@ func TestQuestionRefuses(t *testing.T) {
 		"Since":          {reportsv1.FindingQuerySpec{Since: &metav1.Duration{Duration: -time.Hour}}, `spec.since: Invalid value: "-1h0m0s": must be more than 0`},
 		"Kinds":          {reportsv1.FindingQuerySpec{Kinds: []string{"pods"}}, `spec.kinds[0]: Unsupported value: "pods"`},
 		"PackageKinds":   {reportsv1.FindingQuerySpec{Kinds: []string{"reports"}, Package: &reportsv1.PackageQuery{Name: "x"}}, `spec.kinds: Invalid value: ["reports"]: must hold vulnerabilityreports`},
-		"Images":         {reportsv1.FindingQuerySpec{Images: &reportsv1.ImagesQuery{}}, `spec.images: Forbidden: must be absent: an ImageQuery asks for it`},
-		"Fixable":        {reportsv1.FindingQuerySpec{Fixable: &yes}, `spec.fixable: Forbidden`},
+		"ImagesKinds":    {reportsv1.FindingQuerySpec{Kinds: []string{"reports"}, Images: &reportsv1.ImagesQuery{}}, `spec.kinds: Invalid value: ["reports"]: must hold vulnerabilityreports`},
+		"FixableKinds":   {reportsv1.FindingQuerySpec{Kinds: []string{"reports"}, Fixable: &yes}, `spec.kinds: Invalid value: ["reports"]: must hold vulnerabilityreports`},
+		"Presence":       {reportsv1.FindingQuerySpec{Images: &reportsv1.ImagesQuery{Presence: "here"}}, `spec.images.presence: Unsupported value: "here"`},
+		"RangeAlone":     {reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{VersionRange: "<2"}}, `spec.package.versionRange: Forbidden: must stand beside name`},
+		"Range":          {reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{Name: "x", VersionRange: "<"}}, `spec.package.versionRange: Invalid value: "<": must be a version, or comparisons`},
+		"RangeOfType":    {reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{Name: "x", Type: "npm", VersionRange: "<1:2-3"}}, `spec.package.versionRange: Invalid value: "<1:2-3": range "vers:npm/<1:2-3"`},
+		"RangeOfNoType":  {reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{Name: "x", Type: "x", VersionRange: "<1"}}, `spec.package.versionRange: Invalid value: "<1": range "vers:x/<1": versions of "x" cannot be compared`},
 		"GroupBy":        {reportsv1.FindingQuerySpec{GroupBy: []string{"cvss"}}, `spec.groupBy[0]: Unsupported value: "cvss"`},
 		"GroupByTwice":   {reportsv1.FindingQuerySpec{GroupBy: []string{"rule", "rule"}}, `spec.groupBy[1]: Duplicate value: "rule"`},
 		"FourGroups":     {reportsv1.FindingQuerySpec{GroupBy: []string{"rule", "policy", "day", "source"}}, `spec.groupBy: Too many: 4`},
@@ -103,6 +111,49 @@ func TestQuestionRefuses(t *testing.T) {
 			_, errs := Namespaced(&reportsv1.FindingQuery{Spec: c.spec}, now)
 			if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), c.want) {
 				t.Errorf("mistakes %v, want one that begins with %s", errs, c.want)
+			}
+		})
+	}
+}
+
+// Questions that only findings of images answer leave the others alone.
+func TestImages(t *testing.T) {
+	present := &reportsv1.ImagesQuery{Repository: "shop/api", Presence: reportsv1.ImagePresent}
+	for name, spec := range map[string]reportsv1.FindingQuerySpec{
+		"Images": {Images: present}, "Type": {Package: &reportsv1.PackageQuery{Type: "npm"}}, "Fixable": {Fixable: new(true)},
+		"Range": {Package: &reportsv1.PackageQuery{Name: "lodash", VersionRange: ">=4.0.0, <4.17.21"}},
+	} {
+		q := ask(t, spec)
+		if !cmp.Equal([]string{VulnerabilityReports}, q.Kinds) || q.Images != spec.Images || (q.VersionRange != "") != (name == "Range") {
+			t.Errorf("%s: %+v", name, q)
+		}
+	}
+	if q := ask(t, reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{}}); q.Kinds != nil {
+		t.Errorf("a package that may be any: %+v", q)
+	}
+}
+
+func TestVersionRange(t *testing.T) {
+	cases := map[string]struct {
+		reason       string
+		versionRange VersionRange
+		packageType  string
+		versions     []string
+		want         []string
+	}{
+		"Below":    {"numbers are compared, not texts", "<1.10.0", "npm", []string{"1.9.0", "1.10.0", "1.2.0"}, []string{"1.9.0", "1.2.0"}},
+		"Spaces":   {"people write some", "< 1.10.0", "npm", []string{"1.9.0"}, []string{"1.9.0"}},
+		"Between":  {"a comma is as good", ">=4.0.0,<4.17.21", "npm", []string{"3.9.9", "4.17.20", "4.17.21"}, []string{"4.17.20"}},
+		"One":      {"a version is a range", "1.2.0", "npm", []string{"1.2.0", "1.2.1"}, []string{"1.2.0"}},
+		"Epoch":    {"each type has an order of its own", "<1:0", "deb", []string{"9.8-1", "1:0-1"}, []string{"9.8-1"}},
+		"NotOne":   {"what is not a version is in no range", "<2.0.0", "npm", []string{"latest", "1.0.0"}, []string{"1.0.0"}},
+		"NoOrder":  {"versions of the type cannot be compared", "<2.0.0", "x", []string{"1.0.0"}, nil},
+		"OtherWay": {"the range is of another type", "<1:2-3", "npm", []string{"1.0.0"}, nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, c.versionRange.Takes(c.packageType, c.versions)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
 			}
 		})
 	}

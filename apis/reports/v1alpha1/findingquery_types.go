@@ -9,7 +9,8 @@ import (
 // Term compares one field with a value.
 type Term struct {
 	// field to compare: namespace, source, policy, rule, category, severity, result, cvss, timestamp, firstSeen,
-	// fixedAt, openFor, target, resource.kind, resource.name, report, suppressed or exception.
+	// fixedAt, openFor, target, resource.kind, resource.name, report, suppressed, exception, package.type,
+	// package.version or fixable.
 	// +required
 	Field string `json:"field"`
 
@@ -47,7 +48,7 @@ type ImagesQuery struct {
 	// +optional
 	Platform string `json:"platform,omitempty"`
 
-	// presence of the image.
+	// presence of the image: Present, Superseded or Gone. Absent: any.
 	// +optional
 	Presence ImagePresence `json:"presence,omitempty"`
 }
@@ -62,7 +63,8 @@ type PackageQuery struct {
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// versionRange of the installed version, in the words of the package's type. Example: "< 2.17.1".
+	// versionRange of the installed version, in the order of versions of the package's type; name must be given, too.
+	// It is a version, or comparisons behind each other with | between them. Example: ">=2.0.0|<2.17.1".
 	// +optional
 	VersionRange string `json:"versionRange,omitempty"`
 }
@@ -193,6 +195,17 @@ type ResourceRef struct {
 	Name string `json:"name,omitempty"`
 }
 
+// FindingPackage is the installed package that a finding is about.
+type FindingPackage struct {
+	// type of the package. Example: "deb".
+	// +optional
+	Type string `json:"type,omitempty"`
+
+	// version that is installed.
+	// +optional
+	Version string `json:"version,omitempty"`
+}
+
 // FindingRow is one finding of an answer.
 type FindingRow struct {
 	// namespace of the report.
@@ -254,6 +267,14 @@ type FindingRow struct {
 	// image is the name of the Image, for findings of images.
 	// +optional
 	Image string `json:"image,omitempty"`
+
+	// package that has the vulnerability, for findings of images; rule is its name.
+	// +optional
+	Package *FindingPackage `json:"package,omitempty"`
+
+	// fixable says whether a newer version of the package fixes the finding, for findings of images.
+	// +optional
+	Fixable *bool `json:"fixable,omitempty"`
 
 	// layer that brought the package, for findings of images.
 	// +optional

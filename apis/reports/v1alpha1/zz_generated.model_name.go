@@ -68,6 +68,11 @@ func (in FindingLayer) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FindingPackage) OpenAPIModelName() string {
+	return "io.scanyard.reports.v1alpha1.FindingPackage"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in FindingQuery) OpenAPIModelName() string {
 	return "io.scanyard.reports.v1alpha1.FindingQuery"
 }

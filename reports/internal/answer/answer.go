@@ -177,6 +177,7 @@ type run struct {
 	dialect  dialect
 	kinds    []Kind
 	searched int64
+	image    int64
 	details  func(ctx context.Context, tx *sqldb.Tx, rows []Place) ([]Detail, error)
 	plan     Plan
 	within   bound
@@ -218,6 +219,8 @@ type Answerer struct {
 	Database Database
 	Driver   sqldb.Driver
 	Kinds    []Kind
+	// Image is the number of the kind of images in subjects, which says what images vulnerability reports are about.
+	Image int64
 	// Details fills in what the tables do not have of rows: messages, targets. Nil leaves these empty.
 	Details func(ctx context.Context, tx *sqldb.Tx, rows []Place) ([]Detail, error)
 	// Aliases are the identifiers under which findings are kept that have an identifier as an alias. Nil knows none.
@@ -243,7 +246,7 @@ func (a *Answerer) Answer(ctx context.Context, input *Input) (*reportsv1.Finding
 		return nil, err
 	}
 	r := &run{
-		question: question, dialect: dialect{a.Driver}, kinds: a.Kinds, searched: cmp.Or(a.MaxSearched, defaultMaxSearched), details: a.Details,
+		question: question, dialect: dialect{a.Driver}, kinds: a.Kinds, image: a.Image, searched: cmp.Or(a.MaxSearched, defaultMaxSearched), details: a.Details,
 		plan: planOf(question), page: page,
 	}
 	var invalid *InvalidError
@@ -341,6 +344,16 @@ func (r *run) prepare(ctx context.Context, scope Scope) error {
 	conditions := []sqlText{r.bounds(), r.compiler.condition(r.question.Where, true)}
 	if len(r.question.Kinds) > 0 {
 		conditions = append(conditions, in("o.kind", r.kindNumbers()))
+	}
+	if r.question.Images != nil {
+		conditions = append(conditions, r.ofImages())
+	}
+	if r.question.VersionRange != "" {
+		versions, err := r.ofVersions(ctx)
+		if err != nil {
+			return err
+		}
+		conditions = append(conditions, versions)
 	}
 	if r.plan == PlanDaily && r.question.TrendDays == 0 {
 		conditions = append(conditions, piece("r.day = (SELECT MAX(day) FROM daily)"))

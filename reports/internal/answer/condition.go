@@ -84,6 +84,8 @@ func (c *compiler) term(t query.Term, holds bool) sqlText {
 		return numbered(column.name, results, func(i int) bool { return (i > 0 && matches(t, i)) == holds })
 	case flag:
 		return numbered(column.name, 2, func(i int) bool { return matches(t, i) == holds })
+	case optionalFlag:
+		return optional(column.name, t, holds, func(v query.Value) any { return numberOf(t.Field, v) })
 	case score:
 		return optional(column.name, t, holds, func(v query.Value) any { return v.Number })
 	case moment:

@@ -169,7 +169,7 @@ func (r *run) keyText(group query.Group, part any) string {
 		return query.ResultOfCode(int(*number))
 	case moment:
 		return dayText(*number)
-	case named, plain, score, duration, lasted, flag, optionalName:
+	case named, plain, score, duration, lasted, flag, optionalName, optionalFlag:
 	}
 	return ""
 }

@@ -61,7 +61,7 @@ func open(t testing.TB, config sqldb.Config) *filler {
 }
 
 func (f *filler) answerer() *Answerer {
-	return &Answerer{Database: database{f.db}, Driver: f.db.Driver(), Kinds: testKinds}
+	return &Answerer{Database: database{f.db}, Driver: f.db.Driver(), Kinds: testKinds, Image: imageKind}
 }
 
 func (f *filler) write(fn func(exec func(statement string, args ...any))) {
@@ -123,6 +123,9 @@ var words = map[query.Field][]string{
 	query.ResourceName: {"", "web", "db", "sha256:1"},
 	query.Report:       {"report-0", "report-1", "report-2"},
 	query.Exception:    {"", "FindingException/a", "ClusterFindingException/a"},
+
+	query.PackageType:    {"", "npm", "deb"},
+	query.PackageVersion: {"", "1.2.0", "1.10.0", "2.0.0-rc.1", "1:2.3-4"},
 }
 
 func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
@@ -151,6 +154,10 @@ func samples(random *rand.Rand, n int) (all []sample) {
 			Severity: query.SeverityOfRank(random.IntN(severities)), Result: query.ResultOfCode(random.IntN(results)),
 			Suppressed: random.IntN(4) == 0, Exception: text(query.Exception), FirstSeen: &metav1.Time{Time: moments(random)},
 		}
+		if installed := (reportsv1.FindingPackage{Type: text(query.PackageType), Version: text(query.PackageVersion)}); installed != (reportsv1.FindingPackage{}) {
+			s.row.Package = &installed
+		}
+		s.row.Fixable = pick(random, []*bool{nil, new(false), new(true)})
 		s.row.OpenFor = &metav1.Duration{Duration: now.Sub(s.row.FirstSeen.Time)}
 		if random.IntN(3) > 0 {
 			s.row.CVSS = new(min(10, float64(random.IntN(11))+pick(random, []float64{0, 0.1, 0.3, 0.5})))
@@ -206,7 +213,19 @@ func (f *filler) fill(random *rand.Rand, all []sample) {
 		if s.row.Resource != nil {
 			resource = *s.row.Resource
 		}
-		var score, ts, exception any
+		var score, ts, exception, pkgType, pkgVersion, fixable any
+		named := func(text string) any {
+			if text == "" {
+				return nil
+			}
+			return f.names[text]
+		}
+		if s.row.Package != nil {
+			pkgType, pkgVersion = named(s.row.Package.Type), named(s.row.Package.Version)
+		}
+		if s.row.Fixable != nil {
+			fixable = slices.Index([]bool{false, true}, *s.row.Fixable)
+		}
 		if s.row.Exception != "" {
 			exception = f.names[s.row.Exception]
 		}
@@ -222,12 +241,13 @@ func (f *filler) fill(random *rand.Rand, all []sample) {
 			suppressed = 1
 		}
 		values = append(values, s.object, *s.row.Index, ns, source, policy, f.names[s.row.Rule], f.names[s.row.Category], severity, result, score, ts,
-			s.row.FirstSeen.Unix(), f.names[resource.Kind], f.names[resource.Namespace], f.names[resource.Name], "", exception, suppressed)
+			s.row.FirstSeen.Unix(), f.names[resource.Kind], f.names[resource.Namespace], f.names[resource.Name], "", exception, suppressed,
+			pkgType, pkgVersion, fixable)
 		counts[[4]int64{ns, policy, result, suppressed}]++
 		counts[[4]int64{0, policy, result, suppressed}]++
 		daily[[5]int64{ns, source, severity, result, suppressed}]++
 	}
-	f.insert("results (object, i, ns, source, policy, rule, category, severity, result, score, ts, first_seen, res_kind, res_ns, res_name, fingerprint, exception, suppressed)", 18, values)
+	f.insert("results (object, i, ns, source, policy, rule, category, severity, result, score, ts, first_seen, res_kind, res_ns, res_name, fingerprint, exception, suppressed, pkg_type, pkg_version, fixable)", 21, values)
 	values = nil
 	for key, n := range counts {
 		values = append(values, key[0], key[1], key[2], key[3], n)

@@ -119,6 +119,8 @@ func (r *run) rowKeys() []key {
 			}
 		case duration:
 			k.expression = "COALESCE(-" + column.name + ", " + absentMoment + ")"
+		case optionalFlag:
+			k.expression = "COALESCE(" + column.name + ", -1)"
 		case rank, code, lasted, flag:
 		}
 		keys = append(keys, k)
@@ -180,7 +182,7 @@ func (r *run) groupKey(order query.Order) key {
 			k.expression, k.holds = r.dialect.bytewise(fmt.Sprintf("COALESCE(k%d.s, '')", i)), textKey
 		case plain:
 			k.expression, k.holds = r.dialect.bytewise(k.expression), textKey
-		case rank, code, score, moment, duration, lasted, flag, optionalName:
+		case rank, code, score, moment, duration, lasted, flag, optionalName, optionalFlag:
 		}
 	}
 	return k

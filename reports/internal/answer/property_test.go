@@ -119,7 +119,7 @@ func randomSpec(random *rand.Rand) (spec reportsv1.ClusterFindingQuerySpec) {
 	}
 	var sortable []string
 	if random.IntN(2) == 0 {
-		sortable = []string{"namespace", "source", "policy", "rule", "category", "severity", "result", "cvss", "timestamp", "firstSeen", "openFor", "resource.kind", "resource.name", "report", "suppressed", "exception"}
+		sortable = []string{"namespace", "source", "policy", "rule", "category", "severity", "result", "cvss", "timestamp", "firstSeen", "openFor", "resource.kind", "resource.name", "report", "suppressed", "exception", "package.type", "package.version", "fixable"}
 	} else {
 		spec.Aggregate = pick(random, []string{"count", "count", "count", "maxScore", "countDistinctResources"})
 		sortable = []string{"count", spec.Aggregate}

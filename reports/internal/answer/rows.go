@@ -21,24 +21,28 @@ type resultRow struct {
 	object, index                                 int64
 	ns, source, policy, rule, category            int64
 	resourceKind, resourceNamespace, resourceName int64
-	exception                                     sql.NullInt64
+	exception, pkgType, pkgVersion, fixable       sql.NullInt64
 	severity, result, suppressed                  int
 	score                                         sql.NullFloat64
 	timestamp, firstSeen                          sql.NullInt64
 }
 
 const resultColumns = "r.object, r.i, r.ns, r.source, r.policy, r.rule, r.category, r.res_kind, r.res_ns, r.res_name, r.severity, r.result, " +
-	"r.exception, r.suppressed, r.score, r.ts, r.first_seen"
+	"r.exception, r.suppressed, r.score, r.ts, r.first_seen, r.pkg_type, r.pkg_version, r.fixable"
 
 func (row *resultRow) targets() []any {
 	return []any{
 		&row.object, &row.index, &row.ns, &row.source, &row.policy, &row.rule, &row.category, &row.resourceKind, &row.resourceNamespace, &row.resourceName,
 		&row.severity, &row.result, &row.exception, &row.suppressed, &row.score, &row.timestamp, &row.firstSeen,
+		&row.pkgType, &row.pkgVersion, &row.fixable,
 	}
 }
 
 func (row *resultRow) names() []int64 {
-	return []int64{row.ns, row.source, row.policy, row.rule, row.category, row.resourceKind, row.resourceNamespace, row.resourceName, row.exception.Int64}
+	return []int64{
+		row.ns, row.source, row.policy, row.rule, row.category, row.resourceKind, row.resourceNamespace, row.resourceName, row.exception.Int64,
+		row.pkgType.Int64, row.pkgVersion.Int64,
+	}
 }
 
 // rowsStatement reads one row more than the page has, which tells whether there is a next one.
@@ -201,6 +205,12 @@ func (r *run) rowOf(row *resultRow, texts map[int64]string, of report) reportsv1
 	}
 	if kind, name := texts[row.resourceKind], texts[row.resourceName]; kind != "" || name != "" {
 		finding.Resource = &reportsv1.ResourceRef{Kind: kind, Namespace: texts[row.resourceNamespace], Name: name}
+	}
+	if row.pkgType.Valid || row.pkgVersion.Valid {
+		finding.Package = &reportsv1.FindingPackage{Type: texts[row.pkgType.Int64], Version: texts[row.pkgVersion.Int64]}
+	}
+	if row.fixable.Valid {
+		finding.Fixable = new(row.fixable.Int64 != 0)
 	}
 	if finding.FirstSeen != nil {
 		finding.OpenFor = &metav1.Duration{Duration: r.compiler.now.Sub(finding.FirstSeen.Time)}

@@ -31,6 +31,7 @@ const (
 	lasted                      // a number of seconds
 	flag                        // 0 or 1
 	optionalName                // a text, by its number in names; NULL is absent
+	optionalFlag                // 0 or 1; NULL is absent
 )
 
 // column is a field or a group in a table.
@@ -58,6 +59,10 @@ var resultsFields = map[query.Field]column{
 	query.Report:       {name: "o.name", storage: plain, join: true},
 	query.Suppressed:   {name: "r.suppressed", storage: flag},
 	query.Exception:    {name: "r.exception", storage: optionalName},
+
+	query.PackageType:    {name: "r.pkg_type", storage: optionalName},
+	query.PackageVersion: {name: "r.pkg_version", storage: optionalName},
+	query.Fixable:        {name: "r.fixable", storage: optionalFlag},
 }
 
 // fieldsOf are the fields that a table has. Those of rollups are columns of results with the same name.

@@ -105,7 +105,7 @@ func (k *keepFlags) virtual(
 		}
 		questions, clusterQuestions := findingqueries.New(findingqueries.Config{
 			Answerer: &answer.Answerer{
-				Database: asked, Driver: database.Driver, Details: details.Read(deps.Store), Aliases: details.Aliases(deps.Store),
+				Database: asked, Driver: database.Driver, Details: details.Read(deps.Store), Aliases: details.Aliases(deps.Store), Image: kinds.ImageNumber,
 				Kinds: []answer.Kind{
 					{Number: kinds.ReportNumber, Name: "PolicyReport", Word: "reports"},
 					{Number: kinds.ClusterReportNumber, Name: "ClusterPolicyReport", Word: "reports"},

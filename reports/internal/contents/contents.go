@@ -330,7 +330,7 @@ func Of(ctx context.Context, store *mvcc.Store, key, format string) (*Info, erro
 // Reader reads a content, one chunk at a time.
 type Reader struct {
 	ctx     context.Context //nolint:containedctx // of the request that reads
-	store   *mvcc.Store
+	query   func(fn func(*sqldb.Tx) error) error
 	codec   *codec
 	content int64
 	seq     int
@@ -345,7 +345,19 @@ var _ io.Reader = &Reader{}
 // Open reads a content.
 func Open(ctx context.Context, store *mvcc.Store, content int64) (*Reader, error) {
 	tools, err := theCodec()
-	return &Reader{ctx: ctx, store: store, codec: tools, content: content}, err
+	query := func(fn func(*sqldb.Tx) error) error { return store.Query(ctx, fn) }
+	return &Reader{ctx: ctx, query: query, codec: tools, content: content}, err
+}
+
+// OpenIn reads the document of an object within a transaction. It returns nil if there is none.
+func OpenIn(ctx context.Context, tx *sqldb.Tx, object int64, format string) (*Reader, error) {
+	found, err := sqldb.Column[int64](ctx, tx, `SELECT content FROM documents WHERE object = ? AND format = ?`, object, format)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	tools, err := theCodec()
+	query := func(fn func(*sqldb.Tx) error) error { return fn(tx) }
+	return &Reader{ctx: ctx, query: query, codec: tools, content: found[0]}, err
 }
 
 // OpenPacked reads a content as it is stored: as frames of zstd.
@@ -372,7 +384,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 
 func (r *Reader) next() error {
 	var data []byte
-	err := r.store.Query(r.ctx, func(tx *sqldb.Tx) error {
+	err := r.query(func(tx *sqldb.Tx) error {
 		return tx.QueryRow(r.ctx, `SELECT data FROM content_chunks WHERE content = ? AND seq = ?`, r.content, r.seq).Scan(&data)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -397,7 +409,7 @@ func (r *Reader) next() error {
 // whole tells whether all chunks were read: a content that was freed in the meantime has no more of them.
 func (r *Reader) whole() error {
 	var n int
-	err := r.store.Query(r.ctx, func(tx *sqldb.Tx) error {
+	err := r.query(func(tx *sqldb.Tx) error {
 		return tx.QueryRow(r.ctx, `SELECT COUNT(*) FROM contents WHERE id = ? AND sha IS NOT NULL`, r.content).Scan(&n)
 	})
 	if err == nil && n == 0 {

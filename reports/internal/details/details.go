@@ -3,7 +3,7 @@
 // Package details reads from stored objects what answers to questions show of a result and the tables of rows do not hold:
 // its message, what was scanned, the image and the layer.
 //
-//	places of a page's rows ─► objects, a few at a time ─► element of the list ─► message, target, image, layer
+//	places of a page's rows ─► objects, or their documents, a few at a time ─► element of the list ─► message, target, image, layer
 //
 // What it decides:
 //
@@ -12,6 +12,8 @@
 package details
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -20,6 +22,7 @@ import (
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	wgpolicyv1 "github.com/scanyard/scanyard/apis/wgpolicyk8s/v1alpha2"
 	"github.com/scanyard/scanyard/reports/internal/answer"
+	"github.com/scanyard/scanyard/reports/internal/contents"
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
@@ -34,13 +37,14 @@ const (
 // list is where a kind has its results.
 type list struct {
 	payload, path string
+	document      string // the format of the document that has the results, one in a line, where they are not in the object
 	detail        func(object *mvcc.Object, element []byte) (answer.Detail, error)
 }
 
 var lists = map[int64]list{
-	kinds.ReportNumber:              {"results", "results", ofResult},
-	kinds.ClusterReportNumber:       {"results", "results", ofResult},
-	kinds.VulnerabilityReportNumber: {"document", "document.findings", ofVulnerability},
+	kinds.ReportNumber:              {"results", "results", "", ofResult},
+	kinds.ClusterReportNumber:       {"results", "results", "", ofResult},
+	kinds.VulnerabilityReportNumber: {"document", "document.findings", kinds.FormatFindings, ofVulnerability},
 }
 
 func ofResult(_ *mvcc.Object, element []byte) (answer.Detail, error) {
@@ -82,10 +86,11 @@ func Read(store *mvcc.Store) func(ctx context.Context, tx *sqldb.Tx, rows []answ
 				return nil, err
 			}
 			for i := range objects {
-				if err := fill(details, rows, byObject[objects[i].ID], &objects[i]); err != nil {
+				read, err := fill(ctx, tx, details, rows, byObject[objects[i].ID], &objects[i])
+				if err != nil {
 					return nil, err
 				}
-				size += len(objects[i].Head) + len(objects[i].Payload)
+				size += read
 			}
 			if size > maxBytes {
 				break
@@ -95,27 +100,57 @@ func Read(store *mvcc.Store) func(ctx context.Context, tx *sqldb.Tx, rows []answ
 	}
 }
 
-// fill fills in what one object says of its rows. A payload that is damaged says nothing.
-func fill(details []answer.Detail, rows []answer.Place, of []int, object *mvcc.Object) error {
+// fill fills in what one object says of its rows, and returns how many bytes that took. A payload that is damaged says nothing.
+func fill(ctx context.Context, tx *sqldb.Tx, details []answer.Detail, rows []answer.Place, of []int, object *mvcc.Object) (read int, err error) {
 	from, ok := lists[object.Kind]
 	if !ok || object.Damaged {
-		return nil
+		return 0, nil
 	}
 	places := make([]int, 0, len(of))
 	for _, i := range of {
 		places = append(places, rows[i].Index)
 	}
 	slices.Sort(places)
+	read = len(object.Head) + len(object.Payload)
 	elements := sqlstorage.Elements(&object.Value, from.payload, from.path, places)
+	if elements == nil && from.document != "" {
+		var lines int
+		if elements, lines, err = lineAt(ctx, tx, object.ID, from.document, places); err != nil {
+			return 0, err
+		}
+		read += lines
+	}
 	for _, i := range of {
 		element, ok := elements[rows[i].Index]
 		if !ok {
 			continue
 		}
-		var err error
 		if details[i], err = from.detail(object, element); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return read, nil
+}
+
+// lineAt returns lines of a document that was streamed, by their places from 0, which must be in order, and how many bytes
+// were read.
+func lineAt(ctx context.Context, tx *sqldb.Tx, object int64, format string, places []int) (found map[int][]byte, read int, err error) {
+	document, err := contents.OpenIn(ctx, tx, object, format)
+	if err != nil || document == nil {
+		return nil, 0, err
+	}
+	found = map[int][]byte{}
+	lines := bufio.NewScanner(document)
+	lines.Buffer(nil, longestLine)
+	for i := 0; len(places) > 0 && lines.Scan(); {
+		read += len(lines.Bytes())
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		if places[0] == i {
+			found[i], places = bytes.Clone(lines.Bytes()), places[1:]
+		}
+		i++
+	}
+	return found, read, lines.Err()
 }

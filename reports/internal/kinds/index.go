@@ -170,6 +170,7 @@ func RowOfFinding(report *reportsv1.VulnerabilityReport, finding *reportsv1.Vuln
 		Policy: finding.VulnerabilityID, Rule: finding.Package.Name, Category: finding.Class,
 		Severity: vulnerabilityRanks[finding.Severity], Result: rows.Fail, Score: finding.Score,
 		ResourceKind: "Image", ResourceName: report.Spec.Digest, Suppressed: finding.Suppressed != nil, Known: Fingerprint(&report.Spec.ImageRef, finding),
+		Package: PackageOf(finding),
 	}
 	if report.Spec.Provenance != nil && report.Spec.Provenance.Engine != nil {
 		row.Source = report.Spec.Provenance.Engine.Name
@@ -178,6 +179,11 @@ func RowOfFinding(report *reportsv1.VulnerabilityReport, finding *reportsv1.Vuln
 		row.Time = finding.PublishedAt.Time
 	}
 	return row
+}
+
+// PackageOf is what is asked of the package of a finding.
+func PackageOf(finding *reportsv1.VulnerabilityFinding) *rows.Package {
+	return &rows.Package{Type: finding.Package.Type, Version: finding.Package.Version, Fixable: len(finding.FixedVersions) > 0}
 }
 
 // Fingerprint is what a finding is known by, also in a rebuilt tag.

@@ -38,6 +38,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		reportsv1alpha1.Engine{}.OpenAPIModelName():                      schema_scanyard_apis_reports_v1alpha1_Engine(ref),
 		reportsv1alpha1.FindingGroup{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_FindingGroup(ref),
 		reportsv1alpha1.FindingLayer{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_FindingLayer(ref),
+		reportsv1alpha1.FindingPackage{}.OpenAPIModelName():              schema_scanyard_apis_reports_v1alpha1_FindingPackage(ref),
 		reportsv1alpha1.FindingQuery{}.OpenAPIModelName():                schema_scanyard_apis_reports_v1alpha1_FindingQuery(ref),
 		reportsv1alpha1.FindingQuerySpec{}.OpenAPIModelName():            schema_scanyard_apis_reports_v1alpha1_FindingQuerySpec(ref),
 		reportsv1alpha1.FindingQueryStatus{}.OpenAPIModelName():          schema_scanyard_apis_reports_v1alpha1_FindingQueryStatus(ref),
@@ -1120,6 +1121,33 @@ func schema_scanyard_apis_reports_v1alpha1_FindingLayer(ref common.ReferenceCall
 	}
 }
 
+func schema_scanyard_apis_reports_v1alpha1_FindingPackage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FindingPackage is the installed package that a finding is about.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type of the package. Example: \"deb\".",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version that is installed.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_scanyard_apis_reports_v1alpha1_FindingQuery(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1553,6 +1581,19 @@ func schema_scanyard_apis_reports_v1alpha1_FindingRow(ref common.ReferenceCallba
 							Format:      "",
 						},
 					},
+					"package": {
+						SchemaProps: spec.SchemaProps{
+							Description: "package that has the vulnerability, for findings of images; rule is its name.",
+							Ref:         ref(reportsv1alpha1.FindingPackage{}.OpenAPIModelName()),
+						},
+					},
+					"fixable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "fixable says whether a newer version of the package fixes the finding, for findings of images.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"layer": {
 						SchemaProps: spec.SchemaProps{
 							Description: "layer that brought the package, for findings of images.",
@@ -1601,7 +1642,7 @@ func schema_scanyard_apis_reports_v1alpha1_FindingRow(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			reportsv1alpha1.FindingLayer{}.OpenAPIModelName(), reportsv1alpha1.ResourceRef{}.OpenAPIModelName(), v1.Duration{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			reportsv1alpha1.FindingLayer{}.OpenAPIModelName(), reportsv1alpha1.FindingPackage{}.OpenAPIModelName(), reportsv1alpha1.ResourceRef{}.OpenAPIModelName(), v1.Duration{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2497,7 +2538,7 @@ func schema_scanyard_apis_reports_v1alpha1_ImagesQuery(ref common.ReferenceCallb
 					},
 					"presence": {
 						SchemaProps: spec.SchemaProps{
-							Description: "presence of the image.\n\nPossible enum values:\n - `\"Gone\"` says that the registry has neither tag nor digest any more.\n - `\"Present\"` says that the registry has the image, under its tag.\n - `\"Superseded\"` says that the tag points to another digest now.",
+							Description: "presence of the image: Present, Superseded or Gone. Absent: any.\n\nPossible enum values:\n - `\"Gone\"` says that the registry has neither tag nor digest any more.\n - `\"Present\"` says that the registry has the image, under its tag.\n - `\"Superseded\"` says that the tag points to another digest now.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Gone", "Present", "Superseded"},
@@ -2726,7 +2767,7 @@ func schema_scanyard_apis_reports_v1alpha1_PackageQuery(ref common.ReferenceCall
 					},
 					"versionRange": {
 						SchemaProps: spec.SchemaProps{
-							Description: "versionRange of the installed version, in the words of the package's type. Example: \"< 2.17.1\".",
+							Description: "versionRange of the installed version, in the order of versions of the package's type; name must be given, too. It is a version, or comparisons behind each other with | between them. Example: \">=2.0.0|<2.17.1\".",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4078,7 +4119,7 @@ func schema_scanyard_apis_reports_v1alpha1_Term(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"field": {
 						SchemaProps: spec.SchemaProps{
-							Description: "field to compare: namespace, source, policy, rule, category, severity, result, cvss, timestamp, firstSeen, fixedAt, openFor, target, resource.kind, resource.name, report, suppressed or exception.",
+							Description: "field to compare: namespace, source, policy, rule, category, severity, result, cvss, timestamp, firstSeen, fixedAt, openFor, target, resource.kind, resource.name, report, suppressed, exception, package.type, package.version or fixable.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -75,8 +75,17 @@ type Row struct {
 	Suppressed bool
 	// Known is what the finding is known by, in hexadecimal digits, where that is not source, policy, rule and resource.
 	Known string
+	// Package is the package that has a vulnerability; nil for what is about none.
+	Package *Package
 	// Copied says that the finding is a row of another object. It has none here, and keeps its place.
 	Copied bool
+}
+
+// Package is what is asked of an installed package. Its name is the rule of its row.
+type Package struct {
+	Type, Version string
+	// Fixable says that a newer version fixes what was found.
+	Fixable bool
 }
 
 // Set is what an object holds.
@@ -113,6 +122,11 @@ func (r *Row) Fingerprint() string {
 	if len(r.Known) >= FingerprintLength {
 		return r.Known[:FingerprintLength]
 	}
+	return r.derived()
+}
+
+// derived is the fingerprint that follows from what the row holds.
+func (r *Row) derived() string {
 	parts := []string{r.Source, r.Policy, r.Rule, r.ResourceKind, r.ResourceNamespace, r.ResourceName}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x1f")))
 	return hex.EncodeToString(sum[:16])
@@ -136,7 +150,7 @@ var _ mvcc.Indexer = Drop
 type stored struct {
 	group
 	policy, rule, category, resKind, resNamespace, resName int64
-	exception                                              sql.NullInt64
+	exception, pkgType, pkgVersion, fixable                sql.NullInt64
 	fingerprint                                            string
 	// place of the row in its list.
 	place int
@@ -226,6 +240,9 @@ func (s *Set) texts() []string {
 		if row.Exception != "" {
 			texts = append(texts, row.Exception)
 		}
+		if row.Package != nil {
+			texts = append(texts, row.Package.texts()...)
+		}
 	}
 	slices.Sort(texts)
 	return slices.Compact(texts)
@@ -243,11 +260,13 @@ func (s *Set) numbered(numbers map[string]int64) []stored {
 		if row.Suppressed {
 			suppressed = 1
 		}
+		pkgType, pkgVersion, fixable := row.Package.columns(numbers)
 		found = append(found, stored{
 			group:  group{source: numbers[row.Source], severity: row.Severity, result: row.Result, suppressed: suppressed},
 			policy: numbers[row.Policy], rule: numbers[row.Rule], category: numbers[row.Category], resKind: numbers[row.ResourceKind],
 			resNamespace: numbers[row.ResourceNamespace], resName: numbers[row.ResourceName], fingerprint: row.Fingerprint(), place: i, row: row,
 			exception: sql.NullInt64{Int64: numbers[row.Exception], Valid: row.Exception != ""},
+			pkgType:   pkgType, pkgVersion: pkgVersion, fixable: fixable,
 		})
 	}
 	return found

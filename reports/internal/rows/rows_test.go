@@ -153,8 +153,24 @@ func TestLastSeen(t *testing.T) {
 		k.clock.SetTime(begun.Add(24 * time.Hour))
 		k.put("a", &rows.Set{Rows: many[:1_100]})
 		seen("a day later", "200 0 0", "1100 0 86400")
-		k.expect("the rows", `SELECT COUNT(*), COUNT(DISTINCT fingerprint), MAX(i) FROM results`, 3, "1100 1100 1099")
+		k.expect("the rows", `SELECT COUNT(*), COUNT(DISTINCT policy), MAX(i) FROM results`, 3, "1100 1100 1099")
 		k.expect("the counts", `SELECT COUNT(*), SUM(n) FROM counts WHERE ns = 0`, 2, "1100 1100")
+	})
+}
+
+// What follows from the other columns is not kept twice, and what only findings of images have stands in their rows.
+func TestColumns(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, config sqldb.Config) {
+		k := newKeeper(t, config)
+		plain, known, same, installed, unknown := finding("one", rows.High), finding("one", rows.High), finding("one", rows.High), finding("one", rows.High), finding("one", rows.High)
+		known.Known = strings.Repeat("ab", 32)
+		same.Known = plain.Fingerprint()
+		installed.Package = &rows.Package{Type: "npm", Version: "1.2.0", Fixable: true}
+		unknown.Package = &rows.Package{}
+		k.put("a", &rows.Set{Rows: []rows.Row{plain, known, same, installed, unknown}})
+		const statement = `SELECT r.i, r.fingerprint, COALESCE(t.s, '-'), COALESCE(v.s, '-'), COALESCE(r.fixable, 9) FROM results r
+			LEFT JOIN names t ON t.id = r.pkg_type LEFT JOIN names v ON v.id = r.pkg_version ORDER BY r.i`
+		k.expect("the rows", statement, 5, "0  - - 9", "1 "+strings.Repeat("ab", 16)+" - - 9", "2  - - 9", "3  npm 1.2.0 1", "4  - - 0")
 	})
 }
 

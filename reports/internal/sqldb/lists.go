@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// step is how many rows one statement inserts where each value is a parameter: 17 parameters for each at most, of the 32,766
+// step is how many rows one statement inserts where each value is a parameter: 21 parameters for each at most, of the 32,766
 // that SQLite allows. Numbers of rows are powers of two, so that there are few different statements, and databases keep them
 // prepared: translating and planning a statement takes longer than to run it for a few rows.
 const step = 128

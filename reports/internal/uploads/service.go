@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
@@ -54,6 +55,7 @@ type Service struct {
 	suppressed                                      func(namespace, exception string) *reportsv1.Suppressed
 	clock                                           clock.PassiveClock
 	free                                            chan struct{}
+	filling                                         filling
 }
 
 // New makes a Service.
@@ -66,6 +68,11 @@ func New(config Config) *Service {
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
+	s.store.AddChore(func(ctx context.Context) {
+		if err := s.FillPackages(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Packages of older findings are not all filled in; the next compaction goes on")
+		}
+	})
 	return s
 }
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/findings/exception/vers"
+)
+
+// VersionRange is a set of versions of one package, in the notation of package vers without its scheme, which is the
+// type of the package: ">=2.0.0|<2.17.1". A comma may stand for |. The empty range has all versions.
+type VersionRange string
+
+func (r VersionRange) of(packageType string) (*vers.Range, error) {
+	return vers.Parse("vers:" + packageType + "/" + strings.ReplaceAll(string(r), ",", "|"))
+}
+
+// check tells what is wrong with a range of a type; without a type, of every type.
+func (r VersionRange) check(packageType string) (err error) {
+	if packageType != "" {
+		_, err = r.of(packageType)
+		return err
+	}
+	if slices.ContainsFunc(vers.Schemes(), func(scheme string) bool { _, err = r.of(scheme); return err == nil }) {
+		return nil
+	}
+	return errors.New(`must be a version, or comparisons with | between them, such as ">=2.0.0|<2.17.1"`)
+}
+
+// Takes returns those versions of a package's type that are in the range. Where versions of the type cannot be compared,
+// or the range has versions that are none of the type, there are none.
+func (r VersionRange) Takes(packageType string, versions []string) (taken []string) {
+	wanted, err := r.of(packageType)
+	if err != nil {
+		return nil
+	}
+	for _, version := range versions {
+		if in, err := wanted.Contains(version); err == nil && in {
+			taken = append(taken, version)
+		}
+	}
+	return taken
+}
+
+// takesRow tells whether the package of a finding is in the range.
+func (r VersionRange) takesRow(row *reportsv1.FindingRow) bool {
+	return r == "" || row.Package != nil && len(r.Takes(row.Package.Type, []string{row.Package.Version})) > 0
+}
