@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	"k8s.io/utils/clock"
 
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/sqlstorage"
@@ -163,8 +165,46 @@ func (b *bounds) withWatches(handler http.Handler, serializer runtime.Negotiated
 			return
 		}
 		defer b.leave(name)
-		handler.ServeHTTP(w, req)
+		stalling := &stalling{ResponseWriter: w, control: http.NewResponseController(w), most: b.limits.WatchStall}
+		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(stalling), req)
 	})
+}
+
+// stalling ends a response whose client takes nothing: a write that waits for too long fails, and with it the request. Without that
+// such a client would hold its watch, and the events that are decoded for it, for as long as its connection is there.
+type stalling struct {
+	http.ResponseWriter
+
+	control *http.ResponseController
+	most    time.Duration
+}
+
+var (
+	_ responsewriter.UserProvidedDecorator = &stalling{}
+	_ http.Flusher                         = &stalling{}
+)
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (s *stalling) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (s *stalling) Write(p []byte) (int, error) {
+	defer s.bound()()
+	return s.ResponseWriter.Write(p)
+}
+
+// Flush implements http.Flusher.
+func (s *stalling) Flush() {
+	defer s.bound()()
+	_ = s.control.Flush() // the next write fails, too
+}
+
+// bound bounds what waits for the client until the function that it returns is called. Between writes nothing is bounded: HTTP/2 ends
+// a stream whose time has passed even if nothing waits.
+func (s *stalling) bound() func() {
+	// A connection that knows no deadlines has no bound.
+	_ = s.control.SetWriteDeadline(clock.RealClock{}.Now().Add(s.most))
+	return func() { _ = s.control.SetWriteDeadline(time.Time{}) }
 }
 
 func (b *bounds) join(user string) bool {

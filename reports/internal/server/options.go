@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"net"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -99,6 +100,8 @@ type Limits struct {
 	Writing       int   // requests at once; default 100
 	Watches       int   // at once; default 10,000
 	UserWatches   int   // at once, of one user; default 500
+	// WatchStall is how long a watch waits for a client that takes nothing of what there is for it; default 15 minutes.
+	WatchStall time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
@@ -109,6 +112,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Writing, 100)
 	setDefault(&l.Watches, 10_000)
 	setDefault(&l.UserWatches, 500)
+	setDefault(&l.WatchStall, 15*time.Minute)
 	return l
 }
 
