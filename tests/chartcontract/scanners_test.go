@@ -38,11 +38,11 @@ const (
 // scanners are the ScanTypes by rendering.
 var scanners = map[string][]scanner{
 	"checkov":          {{"checkov", "docker.io/bridgecrew/checkov:3.2.334", `sh -c checkov --output json --soft-fail "$@" > FILE checkov`, "checkov-json", "checkov-results.json", onFailure, 3, false, false, ""}},
-	"grype":            {{"grype", "docker.io/anchore/grype:v0.121.3", "/grype --output json --file FILE", "grype-json", "grype-results.json", onFailure, 3, false, false, ""}},
-	"kubescape":        {{"kubescape", "quay.io/kubescape/kubescape-cli:v3.0.23", "kubescape scan --format json --output FILE", "kubescape-json", "kubescape-results.json", onFailure, 3, false, false, ""}},
+	"grype":            {{"grype", "docker.io/anchore/grype:v0.120.0", "/grype --output json --file FILE", "grype-json", "grype-results.json", onFailure, 3, false, false, ""}},
+	"kubescape":        {{"kubescape", "quay.io/kubescape/kubescape-cli:v3.0.48", "kubescape scan --format json --output FILE", "kubescape-json", "kubescape-results.json", onFailure, 3, true, false, ""}},
 	"osv-scanner":      {{"osv-scanner", "ghcr.io/google/osv-scanner:v2.6.0", `sh -c /osv-scanner scan "$@" --format json > FILE || [ $? -eq 1 ] osv-scanner`, "osv-scanner-json", "osv-scanner-results.json", onFailure, 3, false, false, ""}},
-	"testssl":          {{"testssl", "docker.io/drwetter/testssl.sh:3.2", `sh -c rm -f FILE; testssl.sh --quiet --warnings off --color 0 --jsonfile FILE "$@" || [ $? -lt 242 ] testssl.sh`, "testssl-json", "testssl-results.json", onFailure, 3, false, false, ""}},
-	"trufflehog":       {{"trufflehog", "docker.io/trufflesecurity/trufflehog:3.88.0", `sh -c trufflehog --json --no-update "$@" > FILE trufflehog`, "trufflehog-jsonl", "trufflehog-results.jsonl", onFailure, 3, false, false, ""}},
+	"testssl":          {{"testssl", "docker.io/drwetter/testssl.sh:3.2", `sh -c rm -f FILE; testssl.sh --quiet --warnings off --color 0 --jsonfile FILE "$@" || [ $? -lt 242 ] testssl.sh`, "testssl-json", "testssl-results.json", onFailure, 3, true, false, ""}},
+	"trufflehog":       {{"trufflehog", "docker.io/trufflesecurity/trufflehog:3.96.0", `sh -c trufflehog --json --no-update "$@" > FILE trufflehog`, "trufflehog-jsonl", "trufflehog-results.jsonl", onFailure, 3, false, false, ""}},
 	"ffuf":             {{"ffuf", "docker.io/securecodebox/scanner-ffuf:v2.2.1", "ffuf -o FILE", "ffuf-json", "ffuf-results.json", onFailure, 3, true, true, ""}},
 	"git-repo-scanner": {{"git-repo-scanner", "docker.io/securecodebox/scanner-git-repo-scanner:v3.1.0-alpha1", "/git-repo-scanner --file-output /home/securecodebox", "git-repo-scanner-json", "git-repo-scanner-findings.json", onFailure, 3, true, true, ""}},
 	"gitleaks":         {{"gitleaks", "docker.io/zricethezav/gitleaks:v8.30.1", "gitleaks --verbose --report-format json --report-path FILE --exit-code 0 detect", "gitleaks-json", "report.json", onFailure, 3, false, true, ""}},
