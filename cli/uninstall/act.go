@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -79,13 +82,25 @@ func (a *actor) deleteScans(ctx context.Context, i Inventory) error {
 			return err
 		}
 		if a.options.WithoutOperator && !i.Works && s.Held {
-			err := a.client.Patch(ctx, metadata("Scan", s.NamespacedName), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-			if client.IgnoreNotFound(err) != nil {
+			if err := a.release(ctx, s.NamespacedName); err != nil {
 				return fmt.Errorf("take the finalizers off scan %s: %w", s.NamespacedName, err)
 			}
 		}
 	}
 	return a.untilGone(ctx)
+}
+
+// release takes the operator's finalizers off a Scan. Whoever has set another one has something left to do.
+func (a *actor) release(ctx context.Context, key types.NamespacedName) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		o := metadata("Scan", key)
+		if err := a.client.Get(ctx, key, o); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		before := o.DeepCopy()
+		o.Finalizers = strange(o.Finalizers)
+		return client.IgnoreNotFound(a.client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	})
 }
 
 const betweenLooks = time.Second
@@ -102,6 +117,10 @@ func (a *actor) untilGone(ctx context.Context) error {
 			fmt.Fprintf(a.session.Out, "   %s left\n", view.Plural(int64(left), "scan"))
 			said = left
 		}
+		if stuck := foreign(all); len(stuck) > 0 && len(stuck) == left {
+			return false, fmt.Errorf("%s left, with finalizers of others: %s. Once they are taken off, call this again",
+				view.Plural(int64(left), "scan"), strings.Join(stuck, ", "))
+		}
 		return left == 0, nil
 	})
 	switch {
@@ -112,6 +131,23 @@ func (a *actor) untilGone(ctx context.Context) error {
 			"(holdSeconds of resultForwarding). See: %s", view.Plural(int64(left), "scan"), a.timeout, a.session.Suggest("get", "--all-namespaces")))
 	}
 	return err
+}
+
+// foreign are the Scans that are being deleted and wait for others than the operator, each with whom they wait for.
+// The garbage collector's own finalizers go by themselves.
+func foreign(all []metav1.PartialObjectMetadata) []string {
+	var out []string
+	for i := range all {
+		o := &all[i]
+		others := strange(o.Finalizers)
+		waits := slices.ContainsFunc(others, func(f string) bool {
+			return f != metav1.FinalizerDeleteDependents && f != metav1.FinalizerOrphanDependents
+		})
+		if !o.DeletionTimestamp.IsZero() && waits && len(others) == len(o.Finalizers) {
+			out = append(out, fmt.Sprintf("%s (%s)", keyOf(o), strings.Join(others, ", ")))
+		}
+	}
+	return out
 }
 
 func (a *actor) deleteAccounts(ctx context.Context, all []types.NamespacedName) error {

@@ -62,7 +62,7 @@ continues.`,
 	flags.BoolVarP(&c.yes, "yes", "y", false, "do it: without this flag nothing is changed")
 	flags.StringVar(&c.results, "results", "", "what becomes of results in the bucket: keep or delete")
 	flags.BoolVar(&c.CRDs, "crds", false, "remove the kinds, and with them settings, exceptions, scan types and whatever else is written of them")
-	flags.BoolVar(&c.WithoutOperator, "without-operator", false, "where no operator runs: take the finalizers off scans, so that they go; their results stay")
+	flags.BoolVar(&c.WithoutOperator, "without-operator", false, "where no operator runs: take its finalizers off scans, so that they go; their results stay")
 	flags.DurationVar(&c.timeout, "timeout", 10*time.Minute, "how long to wait until the scans are gone")
 	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("results", cobra.FixedCompletions([]string{string(ResultsKeep), string(ResultsDelete)}, cobra.ShellCompDirectiveNoFileComp))

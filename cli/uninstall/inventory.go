@@ -89,7 +89,8 @@ func (i *Inventory) add(crd *apiextensionsv1.CustomResourceDefinition, objects [
 		o := &objects[n]
 		switch crd.Spec.Names.Kind {
 		case "Scan":
-			i.Scans = append(i.Scans, Scan{keyOf(o), len(o.Finalizers) > 0})
+			foreign := strange(o.Finalizers)
+			i.Scans = append(i.Scans, Scan{keyOf(o), len(o.Finalizers) > len(foreign), foreign})
 		case "ScheduledScan":
 			i.Schedules = append(i.Schedules, keyOf(o))
 		default:

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/cli/view"
 )
 
@@ -34,8 +35,18 @@ type Release struct {
 type Scan struct {
 	types.NamespacedName
 
-	// Held says that finalizers hold the Scan.
+	// Held says that finalizers of the operator hold the Scan.
 	Held bool
+	// Strange are finalizers of others.
+	Strange []string
+}
+
+// own are the finalizers that the operator sets, and takes off when it has cleaned up.
+var own = []string{executionv1.FinalizerStorage, executionv1.FinalizerStorageLegacy, executionv1.FinalizerDelivery}
+
+// strange are the finalizers of a Scan that others have set.
+func strange(all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(f string) bool { return slices.Contains(own, f) })
 }
 
 // Inventory is what is there.
@@ -159,6 +170,7 @@ func scans(i Inventory, o Options) Step {
 		s.State = Undecided
 		s.Says = append(s.Says, "their results in the bucket: say --results=keep or --results=delete")
 	}
+	s.Says = append(s.Says, heldByOthers(i.Scans)...)
 	if held == 0 || i.Works {
 		return s
 	}
@@ -174,6 +186,23 @@ func scans(i Inventory, o Options) Step {
 		s.Says = append(s.Says, fmt.Sprintf("the finalizers of %s are taken off, since no operator runs", view.Plural(held, "scan")))
 	}
 	return s
+}
+
+// heldByOthers says which finalizers nobody here takes off.
+func heldByOthers(scans []Scan) []string {
+	var n int64
+	var names []string
+	for _, s := range scans {
+		if len(s.Strange) > 0 {
+			n++
+			names = append(names, s.Strange...)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return []string{fmt.Sprintf("%s with finalizers of others, which only those take off: %s", view.Plural(n, "scan"), strings.Join(slices.Compact(names), ", "))}
 }
 
 func releases(i Inventory) Step {

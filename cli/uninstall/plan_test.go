@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
 func at(namespace, name string) types.NamespacedName {
@@ -18,7 +20,7 @@ func at(namespace, name string) types.NamespacedName {
 func full() Inventory {
 	return Inventory{
 		Schedules: []types.NamespacedName{at("blue", "nightly")},
-		Scans:     []Scan{{at("blue", "nmap"), true}, {at("green", "trivy"), false}},
+		Scans:     []Scan{{at("blue", "nmap"), true, nil}, {at("green", "trivy"), false, nil}},
 		Releases: []Release{
 			{at("scanyard-system", "scanyard"), "scanyard"},
 			{at("scanyard-system", "reports"), "reports"},
@@ -70,6 +72,14 @@ func TestPlan(t *testing.T) {
 			Options{Results: ResultsKeep},
 			"done, ready, later, later, stays", "1 scan: deleted (1 in green)",
 		},
+		"StrangeFinalizer": {
+			"what others wait for is theirs", func(i *Inventory) {
+				noSources(i)
+				i.Works, i.Scans[1].Strange = false, []string{"backup.example.com/copy"}
+			},
+			Options{Results: ResultsKeep, WithoutOperator: true},
+			"done, ready, later, later, stays", "1 scan with finalizers of others, which only those take off: backup.example.com/copy",
+		},
 		"Charts":   {"Helm's are Helm's", noScans, Options{}, "done, done, by hand, later, stays", "helm -n blue uninstall nmap"},
 		"NoHelm":   {"an operator by other means", func(i *Inventory) { noScans(i); i.Releases = nil }, Options{}, "done, done, by hand, later, stays", "remove its Deployment"},
 		"Accounts": {"an operator would make them anew", noCharts, Options{}, "done, done, done, ready, stays", "2 ServiceAccounts, each with its Role and RoleBinding (1 in blue, 1 in green)"},
@@ -100,6 +110,13 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s: does not say %q:\n%s", tc.reason, tc.says, all)
 			}
 		})
+	}
+}
+
+func TestStrange(t *testing.T) {
+	all := []string{executionv1.FinalizerStorage, "foregroundDeletion", executionv1.FinalizerDelivery, executionv1.FinalizerStorageLegacy, "backup.example.com/copy"}
+	if diff := cmp.Diff([]string{"foregroundDeletion", "backup.example.com/copy"}, strange(all)); diff != "" {
+		t.Error(diff)
 	}
 }
 

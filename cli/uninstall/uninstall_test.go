@@ -10,6 +10,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -75,11 +76,16 @@ func TestUninstall(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "held", Finalizers: []string{executionv1.FinalizerStorage}},
 		Spec:       executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{}},
 	}
+	const copied = "backup.example.com/copy"
+	theirs := &executionv1.Scan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "copied", Finalizers: []string{executionv1.FinalizerDelivery, copied, executionv1.FinalizerStorageLegacy}},
+		Spec:       executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{}},
+	}
 	schedule := &executionv1.ScheduledScan{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "nightly"},
 		Spec:       executionv1.ScheduledScanSpec{Schedule: "0 3 * * *", ScanSpec: &executionv1.ScanSpec{ScanType: "nmap", Parameters: []string{}}},
 	}
-	objects := append(account(w.Namespace, "lurker", "lurker"), nmap, scan, schedule)
+	objects := append(account(w.Namespace, "lurker", "lurker"), nmap, scan, theirs, schedule)
 	objects = append(objects, account(w.Namespace, "parser", "of-somebody-else")...)
 	for _, o := range objects {
 		if err := w.Client.Create(t.Context(), o); err != nil {
@@ -107,8 +113,18 @@ func TestUninstall(t *testing.T) {
 	clitest.Ends(t, w.Run("uninstall", "--yes", "--results=delete", "--without-operator"), 1, "no operator runs that could delete results")
 	has(scan, true)
 
-	clitest.Ends(t, w.Run("uninstall", "--yes", "--results=keep", "--without-operator"), 1, "the finalizers of 1 scan are taken off", "3. Uninstall the charts, the operator last: by hand")
+	clitest.Ends(t, w.Run("uninstall", "--yes", "--results=keep", "--without-operator"), 1, "the finalizers of 2 scans are taken off",
+		"1 scan with finalizers of others", "1 scan left, with finalizers of others: "+w.Namespace+"/copied ("+copied+")")
 	has(scan, false)
+	has(theirs, true)
+	if diff := cmp.Diff([]string{copied}, theirs.Finalizers); diff != "" {
+		t.Errorf("finalizers of the scan that somebody copies: %s", diff)
+	}
+	theirs.Finalizers = nil // as those who copy do
+	if err := w.Client.Update(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	clitest.Ends(t, w.Run("uninstall", "--yes", "--results=keep"), 1, "3. Uninstall the charts, the operator last: by hand")
 	has(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "lurker"}}, true)
 
 	if err := w.Client.Delete(t.Context(), nmap); err != nil { // as Helm does
