@@ -49,8 +49,12 @@ if (navigator.clipboard) for (const button of document.querySelectorAll("[data-c
   });
 }
 
-// On a small screen a filter is folded until somebody wants to filter.
-if (matchMedia("(max-width: 900px)").matches) for (const d of document.querySelectorAll("details[data-fold]")) d.open = false;
+// Where a filter stands above its list, it is folded until somebody wants to filter.
+if (matchMedia("(max-width: 1240px)").matches) for (const d of document.querySelectorAll("details[data-fold]")) d.open = false;
+
+// On a small screen the pages stand in a row that scrolls: it begins where the reader is.
+const here = document.querySelector(".rail nav [aria-current]");
+if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;
 
 // A menu closes when the reader goes on elsewhere.
 addEventListener("click", (event) => {
