@@ -53,6 +53,9 @@ func Start(ctx context.Context, address string) (started context.Context, end fu
 	started, _ = chromedp.NewContext(allocator)
 	end = func() error {
 		err := chromedp.Cancel(started)
+		if errors.Is(err, context.Canceled) {
+			err = nil // the test has ended, and the browser with it
+		}
 		cancel()
 		return errors.Join(err, os.RemoveAll(dir))
 	}
