@@ -332,7 +332,7 @@ func TestPictures(t *testing.T) {
 	w.create(t, ns)
 	w.fill(t, ns.Name, plainly)
 	b := open(t)
-	b.Screen("light", 1200)
+	b.Screen("light", 1440)
 	for _, p := range pagesOf(ns.Name) {
 		if !pictured[p.name] {
 			continue
