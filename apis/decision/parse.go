@@ -49,7 +49,7 @@ func Parse(line []byte) (Record, error) {
 	if !hasMessage {
 		return r, &MalformedError{Key: "message", Message: "is required"}
 	}
-	return r, r.validate()
+	return r, r.Validate()
 }
 
 // Members lists the keys of a JSON object in their order; none of nil.

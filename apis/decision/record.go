@@ -93,8 +93,9 @@ func (r *Record) field(key string) *string {
 	return nil
 }
 
-// validate checks the rules of keys that are there.
-func (r *Record) validate() error {
+// Validate tells which key breaks its rule, by a [MalformedError]; nil for a record that an exporter takes. It does not look at whether values are
+// JSON.
+func (r *Record) Validate() error {
 	switch {
 	case r.EventType == "":
 		return &MalformedError{Key: "eventType", Message: "is required, such as audit_violation"}
@@ -140,7 +141,7 @@ func isID(s string) bool {
 // Append appends the record as one line of JSON without its newline, or tells what is wrong with the record.
 // Values keep their bytes, but for line breaks between their parts, which become spaces.
 func Append(dst []byte, r *Record) ([]byte, error) {
-	if err := r.validate(); err != nil {
+	if err := r.Validate(); err != nil {
 		return dst, err
 	}
 	start := len(dst)

@@ -51,10 +51,19 @@ func Line(d *forwardingv1.Decision) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decision.Append(nil, &decision.Record{
+	r := recordOf(d)
+	r.Extra = extra
+	return decision.Append(nil, r)
+}
+
+// Validate tells which key of a decision that came as a message breaks its rule.
+func Validate(d *forwardingv1.Decision) error { return recordOf(d).Validate() }
+
+func recordOf(d *forwardingv1.Decision) *decision.Record {
+	return &decision.Record{
 		TimeStamp: d.GetTimeStamp(), DecisionID: d.GetDecisionId(), Message: d.GetMessage(), EventType: d.GetEventType(),
 		ConstraintKind: d.GetConstraintKind(), ConstraintName: d.GetConstraintName(), ConstraintAction: d.GetConstraintAction(),
 		ResourceKind: d.GetResourceKind(), ResourceNamespace: d.GetResourceNamespace(), ResourceName: d.GetResourceName(),
-		Input: d.GetInputJson(), Details: d.GetDetailsJson(), Extra: extra,
-	})
+		Input: d.GetInputJson(), Details: d.GetDetailsJson(),
+	}
 }

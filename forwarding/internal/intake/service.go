@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
+	"github.com/scanyard/scanyard/forwarding/internal/decisionwire"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/store"
@@ -53,7 +54,17 @@ func (k *Keeper) Identify(ctx context.Context) (receiver.Caller, error) {
 				stream.ClusterId = k.ClusterID
 			}
 		},
+		Validate: validate,
 	}, nil
+}
+
+// validate holds a decision to the rules that a line of the socket is held to: a sink that writes lines would refuse it later, when its producer
+// hears nothing of that any more.
+func validate(record *forwardingv1.Record) error {
+	if d := record.GetDecision(); d != nil {
+		return decisionwire.Validate(d)
+	}
+	return nil
 }
 
 // Start takes a batch as a whole, or tells that there is no room for it. Records that are here already are not taken again.

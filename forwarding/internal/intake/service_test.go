@@ -131,6 +131,39 @@ func (r *remote) stored(t *testing.T, tenant string) (ids []string) {
 	return ids
 }
 
+// A decision is held to the rules of a line of the socket: what breaks them is refused where its producer hears of that.
+func TestServiceHoldsDecisionsToTheirRules(t *testing.T) {
+	r := startRemote(t, nil)
+	for name, row := range map[string]struct {
+		change func(*forwardingv1.Decision)
+		want   string
+	}{
+		"an id with a space":          {func(d *forwardingv1.Decision) { d.DecisionId = "d 1" }, "key decisionId: must be 1 to 128 printable ASCII characters without space"},
+		"an id that is too long":      {func(d *forwardingv1.Decision) { d.DecisionId = strings.Repeat("d", 129) }, "key decisionId: "},
+		"no event type":               {func(d *forwardingv1.Decision) { d.EventType = "" }, "key eventType: is required"},
+		"an event type in capitals":   {func(d *forwardingv1.Decision) { d.EventType = "Violation" }, "key eventType: must be lower-case"},
+		"a time that nobody can read": {func(d *forwardingv1.Decision) { d.TimeStamp = "yesterday" }, "key timeStamp: must be a time of RFC 3339"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			batch := decisions("", 1, 2)
+			bad := batch.GetRecords()[0]
+			row.change(bad.GetDecision())
+			bad.Digest = forwardingv1.Digest(bad)
+			ack, err := r.send(t, batch, "")
+			if err != nil || len(ack.GetRejections()) != 1 {
+				t.Fatalf("%v, %v", ack, err)
+			}
+			got := ack.GetRejections()[0]
+			if got.GetReason() != forwardingv1.RejectionReason_REJECTION_REASON_MALFORMED || got.GetEventId() != bad.GetEventId() || !strings.HasPrefix(got.GetMessage(), row.want) {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+	if ids := r.stored(t, "default"); len(ids) != 1 || ids[0] != "d2" {
+		t.Errorf("stored: %v", ids)
+	}
+}
+
 func TestServiceTakesARepeatedRecordOnce(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	r := startRemote(t, func(o *queue.Options, _ *intake.Keeper, _ *receiver.Options) { o.FS = fs })

@@ -27,6 +27,8 @@ type Caller struct {
 	Refuses func(*forwardingv1.StreamId) string
 	// Complete names what the caller left open of a stream; nil: it must name all.
 	Complete func(*forwardingv1.StreamId)
+	// Validate tells what is wrong with the body of a record; nil: whatever a record holds is taken.
+	Validate func(*forwardingv1.Record) error
 }
 
 // Certificate is the certificate that a caller has shown; nil if it has shown none.

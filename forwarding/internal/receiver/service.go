@@ -187,6 +187,11 @@ func (s *Service) take(ctx context.Context, caller Caller, batch *forwardingv1.B
 		if rejection == nil {
 			rejection = forwardingv1.Check(record, s.options.Limits, batch.GetNumber())
 		}
+		if rejection == nil && caller.Validate != nil {
+			if err := caller.Validate(record); err != nil {
+				rejection = reject(batch, record, forwardingv1.RejectionReason_REJECTION_REASON_MALFORMED, err.Error())
+			}
+		}
 		if rejection == nil && record.GetSequence() <= before {
 			rejection = reject(batch, record, forwardingv1.RejectionReason_REJECTION_REASON_MALFORMED,
 				fmt.Sprintf("sequence %d follows %d: sequences of a batch rise", record.GetSequence(), before))
