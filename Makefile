@@ -241,14 +241,14 @@ $(BIN)/release:
 
 .PHONY: new-scanner
 new-scanner: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION) ## Begin a scanner: NAME=my-tool [RESULT_TYPE=sarif] makes its parser, a test that fails until it is written, and its chart
-	@go -C parsers run ./internal/newscanner '$(CURDIR)' '$(NAME)' $(RESULT_TYPE)
+	@GOWORK=off go -C tests run ./cmd/begin scanner '$(CURDIR)' '$(NAME)' $(RESULT_TYPE)
 	@$(MAKE) -C charts docs golden CHART='$(NAME)' HELM=$(TOOLS)/helm-$(HELM_VERSION) HELM_DOCS=$(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
 	@$(if $(RESULT_TYPE),,$(MAKE) -C charts docs golden CHART=import HELM=$(TOOLS)/helm-$(HELM_VERSION) HELM_DOCS=$(TOOLS)/helm-docs-$(HELM_DOCS_VERSION))
 	@echo 'Go on with docs/add-a-scanner.md.'
 
 .PHONY: new-hook
 new-hook: $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION) ## Begin a hook: NAME=my-hook [TYPE=ReadAndWrite] makes its package, a test that fails until it is written, and its chart
-	@go -C hooks run ./internal/newhook '$(CURDIR)' '$(NAME)' $(TYPE)
+	@GOWORK=off go -C tests run ./cmd/begin hook '$(CURDIR)' '$(NAME)' $(TYPE)
 	@$(MAKE) -C charts docs golden CHART='$(NAME)' HELM=$(TOOLS)/helm-$(HELM_VERSION) HELM_DOCS=$(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
 	@echo 'Go on with docs/add-a-hook.md.'
 

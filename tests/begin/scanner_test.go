@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package begin
 
 import (
 	"io/fs"
@@ -11,20 +11,18 @@ import (
 	"testing"
 )
 
+func quiet(string) {}
+
 // TestNewScanner begins one in a copy of the repository: it compiles, is registered, and its test fails until the
 // parser is written.
 func TestNewScanner(t *testing.T) {
 	root := t.TempDir()
 	for _, part := range []string{"apis", "findings", "parsers", "podkit", "charts/test-scan", "charts/import"} {
-		if err := os.CopyFS(filepath.Join(root, part), sources(filepath.Join("../../..", part))); err != nil {
+		if err := os.CopyFS(filepath.Join(root, part), sources(filepath.Join("../..", part))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s, err := newScanner(root, "my-tool", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.begin(); err != nil {
+	if err := Scanner(root, "my-tool", "", quiet); err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) (string, error) {
@@ -58,7 +56,7 @@ func TestNewScanner(t *testing.T) {
 	} else if out, err := exec.CommandContext(t.Context(), "gofmt", append([]string{"-l"}, files...)...).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("gofmt: %v\n%s", err, out)
 	}
-	if _, err := newScanner(root, "my-tool", ""); err == nil || !strings.Contains(err.Error(), "exists already") {
+	if err := Scanner(root, "my-tool", "", quiet); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -66,14 +64,12 @@ func TestNewScanner(t *testing.T) {
 // TestNewScannerOfKnownFormat begins a chart only.
 func TestNewScannerOfKnownFormat(t *testing.T) {
 	root := t.TempDir()
-	if err := os.CopyFS(filepath.Join(root, "charts/test-scan"), sources("../../../charts/test-scan")); err != nil {
-		t.Fatal(err)
+	for _, chart := range []string{"charts/test-scan", "charts/import"} {
+		if err := os.CopyFS(filepath.Join(root, chart), sources(filepath.Join("../..", chart))); err != nil {
+			t.Fatal(err)
+		}
 	}
-	s, err := newScanner(root, "lintly", "sarif")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.begin(); err != nil {
+	if err := Scanner(root, "lintly", "sarif", quiet); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(root, "parsers")); err == nil {
@@ -84,7 +80,7 @@ func TestNewScannerOfKnownFormat(t *testing.T) {
 			t.Errorf("%s: %v\n%s", file, err, text)
 		}
 	}
-	if _, err := newScanner(root, "other", "sarif-json"); err == nil || !strings.Contains(err.Error(), "RESULT_TYPE") {
+	if err := Scanner(root, "other", "sarif-json", quiet); err == nil || !strings.Contains(err.Error(), "RESULT_TYPE") || !strings.Contains(err.Error(), "sarif, sbom-cyclonedx") {
 		t.Errorf("an unknown format: %v", err)
 	}
 }
@@ -105,9 +101,9 @@ func (f withoutTestdata) ReadDir(name string) ([]fs.DirEntry, error) {
 	return kept, err
 }
 
-func TestNames(t *testing.T) {
+func TestNamesOfScanners(t *testing.T) {
 	for _, bad := range []string{"", "My", "my_tool", "-x", "x-", "a--b", "1x", "../x", strings.Repeat("a", 41), "type", "main", "init", "go"} {
-		if _, err := newScanner(t.TempDir(), bad, ""); err == nil || !strings.Contains(err.Error(), "NAME=") {
+		if err := Scanner(t.TempDir(), bad, "", quiet); err == nil || !strings.Contains(err.Error(), "NAME=") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

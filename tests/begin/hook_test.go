@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package begin
 
 import (
 	"os"
@@ -15,16 +15,12 @@ import (
 func TestNewHook(t *testing.T) {
 	for _, kind := range []string{readOnly, readAndWrite} {
 		t.Run(kind, func(t *testing.T) {
-			root, hooks := t.TempDir(), "../.."
+			root, hooks := t.TempDir(), "../../hooks"
 			copyFile(t, filepath.Join(hooks, "cmd/hook/main.go"), filepath.Join(root, "hooks/cmd/hook/main.go"))
 			for _, file := range []string{"values.yaml", "Chart.lock"} {
 				copyFile(t, filepath.Join(hooks, "../charts/update-field", file), filepath.Join(root, "charts/update-field", file))
 			}
-			h, err := newHook(root, "my-hook", kind)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := h.begin(); err != nil {
+			if err := Hook(root, "my-hook", kind, quiet); err != nil {
 				t.Fatal(err)
 			}
 			for file, wants := range map[string][]string{
@@ -41,7 +37,7 @@ func TestNewHook(t *testing.T) {
 					}
 				}
 			}
-			if _, err := newHook(root, "my-hook", kind); err == nil || !strings.Contains(err.Error(), "exists already") {
+			if err := Hook(root, "my-hook", kind, quiet); err == nil || !strings.Contains(err.Error(), "exists already") {
 				t.Errorf("a second time: %v", err)
 			}
 			compiles(t, root, hooks)
@@ -66,7 +62,7 @@ func compiles(t *testing.T, root, hooks string) {
 	}
 	run := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir = module
+		cmd.Dir, cmd.Env = module, append(os.Environ(), "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
@@ -104,13 +100,29 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestNamesOfHooks(t *testing.T) {
 	for _, bad := range []string{"", "My", "my_hook", "-x", "x-", "a--b", "1x", "../x", strings.Repeat("a", 41), "type", "main", "sdk", "cmd"} {
-		if _, err := newHook(t.TempDir(), bad, readOnly); err == nil || !strings.Contains(err.Error(), "NAME=") {
+		if err := Hook(t.TempDir(), bad, "", quiet); err == nil || !strings.Contains(err.Error(), "NAME=") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if _, err := newHook(t.TempDir(), "x", "Writes"); err == nil || !strings.Contains(err.Error(), "TYPE") {
+	if err := Hook(t.TempDir(), "x", "Writes", quiet); err == nil || !strings.Contains(err.Error(), "TYPE") {
 		t.Error(err)
+	}
+}
+
+// TestTakenBack: what goes wrong at the end leaves nothing behind.
+func TestTakenBack(t *testing.T) {
+	root := t.TempDir()
+	for _, file := range []string{"values.yaml", "Chart.lock"} {
+		copyFile(t, filepath.Join("../../charts/update-field", file), filepath.Join(root, "charts/update-field", file))
+	}
+	if err := Hook(root, "my-hook", "", quiet); err == nil || !strings.Contains(err.Error(), "main.go") {
+		t.Fatalf("there is no list of hooks: %v", err)
+	}
+	for _, dir := range []string{"hooks/myhook", "charts/my-hook"} {
+		if _, err := os.Stat(filepath.Join(root, dir)); err == nil {
+			t.Errorf("%s is left behind", dir)
+		}
 	}
 }
