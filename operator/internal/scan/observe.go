@@ -210,8 +210,8 @@ func (r *Reconciler) observePods(ctx context.Context, o *life.Observation, b *ba
 			j.Trouble = t
 		}
 		j.Ended = cmp.Or(life.FailingContainer(p), j.Ended)
-		if !life.HasStarted(p) {
-			j.PendingSince = p.CreationTimestamp.Time
+		if since := life.PendingSince(p); !since.IsZero() {
+			j.PendingSince = since
 		}
 	}
 	if j.FailedPods > 0 {

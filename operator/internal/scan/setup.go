@@ -162,7 +162,7 @@ func stripJob(in any) (any, error) {
 	return small, nil
 }
 
-// stripPod keeps of a pod what life.PodTrouble and life.HasStarted read.
+// stripPod keeps of a pod what life.PodTrouble and life.PendingSince read.
 func stripPod(in any) (any, error) {
 	p, ok := in.(*corev1.Pod)
 	if !ok {
@@ -172,7 +172,7 @@ func stripPod(in any) (any, error) {
 	names := func(containers []corev1.Container) []corev1.Container {
 		var out []corev1.Container
 		for i := range containers {
-			out = append(out, corev1.Container{Name: containers[i].Name, Image: containers[i].Image})
+			out = append(out, corev1.Container{Name: containers[i].Name, Image: containers[i].Image, RestartPolicy: containers[i].RestartPolicy})
 		}
 		return out
 	}
@@ -315,7 +315,9 @@ func podNews(before, after *corev1.Pod) bool {
 	if (b == nil) != (a == nil) || b != nil && *b != *a {
 		return true
 	}
-	return life.HasStarted(before) != life.HasStarted(after) && a != nil
+	waited, waits := !life.PendingSince(before).IsZero(), !life.PendingSince(after).IsZero()
+	// The end of an init container begins the time that the next one has to start.
+	return waited != waits && (waits || a != nil)
 }
 
 // scanOfJob maps a Job to its Scan.

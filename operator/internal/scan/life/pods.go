@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,17 +109,37 @@ func containerStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
 	return append(all, pod.Status.ContainerStatuses...)
 }
 
-// HasStarted reports whether every container of a pod has run at least once.
-func HasStarted(pod *corev1.Pod) bool {
+// PendingSince is since when a pod waits for a container to start; zero where none does. While an init container runs, the pod waits for
+// nobody, and what follows has its time from the end of that one on.
+func PendingSince(pod *corev1.Pod) time.Time {
+	since := pod.CreationTimestamp.Time
+	for _, s := range pod.Status.InitContainerStatuses {
+		if isSidecar(pod, s.Name) {
+			continue
+		}
+		if s.State.Running != nil {
+			return time.Time{}
+		}
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(since) {
+			since = t.FinishedAt.Time
+		}
+	}
 	if len(pod.Status.ContainerStatuses) < len(pod.Spec.Containers) {
-		return false
+		return since
 	}
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Running == nil && s.State.Terminated == nil && s.LastTerminationState.Terminated == nil {
-			return false
+			return since
 		}
 	}
-	return true
+	return time.Time{}
+}
+
+// isSidecar reports whether an init container runs beside the pod's containers: nothing waits for its end.
+func isSidecar(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
 }
 
 // FailingContainer returns the container of a pod that has failed and is or will be restarted; nil if there is none.

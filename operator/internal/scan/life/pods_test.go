@@ -26,6 +26,55 @@ func waitingPod(reason, message string) *corev1.Pod {
 	}
 }
 
+func TestPendingSince(t *testing.T) {
+	created, ended := time.Unix(1000, 0), time.Unix(5000, 0)
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	done := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Time{Time: ended}}}
+	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	always := corev1.ContainerRestartPolicyAlways
+	pod := func(main corev1.ContainerState, init ...corev1.ContainerState) *corev1.Pod {
+		p := waitingPod("", "")
+		p.CreationTimestamp = metav1.Time{Time: created}
+		p.Status.ContainerStatuses[0].State = main
+		for i, state := range init {
+			name := string(rune('a' + i))
+			p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: name})
+			p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, corev1.ContainerStatus{Name: name, State: state})
+		}
+		return p
+	}
+	sidecar := pod(waits, running)
+	sidecar.Spec.InitContainers[0].RestartPolicy = &always
+	scheduled := pod(waits)
+	scheduled.Status.ContainerStatuses = nil
+	restarted := pod(waits)
+	restarted.Status.ContainerStatuses[0].LastTerminationState = done
+	for name, tc := range map[string]struct {
+		why  string
+		pod  *corev1.Pod
+		want time.Time
+	}{
+		"NothingYet":     {"the kubelet has told nothing", scheduled, created},
+		"Waits":          {"its container waits", pod(waits), created},
+		"Runs":           {"its container runs", pod(running), time.Time{}},
+		"Ended":          {"its container has ended", pod(done), time.Time{}},
+		"Restarted":      {"its container has run before", restarted, time.Time{}},
+		"InitWaits":      {"an init container waits", pod(waits, waits), created},
+		"InitRuns":       {"an init container may take long", pod(waits, running), time.Time{}},
+		"InitEnded":      {"what follows an init container has its own time to start", pod(waits, done), ended},
+		"NextInitWaits":  {"so has the next init container", pod(waits, done, waits), ended},
+		"NextInitRuns":   {"which may take long as well", pod(waits, done, running), time.Time{}},
+		"SidecarRuns":    {"nothing waits for the end of a sidecar", sidecar, created},
+		"InitEndedFirst": {"all run", pod(running, done), time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := PendingSince(tc.pod); !got.Equal(tc.want) {
+				t.Errorf("%s: %v, and not %v", tc.why, got, tc.want)
+			}
+		})
+	}
+}
+
 func TestPodTrouble(t *testing.T) {
 	unschedulable := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available",
