@@ -3,6 +3,7 @@
 package reports
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -28,8 +29,9 @@ func (f *imageFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.pkg, "package", "", "findings of a package of images, also of a range of its versions, such as lodash@<4.17.21")
 	flags.StringVar(&f.pkgType, "package-type", "", "findings of packages of a type, such as npm or deb")
 	flags.BoolFunc("fixable", "findings of images that a newer version of the package fixes; =false: that none fixes", func(text string) error {
-		f.fixable = new(text == "true")
-		return nil
+		fixable, err := strconv.ParseBool(text)
+		f.fixable = &fixable
+		return err
 	})
 }
 
