@@ -5,18 +5,18 @@ package bench
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/scanyard/scanyard/tests/browser/chromium"
 )
 
 const (
@@ -31,9 +31,9 @@ const firstPaint = `new Promise((then) => new PerformanceObserver((list) => {
 
 // paint has a Chromium load the overview, and prints when it showed something first.
 func (w *watchedConsole) paint(ctx context.Context, v *viewer) (err error) {
-	browser, err := exec.LookPath(cmp.Or(os.Getenv("CHROMIUM"), "chromium"))
+	browser, err := chromium.Find()
 	if err != nil {
-		fmt.Fprintln(w.o.Out, `first contentful paint: not measured, there is no Chromium ("make test-tools" installs one)`)
+		fmt.Fprintln(w.o.Out, "first contentful paint: not measured:", err)
 		return nil
 	}
 	dir, err := os.MkdirTemp("", "scanyard-bench-browser-")

@@ -14,30 +14,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/chromedp/chromedp"
-)
 
-// Find finds the browser.
-func Find() (string, error) {
-	if path := os.Getenv("CHROMIUM"); path != "" {
-		return path, nil
-	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless-shell", "chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New(`there is no Chromium: run "make test-tools", or name one in CHROMIUM`)
-}
+	"github.com/scanyard/scanyard/tests/browser/chromium"
+)
 
 // Start starts the browser with an empty profile, and opens an address in its first tab; tabs are opened in the context. The end must be called, also
 // after an error.
 func Start(ctx context.Context, address string) (started context.Context, end func() error, err error) {
 	end = func() error { return nil }
-	path, err := Find()
+	path, err := chromium.Find()
 	if err != nil {
 		return nil, end, err
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scanyard/scanyard/tests/browser/chromium"
 	"github.com/scanyard/scanyard/tests/install"
 )
 
@@ -57,13 +57,10 @@ const (
 	pictureTimeout = 2 * time.Minute
 )
 
-var errNoBrowser = errors.New("there is no Chromium on this machine")
-
 // picture has a browser show the console's overview, and keeps what it shows in a file.
 func (y *yard) picture(ctx context.Context) (file string, err error) {
-	browser := findBrowser()
-	if browser == "" {
-		return "", errNoBrowser
+	if _, err := chromium.Find(); err != nil {
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, pictureTimeout)
 	defer cancel()
@@ -72,28 +69,8 @@ func (y *yard) picture(ctx context.Context) (file string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	home, err := os.MkdirTemp("", "scanyard-browser-")
-	if err != nil {
-		return "", fmt.Errorf("make folder of the browser: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(home)) }()
 	file = filepath.Join(y.programs.Bin, pictureName)
-	if err := os.RemoveAll(file); err != nil {
-		return "", fmt.Errorf("remove the picture before: %w", err)
-	}
-	// The page is the project's own, on this machine; the sandbox of the browser would need rights that root lacks in a container.
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-		"--no-first-run", "--disable-sync", "--disable-component-update", "--disable-background-networking",
-		"--user-data-dir="+home, "--window-size=1440,1000", "--screenshot="+file, door)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", browser, err, strings.TrimSpace(said.String()))
-	}
-	if _, err := os.Stat(file); err != nil {
-		return "", fmt.Errorf("%s has made no picture: %w: %s", browser, err, strings.TrimSpace(said.String()))
-	}
-	return file, nil
+	return file, chromium.Picture(ctx, door, file, 1440, 1000)
 }
 
 // openConsole serves the console as the cluster's admin, and returns the address that opens it.
@@ -124,14 +101,4 @@ func (y *yard) openConsole(ctx context.Context) (door string, stop func() error,
 		return "", nil, errors.Join(fmt.Errorf("the console prints no address: %w", err), stop())
 	}
 	return strings.TrimSpace(line), stop, nil
-}
-
-// findBrowser is a Chromium of this machine, or "".
-func findBrowser() string {
-	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "chrome"} {
-		if path, err := exec.LookPath(cmp.Or(name, "-")); err == nil {
-			return path
-		}
-	}
-	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/scanyard/scanyard/tests/browser/chromium"
 	"github.com/scanyard/scanyard/tests/gitrepo"
 	"github.com/scanyard/scanyard/tests/install"
 	"github.com/scanyard/scanyard/tests/target"
@@ -105,7 +106,7 @@ func (st *stage) play(ctx context.Context, c *clock, kept bool) error {
 	}
 	ok := report(c, steps, results)
 	switch file, err := st.picture(ctx); {
-	case errors.Is(err, errNoBrowser):
+	case errors.Is(err, chromium.ErrNone):
 		fmt.Fprintln(c.out, "\nThere is no Chromium on this machine, so that there is no picture of the console. It shows such a cluster with: scanyard console")
 	case err != nil:
 		fmt.Fprintf(c.out, "\nFAIL  a picture of the console: %v\n", err)

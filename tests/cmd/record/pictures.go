@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scanyard/scanyard/tests/browser/chromium"
 	"github.com/scanyard/scanyard/tests/recording"
 )
 
@@ -110,8 +111,7 @@ func (r *recorder) still(ctx context.Context, v visitor, what still) error {
 	return r.write(what.name+".svg", svg)
 }
 
-// photograph shows a page in a browser and keeps what can be seen. The page is this project's own, read from a file, so the browser's sandbox,
-// which needs rights that root lacks in a container, guards nothing.
+// photograph shows a page in a browser and keeps what can be seen.
 func (r *recorder) photograph(ctx context.Context, page []byte) (err error) {
 	dir, err := os.MkdirTemp("", "report-")
 	if err != nil {
@@ -122,12 +122,8 @@ func (r *recorder) photograph(ctx context.Context, page []byte) (err error) {
 	if err := os.WriteFile(file, page, 0o600); err != nil {
 		return err
 	}
-	picture := filepath.Join(r.out, "report.png")
-	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
-		"--disable-background-networking", "--user-data-dir="+filepath.Join(dir, "profile"), "--window-size=1200,900", "--screenshot="+picture, "file://"+file)
-	said, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("a picture of the report: %w\n%s", err, said)
+	if err := chromium.Picture(ctx, "file://"+file, filepath.Join(r.out, "report.png"), 1200, 900); err != nil {
+		return fmt.Errorf("a picture of the report: %w", err)
 	}
 	fmt.Println("report.png")
 	return nil
