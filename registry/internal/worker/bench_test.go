@@ -85,6 +85,12 @@ func (w *world) scanned(n int) {
 		}
 		w.push("shop/api", fmt.Sprintf("1.0.%d", i), layers...)
 	}
+	w.reported()
+}
+
+// reported takes all images that were pushed to their reports.
+func (w *world) reported() {
+	w.t.Helper()
 	w.discovered(jobUID)
 	w.well(w.message(queue.Database))
 	for _, step := range []queue.Step{queue.SBOM, queue.Match} {
@@ -283,14 +289,7 @@ func BenchmarkStorage(b *testing.B) {
 				w.push(fmt.Sprintf("shop/base-%d", base), fmt.Sprintf("1.0.%d", i), layer, own)
 			}
 		}
-		w.discovered(jobUID)
-		w.well(w.message(queue.Database))
-		for _, one := range w.items() {
-			w.well(w.message(queue.SBOM, one))
-		}
-		for some := range slices.Chunk(w.items(), batch) {
-			w.well(w.message(queue.Match, some...))
-		}
+		w.reported()
 		document := filepath.Join(b.TempDir(), "sbom")
 		if _, err := w.client.Document(b.Context(), namespace, w.items()[0].Name, document); err != nil {
 			b.Fatal(err)
