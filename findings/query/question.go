@@ -233,8 +233,8 @@ func (q *Question) readImages(spec *reportsv1.FindingQuerySpec, path *field.Path
 	q.Kinds = []string{VulnerabilityReports}
 	if images := spec.Images; images != nil {
 		q.Images = images
-		if images.Presence != "" && !slices.Contains(presences, images.Presence) {
-			errs = append(errs, field.NotSupported(path.Child("images", "presence"), images.Presence, presences))
+		if images.Presence != "" && !slices.Contains(reportsv1.ImagePresences, images.Presence) {
+			errs = append(errs, field.NotSupported(path.Child("images", "presence"), images.Presence, reportsv1.ImagePresences))
 		}
 	}
 	if spec.Package == nil || spec.Package.VersionRange == "" {
@@ -250,8 +250,6 @@ func (q *Question) readImages(spec *reportsv1.FindingQuerySpec, path *field.Path
 	}
 	return errs
 }
-
-var presences = []reportsv1.ImagePresence{reportsv1.ImagePresent, reportsv1.ImageSuperseded, reportsv1.ImageGone}
 
 func (q *Question) readGroups(spec *reportsv1.FindingQuerySpec, path *field.Path) (errs field.ErrorList) {
 	if q.Aggregate != "" && !slices.Contains(aggregates, q.Aggregate) {

@@ -133,6 +133,9 @@ const (
 	ImageGone ImagePresence = "Gone"
 )
 
+// ImagePresences are all that an image may have.
+var ImagePresences = []ImagePresence{ImagePresent, ImageSuperseded, ImageGone}
+
 // JobRef names the job that works on an image.
 type JobRef struct {
 	// kind of the job. Example: "ScanJob".

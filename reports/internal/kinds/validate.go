@@ -34,7 +34,6 @@ var (
 	vulnerabilityClasses    = []string{"os-pkgs", "lang-pkgs", "binary"}
 	vulnerabilityStatuses   = []string{"fixed", "affected", "will_not_fix", "end_of_life", "unknown"}
 	repositoryStates        = []string{reportsv1.RepositoryWaiting, reportsv1.RepositoryWorking, reportsv1.RepositoryDone, reportsv1.RepositoryFailed}
-	presences               = []reportsv1.ImagePresence{reportsv1.ImagePresent, reportsv1.ImageSuperseded, reportsv1.ImageGone}
 )
 
 // oneOf checks a value that may be absent.
@@ -135,7 +134,7 @@ func validateImage(obj runtime.Object) field.ErrorList {
 		errs = append(errs, required(path.Child("registry", "name"), image.Spec.Registry.Name)...)
 	}
 	errs = append(errs, validateColumn(path.Child("registry", "name"), image.Spec.Registry.Name, maxName)...)
-	errs = append(errs, oneOf(field.NewPath("status", "presence"), image.Status.Presence, presences)...)
+	errs = append(errs, oneOf(field.NewPath("status", "presence"), image.Status.Presence, reportsv1.ImagePresences)...)
 	if len(image.Spec.Layers) > maxLayers {
 		errs = append(errs, field.TooMany(path.Child("layers"), len(image.Spec.Layers), maxLayers))
 	}
