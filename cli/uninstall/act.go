@@ -98,7 +98,7 @@ func (a *actor) release(ctx context.Context, key types.NamespacedName) error {
 			return client.IgnoreNotFound(err)
 		}
 		before := o.DeepCopy()
-		o.Finalizers = strange(o.Finalizers)
+		o.Finalizers = ofOthers(o.Finalizers)
 		return client.IgnoreNotFound(a.client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 	})
 }
@@ -117,7 +117,7 @@ func (a *actor) untilGone(ctx context.Context) error {
 			fmt.Fprintf(a.session.Out, "   %s left\n", view.Plural(int64(left), "scan"))
 			said = left
 		}
-		if stuck := foreign(all); len(stuck) > 0 && len(stuck) == left {
+		if stuck := waitForOthers(all); len(stuck) > 0 && len(stuck) == left {
 			return false, fmt.Errorf("%s left, with finalizers of others: %s. Once they are taken off, call this again",
 				view.Plural(int64(left), "scan"), strings.Join(stuck, ", "))
 		}
@@ -133,13 +133,13 @@ func (a *actor) untilGone(ctx context.Context) error {
 	return err
 }
 
-// foreign are the Scans that are being deleted and wait for others than the operator, each with whom they wait for.
+// waitForOthers are the Scans that are being deleted and wait for others than the operator, each with whom they wait for.
 // The garbage collector's own finalizers go by themselves.
-func foreign(all []metav1.PartialObjectMetadata) []string {
+func waitForOthers(all []metav1.PartialObjectMetadata) []string {
 	var out []string
 	for i := range all {
 		o := &all[i]
-		others := strange(o.Finalizers)
+		others := ofOthers(o.Finalizers)
 		waits := slices.ContainsFunc(others, func(f string) bool {
 			return f != metav1.FinalizerDeleteDependents && f != metav1.FinalizerOrphanDependents
 		})

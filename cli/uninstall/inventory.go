@@ -89,8 +89,8 @@ func (i *Inventory) add(crd *apiextensionsv1.CustomResourceDefinition, objects [
 		o := &objects[n]
 		switch crd.Spec.Names.Kind {
 		case "Scan":
-			foreign := strange(o.Finalizers)
-			i.Scans = append(i.Scans, Scan{keyOf(o), len(o.Finalizers) > len(foreign), foreign})
+			others := ofOthers(o.Finalizers)
+			i.Scans = append(i.Scans, Scan{keyOf(o), len(o.Finalizers) > len(others), others})
 		case "ScheduledScan":
 			i.Schedules = append(i.Schedules, keyOf(o))
 		default:

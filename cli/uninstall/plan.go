@@ -37,15 +37,15 @@ type Scan struct {
 
 	// Held says that finalizers of the operator hold the Scan.
 	Held bool
-	// Strange are finalizers of others.
-	Strange []string
+	// Others are finalizers that others have set.
+	Others []string
 }
 
 // own are the finalizers that the operator sets, and takes off when it has cleaned up.
 var own = []string{executionv1.FinalizerStorage, executionv1.FinalizerStorageLegacy, executionv1.FinalizerDelivery}
 
-// strange are the finalizers of a Scan that others have set.
-func strange(all []string) []string {
+// ofOthers are the finalizers of a Scan that others have set.
+func ofOthers(all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(f string) bool { return slices.Contains(own, f) })
 }
 
@@ -193,9 +193,9 @@ func heldByOthers(scans []Scan) []string {
 	var n int64
 	var names []string
 	for _, s := range scans {
-		if len(s.Strange) > 0 {
+		if len(s.Others) > 0 {
 			n++
-			names = append(names, s.Strange...)
+			names = append(names, s.Others...)
 		}
 	}
 	if n == 0 {

@@ -72,10 +72,10 @@ func TestPlan(t *testing.T) {
 			Options{Results: ResultsKeep},
 			"done, ready, later, later, stays", "1 scan: deleted (1 in green)",
 		},
-		"StrangeFinalizer": {
+		"FinalizerOfOthers": {
 			"what others wait for is theirs", func(i *Inventory) {
 				noSources(i)
-				i.Works, i.Scans[1].Strange = false, []string{"backup.example.com/copy"}
+				i.Works, i.Scans[1].Others = false, []string{"backup.example.com/copy"}
 			},
 			Options{Results: ResultsKeep, WithoutOperator: true},
 			"done, ready, later, later, stays", "1 scan with finalizers of others, which only those take off: backup.example.com/copy",
@@ -113,9 +113,9 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestStrange(t *testing.T) {
+func TestOfOthers(t *testing.T) {
 	all := []string{executionv1.FinalizerStorage, "foregroundDeletion", executionv1.FinalizerDelivery, executionv1.FinalizerStorageLegacy, "backup.example.com/copy"}
-	if diff := cmp.Diff([]string{"foregroundDeletion", "backup.example.com/copy"}, strange(all)); diff != "" {
+	if diff := cmp.Diff([]string{"foregroundDeletion", "backup.example.com/copy"}, ofOthers(all)); diff != "" {
 		t.Error(diff)
 	}
 }
