@@ -38,8 +38,10 @@ func (a *actor) do(ctx context.Context, key string, i Inventory) error {
 		return a.deleteSchedules(ctx, i.Schedules)
 	case stepScans:
 		return a.deleteScans(ctx, i)
-	case stepAccounts:
-		return a.deleteAccounts(ctx, i.Accounts)
+	case stepMade:
+		return errors.Join(a.deleteAccounts(ctx, i.Accounts), a.deleteLeftovers(ctx, i.Leftovers))
+	case stepVolumes:
+		return a.deleteVolumes(ctx, i.Volumes)
 	case stepCRDs:
 		return a.deleteCRDs(ctx, i.CRDs)
 	}
@@ -158,6 +160,32 @@ func (a *actor) deleteAccounts(ctx context.Context, all []types.NamespacedName) 
 			a.delete(ctx, &corev1.ServiceAccount{ObjectMeta: m}, "ServiceAccount"), a.delete(ctx, &rbacv1.Role{ObjectMeta: m}, "Role"),
 			// Last: by the binding a later run finds what is left.
 			a.delete(ctx, &rbacv1.RoleBinding{ObjectMeta: m}, "RoleBinding"))
+	}
+	return errors.Join(errs...)
+}
+
+// deleteLeftovers deletes in the order of the inventory, and stops at the first failure: by Secrets a later run finds Leases.
+func (a *actor) deleteLeftovers(ctx context.Context, all []Leftover) error {
+	for _, l := range all {
+		if l.Kept != "" {
+			continue
+		}
+		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name}}
+		o.SetGroupVersionKind(kinds[l.Kind])
+		if err := a.delete(ctx, o, l.Kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *actor) deleteVolumes(ctx context.Context, all []Volume) error {
+	var errs []error
+	for _, v := range all {
+		if v.Holds != "" {
+			m := metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name}
+			errs = append(errs, a.delete(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: m}, "volume claim"))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -31,7 +31,8 @@ func NewUninstallCommand(s *session.Session) *cobra.Command {
 		Use:   "uninstall",
 		Short: "Take an installation away, in the order that leaves nothing hanging",
 		Long: `Take the installation of a whole cluster away: what starts scans, the scans, the charts,
-the accounts that the operator has made in namespaces, and with --crds the kinds.
+what the programs have made for themselves (accounts, certificates, leases), with
+--volumes the volumes, and with --crds the kinds.
 
 The order matters: an operator that is gone cannot remove results, and a scan with a
 finalizer then stays for ever. The command does what can be done now, names what you
@@ -39,8 +40,9 @@ have to type (what Helm has installed Helm removes), and goes on when you call i
 With --dry-run it only tells.
 
 Results in the bucket are deleted only with --results=delete, kinds and what people
-have written of them only with --crds. Volumes, namespaces and Secrets always stay; the
-last lines name them. It takes the rights of a cluster admin.
+have written of them only with --crds, what the bundled store, the reports, receivers and queues have
+on volumes only with --volumes. Namespaces and what people have made always stay; the last
+lines name it. It takes the rights of a cluster admin.
 
 Exit codes: 0 the dry run is printed, or all is done that was asked for; 1 something has
 to be typed or decided first, or has failed; 3 --timeout has passed, the deletion
@@ -51,8 +53,8 @@ continues.`,
   # Do it; once more after each command that it names
   {{program}} uninstall --results=keep --yes
 
-  # Everything, with the results and the kinds
-  {{program}} uninstall --results=delete --crds --yes`,
+  # Everything, with the results, the volumes and the kinds
+  {{program}} uninstall --results=delete --volumes --crds --yes`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
@@ -62,6 +64,7 @@ continues.`,
 	flags.BoolVarP(&c.yes, "yes", "y", false, "do it: without this flag nothing is changed")
 	flags.StringVar(&c.results, "results", "", "what becomes of results in the bucket: keep or delete")
 	flags.BoolVar(&c.CRDs, "crds", false, "remove the kinds, and with them settings, exceptions, scan types and whatever else is written of them")
+	flags.BoolVar(&c.Volumes, "volumes", false, "remove the volume claims of the charts, and with them stored results, reports, and records yet to be sent")
 	flags.BoolVar(&c.WithoutOperator, "without-operator", false, "where no operator runs: take its finalizers off scans, so that they go; their results stay")
 	flags.DurationVar(&c.timeout, "timeout", 10*time.Minute, "how long to wait until the scans are gone")
 	// It fails only for a flag that does not exist.
@@ -82,7 +85,7 @@ func (c *command) run(ctx context.Context) error {
 	}
 	a := &actor{client: cluster, session: c.session, options: c.Options, timeout: c.timeout}
 	for {
-		inventory, err := Read(ctx, cluster)
+		inventory, err := Read(ctx, cluster, c.session.Now())
 		if err != nil {
 			return c.session.Explain(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,9 +42,12 @@ var shared = []string{executionv1.ServiceAccountLurker, executionv1.ServiceAccou
 const home = "https://github.com/scanyard/scanyard"
 
 // Read reads what there is in the cluster.
-func Read(ctx context.Context, c client.Client) (Inventory, error) {
+func Read(ctx context.Context, c client.Client, now time.Time) (Inventory, error) {
 	var i Inventory
-	for _, read := range []func(context.Context, client.Client) error{i.readCRDs, i.readReleases, i.readOperator, i.readAccounts, i.readVolumes} {
+	for _, read := range []func(context.Context, client.Client) error{
+		i.readCRDs, i.readReleases, i.readOperator, i.readAccounts, i.readCertificates, i.readNamed, i.readLeases(now), i.readAPIServices, i.readBoards,
+		i.readVolumes,
+	} {
 		if err := read(ctx, c); err != nil {
 			return i, err
 		}
@@ -201,26 +204,5 @@ func (i *Inventory) readAccounts(ctx context.Context, c client.Client) error {
 			i.Accounts = append(i.Accounts, keyOf(b))
 		}
 	}
-	return nil
-}
-
-// readVolumes reads the claims that Helm leaves.
-func (i *Inventory) readVolumes(ctx context.Context, c client.Client) error {
-	namespaces := map[string]bool{}
-	for _, r := range i.Releases {
-		if slices.Contains([]string{"scanyard", "reports", "forwarding", "registry"}, r.Chart) {
-			namespaces[r.Namespace] = true
-		}
-	}
-	for namespace := range namespaces {
-		var all corev1.PersistentVolumeClaimList
-		if err := c.List(ctx, &all, client.InNamespace(namespace)); err != nil {
-			return fmt.Errorf("list volume claims: %w", err)
-		}
-		for n := range all.Items {
-			i.Volumes = append(i.Volumes, keyOf(&all.Items[n]))
-		}
-	}
-	slices.SortFunc(i.Volumes, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	return nil
 }

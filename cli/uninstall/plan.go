@@ -61,8 +61,49 @@ type Inventory struct {
 	Accounts []types.NamespacedName
 	// CRDs are the kinds, each with how many objects of it there are beside Scans and ScheduledScans.
 	CRDs []CRD
-	// Volumes are claims in the namespaces of releases that have some.
-	Volumes []types.NamespacedName
+	// Leftovers are what programs have made for themselves, beside accounts.
+	Leftovers []Leftover
+	// Boards are those of the console, which people have made.
+	Boards []types.NamespacedName
+	// Volumes are the claims of our charts, and others in the namespaces of their releases.
+	Volumes []Volume
+}
+
+// Leftover is an object that a program has made for itself, and that Helm does not know.
+type Leftover struct {
+	types.NamespacedName
+
+	Kind string
+	// Holds says what is in the object, for people.
+	Holds string
+	// Kept says why the object stays; empty: nobody needs it without the program.
+	Kept string
+}
+
+func (l Leftover) String() string { return place(l.Kind+" "+l.Name, l.Namespace) + ": " + l.Holds }
+
+// Volume is a claim.
+type Volume struct {
+	types.NamespacedName
+
+	// Holds says what is on it, for people. Empty: the claim is of none of our charts, and stays in any case.
+	Holds string
+}
+
+func (v Volume) String() string {
+	text := place("volume claim "+v.Name, v.Namespace)
+	if v.Holds == "" {
+		return text
+	}
+	return text + ": " + v.Holds
+}
+
+// place says where an object is; some are in no namespace.
+func place(what, namespace string) string {
+	if namespace == "" {
+		return what
+	}
+	return what + " in namespace " + namespace
 }
 
 // CRD is one of our kinds.
@@ -78,6 +119,8 @@ type Options struct {
 	WithoutOperator bool
 	// CRDs removes the kinds, and with them what people have written of them.
 	CRDs bool
+	// Volumes removes the claims of our charts, and with them the data.
+	Volumes bool
 }
 
 // State says what can be done about a step now.
@@ -112,14 +155,15 @@ const (
 	stepSources  = "sources"
 	stepScans    = "scans"
 	stepReleases = "releases"
-	stepAccounts = "accounts"
+	stepMade     = "made"
+	stepVolumes  = "volumes"
 	stepCRDs     = "crds"
 	stepRest     = "rest"
 )
 
 // Plan returns the steps.
 func Plan(i Inventory, o Options) []Step {
-	steps := []Step{sources(i), scans(i, o), releases(i), accounts(i), crds(i, o)}
+	steps := []Step{sources(i), scans(i, o), releases(i), made(i), volumes(i, o), crds(i, o)}
 	blocked := false
 	for n := range steps {
 		s := &steps[n]
@@ -218,11 +262,36 @@ func releases(i Inventory) Step {
 	return s
 }
 
-func accounts(i Inventory) Step {
-	s := Step{Key: stepAccounts, Title: "Remove the accounts that the operator has made", State: Done}
+func made(i Inventory) Step {
+	s := Step{Key: stepMade, Title: "Remove what the programs have made for themselves", State: Done}
 	if n := len(i.Accounts); n > 0 {
+		s.Says = append(s.Says, fmt.Sprintf("%s, each with its Role and RoleBinding (%s)", view.Plural(int64(n), "ServiceAccount"), places(i.Accounts)))
+	}
+	for _, l := range i.Leftovers {
+		if l.Kept == "" {
+			s.Says = append(s.Says, l.String())
+		}
+	}
+	if len(s.Says) > 0 {
 		s.State = Ready
-		s.Says = []string{fmt.Sprintf("%s, each with its Role and RoleBinding (%s)", view.Plural(int64(n), "ServiceAccount"), places(i.Accounts))}
+	}
+	return s
+}
+
+func volumes(i Inventory, o Options) Step {
+	s := Step{Key: stepVolumes, Title: "Remove the volumes", State: Done}
+	for _, v := range i.Volumes {
+		if v.Holds != "" {
+			s.Says = append(s.Says, v.String())
+		}
+	}
+	switch {
+	case len(s.Says) == 0:
+	case o.Volumes:
+		s.State = Ready
+	default:
+		s.State = Stays
+		s.Says = append(s.Says, "--volumes removes them, with the data")
 	}
 	return s
 }
@@ -249,8 +318,18 @@ func crds(i Inventory, o Options) Step {
 
 func rest(i Inventory, o Options) Step {
 	s := Step{Key: stepRest, Title: "What stays in any case", State: Stays}
+	for _, l := range i.Leftovers {
+		if l.Kept != "" {
+			s.Says = append(s.Says, l.String()+"; "+l.Kept)
+		}
+	}
+	if n := len(i.Boards); n > 0 {
+		s.Says = append(s.Says, fmt.Sprintf("%s of the console, which people have made (%s)", view.Plural(int64(n), "board"), places(i.Boards)))
+	}
 	for _, v := range i.Volumes {
-		s.Says = append(s.Says, fmt.Sprintf("volume claim %s in namespace %s", v.Name, v.Namespace))
+		if v.Holds == "" {
+			s.Says = append(s.Says, v.String()+", which is not known here")
+		}
 	}
 	if o.Results != ResultsDelete {
 		s.Says = append(s.Says, "results in the bucket")

@@ -8,17 +8,23 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/pki"
+	"github.com/scanyard/scanyard/apis/results"
 	"github.com/scanyard/scanyard/cli/clitest"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
@@ -65,6 +71,104 @@ func account(namespace, name, role string) []client.Object {
 			ObjectMeta: m, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
 		},
+	}
+}
+
+// certificate is what a program keeps for its server, signed by an authority of that name.
+func certificate(t *testing.T, namespace, name, authority string) *corev1.Secret {
+	t.Helper()
+	ca, err := pki.NewAuthority(authority, time.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := ca.Issue([]string{name}, time.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: leaf.CertPEM, corev1.TLSPrivateKeyKey: leaf.KeyPEM},
+	}
+}
+
+// made are objects of programs: those that go, and those that stay.
+func made(t *testing.T, namespace string) (going, staying []client.Object) {
+	t.Helper()
+	meta := func(name string, labels map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
+	}
+	ours := map[string]string{"app.kubernetes.io/part-of": "scanyard"}
+	ca := &corev1.ConfigMap{ObjectMeta: meta(results.CAConfigMap, nil)}
+	ca.Annotations = map[string]string{"description": "Authority of the operator's results endpoint. Written at the operator's start."}
+	held := &coordinationv1.Lease{ObjectMeta: meta("scanyard-forwarder", nil), Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: new("forwarder-1"), RenewTime: new(metav1.NewMicroTime(time.Now())), LeaseDurationSeconds: new(int32(3600)),
+	}}
+	queue := certificate(t, namespace, "registry-nats", "scanyard-registry")
+	queue.Data["controller-password"] = []byte("secret")
+	going = []client.Object{
+		certificate(t, namespace, "scanyard-webhook-tls", "scanyard-ca"), certificate(t, namespace, "scanyard-upload-tls", "scanyard-ca"), queue, ca,
+		&corev1.Secret{ObjectMeta: meta("scanyard-forwarding-seal", ours)},
+		&coordinationv1.Lease{ObjectMeta: meta("e341d981.securecodebox.io", nil)}, &coordinationv1.Lease{ObjectMeta: meta("registry-controller", nil)},
+	}
+	return going, []client.Object{
+		certificate(t, namespace, "of-somebody-else", "another"), &corev1.ConfigMap{ObjectMeta: meta("scanyard-cluster-id", ours)}, held,
+		&corev1.ConfigMap{ObjectMeta: meta("mine", map[string]string{"scanyard.io/board": "namespace"})},
+	}
+}
+
+func claim(namespace, name string, labels map[string]string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+		},
+	}
+}
+
+// TestLeftovers: what programs have made for themselves goes, with or without a release; what holds data stays until somebody asks.
+func TestLeftovers(t *testing.T) {
+	w := clitest.New(t, cluster)
+	going, staying := made(t, w.Namespace)
+	reports := claim(w.Namespace, "reports", map[string]string{"app.kubernetes.io/name": "reports", "helm.sh/chart": "reports-0.9.0"})
+	theirs := claim(w.Namespace, "theirs", map[string]string{"app.kubernetes.io/name": "reports"})
+	for _, o := range slices.Concat(going, staying, []client.Object{reports, theirs}) {
+		if err := w.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := " in namespace " + w.Namespace + ": "
+	stays := []string{
+		"ConfigMap scanyard-cluster-id" + in + "the ID by which receivers know this cluster; a later installation takes it up",
+		"Lease scanyard-forwarder" + in + "which replica of the forwarder works; a replica holds it now",
+		"1 board of the console, which people have made (1 in " + w.Namespace + ")",
+	}
+	clitest.Ends(t, w.Run("uninstall", "--dry-run"), 0, append([]string{
+		"4. Remove what the programs have made for themselves: ready",
+		"Secret scanyard-webhook-tls" + in + "a certificate of the operator, with its key", "Secret scanyard-upload-tls" + in,
+		"Secret registry-nats" + in + "a certificate of registry scanning, with its key, and the passwords of its queue",
+		"ConfigMap scanyard-results-ca" + in, "Secret scanyard-forwarding-seal" + in, "Lease e341d981.securecodebox.io" + in, "Lease registry-controller" + in,
+		"5. Remove the volumes: stays", "volume claim reports" + in + "the reports", "--volumes removes them, with the data",
+	}, stays...)...)
+	clitest.Ends(t, w.Run("uninstall", "--yes"), 0, append([]string{"4. Remove what the programs have made for themselves: done", "5. Remove the volumes: stays"}, stays...)...)
+	has := func(o client.Object, want bool) {
+		t.Helper()
+		err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+		if client.IgnoreNotFound(err) != nil || (err == nil) != want {
+			t.Errorf("%T %s: %v, want it there: %v", o, o.GetName(), err, want)
+		}
+	}
+	for _, o := range going {
+		has(o, false)
+	}
+	for _, o := range append(staying, reports) {
+		has(o, true)
+	}
+	clitest.Ends(t, w.Run("uninstall", "--yes", "--volumes"), 0, "5. Remove the volumes: done")
+	has(theirs, true)
+	// Nobody runs here who takes the protection of volumes in use off.
+	if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(reports), reports); err == nil && reports.DeletionTimestamp.IsZero() || client.IgnoreNotFound(err) != nil {
+		t.Errorf("the claim of the reports is not deleted: %v", err)
 	}
 }
 
@@ -130,7 +234,7 @@ func TestUninstall(t *testing.T) {
 	if err := w.Client.Delete(t.Context(), nmap); err != nil { // as Helm does
 		t.Fatal(err)
 	}
-	clitest.Ends(t, w.Run("uninstall", "--yes"), 0, "Remove the accounts that the operator has made", "5. Remove the kinds: stays", "results in the bucket")
+	clitest.Ends(t, w.Run("uninstall", "--yes"), 0, "Remove what the programs have made for themselves", "6. Remove the kinds: stays", "results in the bucket")
 	for _, o := range account(w.Namespace, "lurker", "lurker") {
 		has(o, false)
 	}
