@@ -4,7 +4,9 @@ package delivery
 
 import (
 	"context"
+	"slices"
 
+	"github.com/scanyard/scanyard/forwarding/internal/queue"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -30,14 +32,10 @@ func (l *lane) overlaps() bool {
 }
 
 // overlap delivers what is behind the cursor, some batches at a time, and settles them in their order, until there is no more or something fails.
-// It tells whether it did anything. Where a batch fails, those behind it that the far end has taken already are sent once more.
+// It tells whether it did anything. Where a batch fails, those behind it that the far end has taken already are settled after it.
 func (l *lane) overlap(ctx context.Context) (did bool) {
 	var flights []*flight
-	defer func() {
-		for _, f := range flights {
-			<-f.landed
-		}
-	}()
+	defer func() { l.keepTaken(flights) }()
 	after := l.w.options.Queue.Cursor(l.w.options.Name, l.tenant)
 	for {
 		for len(flights) < inFlight {
@@ -67,7 +65,7 @@ func (l *lane) launch(ctx context.Context, after uint64) *flight {
 		return nil
 	}
 	records, err := l.reader.Next(after, o.MaxRecords, o.MaxBytes)
-	if err != nil || len(records) == 0 {
+	if records = l.untaken(records); err != nil || len(records) == 0 {
 		return nil
 	}
 	f := &flight{work: l.oneStream(work{records: records}), landed: make(chan struct{})}
@@ -95,4 +93,51 @@ func (l *lane) land(ctx context.Context, f *flight) error {
 		l.succeed()
 	}
 	return err
+}
+
+// keepTaken waits for batches behind one that failed, and keeps those that the far end has answered for: they are not sent again.
+func (l *lane) keepTaken(flights []*flight) {
+	for _, f := range flights {
+		<-f.landed
+		if f.err == nil {
+			l.taken = append(l.taken, f)
+		}
+	}
+}
+
+// untaken cuts records where those begin that the far end has taken already.
+func (l *lane) untaken(records []*queue.Record) []*queue.Record {
+	if len(l.taken) == 0 {
+		return records
+	}
+	first := l.taken[0].work.records[0].Sequence
+	at := slices.IndexFunc(records, func(r *queue.Record) bool { return r.Sequence >= first })
+	if at < 0 {
+		return records
+	}
+	return records[:at]
+}
+
+// settleTaken settles what the far end has taken already, where nothing is left before it. While the far end refuses everything, what it said before is
+// forgotten, and its records are sent once more.
+func (l *lane) settleTaken() error {
+	o := l.w.options
+	for len(l.taken) > 0 && !l.breaker.Open {
+		f := l.taken[0]
+		records, err := l.reader.Next(o.Queue.Cursor(o.Name, l.tenant), 1, 1)
+		if err != nil {
+			return err
+		}
+		if len(records) > 0 && records[0].Sequence < f.work.records[0].Sequence {
+			return nil
+		}
+		l.taken = l.taken[1:]
+		if err := l.settle(f.work, f.outcome); err != nil {
+			return err
+		}
+	}
+	if l.breaker.Open {
+		l.taken = nil
+	}
+	return nil
 }

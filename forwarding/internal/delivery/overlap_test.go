@@ -21,7 +21,8 @@ type unordered struct {
 	random    *rand.Rand
 	bad       string // the id that is refused with everything that comes with it
 	got       map[string]int
-	now, most int // calls under way
+	answered  map[string]int // that they came
+	now, most int            // calls under way
 }
 
 // Unordered is true.
@@ -50,6 +51,9 @@ func (u *unordered) Deliver(_ context.Context, b sink.Batch) (outcome sink.Outco
 	if chance == 1 {
 		return outcome, errReset
 	}
+	for _, r := range b.Records {
+		u.answered[r.EventID]++
+	}
 	return outcome, nil
 }
 
@@ -59,14 +63,15 @@ func (*unordered) Probe(context.Context) error { return nil }
 // Close does nothing.
 func (*unordered) Close() error { return nil }
 
-// TestBatchesOverlap: two batches at most are on their way to a far end without an order; none is lost, and only the bad record is a dead letter.
+// TestBatchesOverlap: two batches at most are on their way to a far end without an order; none is lost, none that was answered for is sent again, and
+// only the bad record is a dead letter.
 func TestBatchesOverlap(t *testing.T) {
 	const n = 20_000
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			q := openQueue(t, time.Now, "hub")
 			fill(t, q, "a", n)
-			far := &unordered{random: rand.New(rand.NewPCG(seed, 1)), got: map[string]int{}, bad: "a7777"}
+			far := &unordered{random: rand.New(rand.NewPCG(seed, 1)), got: map[string]int{}, answered: map[string]int{}, bad: "a7777"}
 			serve(t, q, time.Now, map[string]sink.Sink{"hub": far})
 			time.Sleep(time.Hour) // of the bubble
 			far.Lock()
@@ -74,6 +79,11 @@ func TestBatchesOverlap(t *testing.T) {
 			letters, err := q.DeadLetters("hub", "a", false, n)
 			if err != nil || len(letters) != 1 || letters[0].Record.ID != far.bad {
 				t.Errorf("seed %d: dead letters %v, %v", seed, letters, err)
+			}
+			for id, times := range far.answered {
+				if times != 1 {
+					t.Errorf("seed %d: %s was answered for %d times", seed, id, times)
+				}
 			}
 			if len(far.got) != n-1 || q.Usage().Records != 0 || far.most != 2 {
 				t.Errorf("seed %d: %d records came, %d are left, %d batches at a time", seed, len(far.got), q.Usage().Records, far.most)

@@ -126,7 +126,8 @@ type lane struct {
 	tenant  string
 	reader  *queue.Reader
 	breaker breaker.Breaker
-	newest  bool // the next probe of an open breaker sends the newest record
+	newest  bool      // the next probe of an open breaker sends the newest record
+	taken   []*flight // behind a batch that failed, in their order: the far end has them
 
 	mu    sync.Mutex
 	state State
@@ -157,6 +158,10 @@ func (l *lane) run(ctx context.Context) {
 		arrived := l.w.options.Queue.Arrived()
 		if !l.sleep(ctx) {
 			return
+		}
+		if err := l.settleTaken(); err != nil {
+			l.failUnlessEnded(ctx, err)
+			continue
 		}
 		if l.overlaps() && l.overlap(ctx) {
 			continue
@@ -223,6 +228,9 @@ func (l *lane) next() (work, error) {
 		}
 	}
 	found, err := l.reader.Next(after, records, bytes)
+	if !l.breaker.Open {
+		found = l.untaken(found)
+	}
 	return l.oneStream(work{records: found}), err
 }
 

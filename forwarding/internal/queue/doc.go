@@ -24,8 +24,9 @@
 // What it decides:
 //
 //   - A record is accepted when the batch that holds it is synced. The numbers of sessions are in the same batch.
-//   - A cursor says what need not be sent again, and is not an acknowledgement: it is written with the next records, after a MiB that was delivered, or
-//     after a tick. What is delivered waits for no disk. Frames are deleted behind an fsync of their cursors only.
+//   - A cursor says what need not be sent again, and is not an acknowledgement: it is written with the next records, after half a MiB that was delivered,
+//     or after a tick. What is delivered waits for no disk, unless a MiB of it has no cursor on disk: more is not sent again after a crash. Frames are
+//     deleted behind an fsync of their cursors only.
 //   - The last records are held in memory besides, 4 MiB of all tenants, so that sinks that are up to date read nothing from disk.
 //   - An error of fsync ends the process: nothing can be said about what is on disk until the queue is opened again.
 //   - A quota refuses before the disk is full. Bytes are those of the records, and 64 for each.

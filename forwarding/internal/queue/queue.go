@@ -170,8 +170,9 @@ type Queue struct {
 	counters Counters
 	damage   error
 
-	unkept int64           // bytes that were delivered since the cursors were written
-	fresh  []*freshRecords // of all tenants, the oldest first, with some that are held no longer
+	unkept  int64           // bytes that were delivered since the cursors were put into a commit
+	keeping int64           // bytes that were delivered before, while that commit is not on disk
+	fresh   []*freshRecords // of all tenants, the oldest first, with some that are held no longer
 	// freshCount counts those that are held, and freshBytes are their size.
 	freshCount int
 	freshBytes int64

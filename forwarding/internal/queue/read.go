@@ -204,32 +204,40 @@ type Settlement struct {
 
 // Settle moves a cursor and keeps dead letters, at once. Done is called when that is synced. Where it is no more than what a sink took, Done is called
 // at once: the cursor is written with the next records, after aheadBytes, or after a tick, and until then no frames are deleted because of it.
-// A cursor that is lost with the process or the power has its records delivered once more.
+// A cursor that is lost with the process or the power has its records delivered once more. These are less than mostUnkept: from there on Done is called
+// when the cursor is synced, so that a slow disk slows deliveries down.
 func (q *Queue) Settle(s Settlement, done func(error)) {
 	if s.Delivered > 0 && len(s.Dead)+len(s.Gone) == 0 {
-		q.delivered(s)
-		done(nil)
+		if q.delivered(s) {
+			done(nil)
+			return
+		}
+		q.submit(&job{done: done})
 		return
 	}
 	q.submit(&job{apply: func(b *pebble.Batch) error { return q.settle(b, s) }, done: done})
 }
 
-// delivered moves a cursor in memory.
-func (q *Queue) delivered(s Settlement) {
+// delivered moves a cursor in memory, and tells whether that is enough for now.
+func (q *Queue) delivered(s Settlement) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	state, t := q.sinks[s.Sink], q.tenants[s.Tenant]
 	if state == nil || t == nil {
-		return // the sink was removed meanwhile
+		return true // the sink was removed meanwhile
 	}
 	state.move(t, s)
-	if q.unkept += s.Bytes; q.unkept < aheadBytes {
-		return
+	q.unkept += s.Bytes
+	if q.unkept+q.keeping >= mostUnkept {
+		return false
 	}
-	select {
-	case q.ahead <- struct{}{}:
-	default:
+	if q.unkept >= aheadBytes {
+		select {
+		case q.ahead <- struct{}{}:
+		default:
+		}
 	}
+	return true
 }
 
 // move moves the cursor of a tenant, never back.

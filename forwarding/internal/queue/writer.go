@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	commitBytes   = 4 << 20 // of one commit
-	removeRecords = 512     // passed by every sink, before frames are deleted
-	aheadBytes    = 1 << 20 // delivered, before the cursors are written without anything else to write
+	commitBytes   = 4 << 20        // of one commit
+	removeRecords = 512            // passed by every sink, before frames are deleted
+	mostUnkept    = 1 << 20        // delivered without cursors on disk, before deliveries wait for the disk
+	aheadBytes    = mostUnkept / 2 // delivered, before the cursors are written without anything else to write
 	tick          = 200 * time.Millisecond
 )
 
@@ -271,7 +272,7 @@ type movedCursor struct {
 func (q *Queue) putCursors(batch *pebble.Batch) (moved []movedCursor, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.unkept = 0
+	q.keeping, q.unkept = q.unkept, 0
 	for _, s := range q.sinks {
 		for tenant, at := range s.cursors {
 			if s.kept[tenant] != at {
@@ -370,6 +371,7 @@ func (q *Queue) publish(order []*incoming, sessions map[string]session, moved []
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.counters.Commits++
+	q.keeping = 0
 	for _, in := range order {
 		in.tenant.last = in.last
 		in.tenant.bytes += in.size

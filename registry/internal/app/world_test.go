@@ -356,7 +356,8 @@ func (w *world) control(port int, others ...string) *exec.Cmd {
 	cmd := exec.Command(self, controllerProcess, "--config", w.config, "--namespace", w.namespace, "--leader-elect=false",
 		"--namespaces", strings.Join(append(others, w.namespace), ","),
 		"--metrics-bind-address", "0", "--health-probe-bind-address", "127.0.0.1:0", "--nats-bind-address", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.cluster.Kubeconfig())
+	// A process that is killed leaves the folder of its queue.
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.cluster.Kubeconfig(), "TMPDIR="+w.t.TempDir())
 	cmd.Stderr = io.Discard
 	if testing.Verbose() {
 		cmd.Stderr = w.t.Output()
