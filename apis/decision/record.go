@@ -93,8 +93,8 @@ func (r *Record) field(key string) *string {
 	return nil
 }
 
-// Validate tells which key breaks its rule, by a [MalformedError]; nil for a record that an exporter takes. It does not look at whether values are
-// JSON.
+// Validate tells which key breaks its rule, by a [MalformedError]; nil for a record that an exporter takes. Of values it looks at their encoding, and
+// not at whether they are JSON.
 func (r *Record) Validate() error {
 	switch {
 	case r.EventType == "":
@@ -111,8 +111,30 @@ func (r *Record) Validate() error {
 	if r.DecisionID != "" && !isID(r.DecisionID) {
 		return &MalformedError{Key: "decisionId", Message: fmt.Sprintf("must be 1 to %d printable ASCII characters without space", maxID)}
 	}
+	return r.validateValues()
+}
+
+func (r *Record) validateValues() error {
+	for _, m := range []Member{{Key: "input", Value: r.Input}, {Key: "details", Value: r.Details}} {
+		if !utf8.Valid(m.Value) {
+			return notJSON(m.Key)
+		}
+	}
+	var known Record
+	for _, m := range r.Extra {
+		switch {
+		case m.Key == "input" || m.Key == "details" || known.field(m.Key) != nil:
+			return &MalformedError{Key: m.Key, Message: "has a field of its own and must not be in Extra"}
+		case m.Value == nil:
+			return &MalformedError{Key: m.Key, Message: "has no value"}
+		case !utf8.Valid(m.Value):
+			return notJSON(m.Key)
+		}
+	}
 	return nil
 }
+
+func notJSON(key string) error { return &MalformedError{Key: key, Message: "must be a JSON value"} }
 
 func isEventType(s string) bool {
 	if len(s) > maxEventType || s[0] < 'a' || s[0] > 'z' {
@@ -169,14 +191,7 @@ func Append(dst []byte, r *Record) ([]byte, error) {
 	if dst, err = appendValue(dst, start, "details", r.Details); err != nil {
 		return dst[:start], err
 	}
-	var known Record
 	for _, m := range r.Extra {
-		if m.Key == "input" || m.Key == "details" || known.field(m.Key) != nil {
-			return dst[:start], &MalformedError{Key: m.Key, Message: "has a field of its own and must not be in Extra"}
-		}
-		if m.Value == nil {
-			return dst[:start], &MalformedError{Key: m.Key, Message: "has no value"}
-		}
 		if dst, err = appendValue(dst, start, m.Key, m.Value); err != nil {
 			return dst[:start], err
 		}
@@ -211,8 +226,8 @@ func appendValue(dst []byte, start int, key string, value json.RawMessage) ([]by
 	if value == nil {
 		return dst, nil
 	}
-	if !utf8.Valid(value) || !jsontext.Valid(value) {
-		return dst, &MalformedError{Key: key, Message: "must be a JSON value"}
+	if !jsontext.Valid(value) {
+		return dst, notJSON(key)
 	}
 	dst = appendKey(dst, start, key)
 	at := len(dst)

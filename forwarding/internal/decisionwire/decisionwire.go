@@ -47,23 +47,31 @@ func Message(record sink.Record) (*forwardingv1.Record, error) {
 
 // Line gives the line of a decision that came as a message.
 func Line(d *forwardingv1.Decision) ([]byte, error) {
+	r, err := recordOf(d)
+	if err != nil {
+		return nil, err
+	}
+	return decision.Append(nil, r)
+}
+
+// Validate tells which key of a decision that came as a message breaks its rule. What passes here and [forwardingv1.Check] has a line.
+func Validate(d *forwardingv1.Decision) error {
+	r, err := recordOf(d)
+	if err != nil {
+		return err
+	}
+	return r.Validate()
+}
+
+func recordOf(d *forwardingv1.Decision) (*decision.Record, error) {
 	extra, err := decision.Members(d.GetExtraJson())
 	if err != nil {
 		return nil, err
 	}
-	r := recordOf(d)
-	r.Extra = extra
-	return decision.Append(nil, r)
-}
-
-// Validate tells which key of a decision that came as a message breaks its rule.
-func Validate(d *forwardingv1.Decision) error { return recordOf(d).Validate() }
-
-func recordOf(d *forwardingv1.Decision) *decision.Record {
 	return &decision.Record{
 		TimeStamp: d.GetTimeStamp(), DecisionID: d.GetDecisionId(), Message: d.GetMessage(), EventType: d.GetEventType(),
 		ConstraintKind: d.GetConstraintKind(), ConstraintName: d.GetConstraintName(), ConstraintAction: d.GetConstraintAction(),
 		ResourceKind: d.GetResourceKind(), ResourceNamespace: d.GetResourceNamespace(), ResourceName: d.GetResourceName(),
-		Input: d.GetInputJson(), Details: d.GetDetailsJson(),
-	}
+		Input: d.GetInputJson(), Details: d.GetDetailsJson(), Extra: extra,
+	}, nil
 }

@@ -143,6 +143,8 @@ func TestServiceHoldsDecisionsToTheirRules(t *testing.T) {
 		"no event type":               {func(d *forwardingv1.Decision) { d.EventType = "" }, "key eventType: is required"},
 		"an event type in capitals":   {func(d *forwardingv1.Decision) { d.EventType = "Violation" }, "key eventType: must be lower-case"},
 		"a time that nobody can read": {func(d *forwardingv1.Decision) { d.TimeStamp = "yesterday" }, "key timeStamp: must be a time of RFC 3339"},
+		"a known key among others":    {func(d *forwardingv1.Decision) { d.ExtraJson = []byte(`{"message":"other"}`) }, "key message: has a field of its own"},
+		"a value that is not UTF-8":   {func(d *forwardingv1.Decision) { d.DetailsJson = []byte("\"\xff\"") }, "key details: must be a JSON value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			batch := decisions("", 1, 2)
