@@ -6,11 +6,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scanyard/scanyard/cli/output"
 	"github.com/scanyard/scanyard/cli/results"
 	"github.com/scanyard/scanyard/cli/session"
 )
@@ -88,9 +90,11 @@ func (d *checkup) report(v Result) {
 	case OK, Skip:
 	}
 	s := d.session
-	fmt.Fprintf(s.Out, "%s  %-19s %s\n", s.Paint(gradePaint[v.Grade], fmt.Sprintf("%-4s", v.Grade)), v.Check, v.Says)
+	grade, check := fmt.Sprintf("%-4s", v.Grade), fmt.Sprintf("  %-19s ", v.Check)
+	start := len(grade) + len(check)
+	output.Hang(s, s.Out, s.Paint(gradePaint[v.Grade], grade)+check, start, v.Says)
 	if v.Remedy != "" && v.Grade != OK {
-		fmt.Fprintf(s.Out, "      %-19s %s %s\n", "", s.Paint(session.Note, "→"), v.Remedy)
+		output.Hang(s, s.Out, strings.Repeat(" ", start)+s.Paint(session.Note, "→")+" ", start+2, v.Remedy)
 	}
 }
 

@@ -4,12 +4,10 @@ package exceptions
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/cli/output"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 	"github.com/scanyard/scanyard/cli/view"
@@ -55,19 +54,7 @@ changed them, how many findings they match in the latest runs, and whether they 
 }
 
 // fields prints names and values in two columns.
-type fields struct {
-	table *tabwriter.Writer
-	err   error
-}
-
-// field prints a value; an empty one is left out.
-func (f *fields) field(name, value string) {
-	if value == "" {
-		return
-	}
-	_, err := fmt.Fprintln(f.table, termsafe.Row(name+":", value))
-	f.err = errors.Join(f.err, err)
-}
+type fields struct{ *output.Wrapped }
 
 func (o *options) describe(ctx context.Context, c client.Client, namespace, name string) error {
 	object, _, err := o.get(ctx, c, namespace, name)
@@ -82,34 +69,34 @@ func (o *options) describe(ctx context.Context, c client.Client, namespace, name
 	case *settingsv1alpha2.ClusterFindingException:
 		e, status = exception.OfCluster(x), &x.Status
 	}
-	w := &fields{table: tabwriter.NewWriter(o.session.Out, 0, 8, 2, ' ', 0)}
-	w.field(e.Kind(), strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"))
+	w := &fields{output.NewWrapped(o.session, o.session.Out)}
+	w.Field(e.Kind(), strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"))
 	w.spec(&e.Spec)
 	w.scope(&e.Scope)
 	for i := range e.Spec.Match.AnyOf {
-		w.field("Excepts", entryLine(&e.Spec.Match.AnyOf[i]))
+		w.Field("Excepts", entryLine(&e.Spec.Match.AnyOf[i]))
 	}
 	o.standing(w, &e, object, status)
-	return errors.Join(w.err, w.table.Flush())
+	return w.Flush()
 }
 
 func (f *fields) spec(spec *settingsv1alpha2.ExceptionSpec) {
-	f.field("Status", strings.TrimSuffix(string(spec.Status)+": "+string(spec.Justification), ": "))
-	f.field("Reason", termsafe.Line(spec.Reason))
-	f.field("Reviewer", termsafe.Line(spec.Reviewer))
-	f.field("Ticket", termsafe.Line(spec.Ticket))
-	f.field("From", timeOf(spec.NotBefore))
-	f.field("Until", timeOf(spec.ExpiresAt))
+	f.Field("Status", strings.TrimSuffix(string(spec.Status)+": "+string(spec.Justification), ": "))
+	f.Field("Reason", termsafe.Line(spec.Reason))
+	f.Field("Reviewer", termsafe.Line(spec.Reviewer))
+	f.Field("Ticket", termsafe.Line(spec.Ticket))
+	f.Field("From", timeOf(spec.NotBefore))
+	f.Field("Until", timeOf(spec.ExpiresAt))
 }
 
 func (f *fields) scope(scope *settingsv1alpha2.ClusterExceptionScope) {
-	f.field("Namespaces", words(scope.Namespaces, ", "))
+	f.Field("Namespaces", words(scope.Namespaces, ", "))
 	if scope.NamespaceSelector != nil {
-		f.field("Namespaces", termsafe.Line(metav1.FormatLabelSelector(scope.NamespaceSelector)))
+		f.Field("Namespaces", termsafe.Line(metav1.FormatLabelSelector(scope.NamespaceSelector)))
 	}
-	f.field("Scan types", words(scope.ScanTypes, ", "))
-	f.field("Scans", words(scope.Scans, ", "))
-	f.field("Targets", words(scope.Targets, ", "))
+	f.Field("Scan types", words(scope.ScanTypes, ", "))
+	f.Field("Scans", words(scope.Scans, ", "))
+	f.Field("Targets", words(scope.Targets, ", "))
 }
 
 // standing is what the operator says of the exception; whether it holds is said where there is no operator, too.
@@ -119,22 +106,22 @@ func (o *options) standing(w *fields, e *exception.Exception, object client.Obje
 		if status.LastMatched != nil {
 			text += ", last at " + timeOf(status.LastMatched)
 		}
-		w.field("Matches", text)
+		w.Field("Matches", text)
 	}
 	created := object.GetCreationTimestamp()
-	w.field("Created", strings.TrimSuffix(timeOf(&created)+" by "+termsafe.Line(status.CreatedBy), " by "))
+	w.Field("Created", strings.TrimSuffix(timeOf(&created)+" by "+termsafe.Line(status.CreatedBy), " by "))
 	if status.ChangedAt != nil {
-		w.field("Changed", timeOf(status.ChangedAt)+" by "+termsafe.Line(status.ChangedBy))
+		w.Field("Changed", timeOf(status.ChangedAt)+" by "+termsafe.Line(status.ChangedBy))
 	}
 	w.condition(status, settingsv1alpha2.ConditionStamped)
 	if w.condition(status, settingsv1alpha2.ConditionActive) {
 		return
 	}
 	if problem := exception.Check(*e); problem != nil {
-		w.field("Active", "False, "+settingsv1alpha2.ReasonInvalid+": "+termsafe.Line(problem.String()))
+		w.Field("Active", "False, "+settingsv1alpha2.ReasonInvalid+": "+termsafe.Line(problem.String()))
 		return
 	}
-	w.field("Active", string(e.PhaseAt(o.session.Now())))
+	w.Field("Active", string(e.PhaseAt(o.session.Now())))
 }
 
 // condition prints one of what the operator says; false where it has not said it.
@@ -143,7 +130,7 @@ func (f *fields) condition(status *settingsv1alpha2.FindingExceptionStatus, name
 	if c == nil {
 		return false
 	}
-	f.field(name, string(c.Status)+", "+c.Reason+": "+termsafe.Line(c.Message))
+	f.Field(name, string(c.Status)+", "+c.Reason+": "+termsafe.Line(c.Message))
 	return true
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	registryv1alpha1 "github.com/scanyard/scanyard/apis/registry/v1alpha1"
+	"github.com/scanyard/scanyard/cli/output"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
 )
@@ -41,20 +42,20 @@ func describe(ctx context.Context, s *session.Session, name string) error {
 	if err != nil {
 		return explain(s, err)
 	}
-	w := newFields(s)
+	w := output.NewWrapped(s, s.Out)
 	fieldsOf(s, w, registry)
 	for _, condition := range registry.Status.Conditions {
 		text := string(condition.Status) + suffix(", ", condition.Reason) + suffix(": ", termsafe.Line(condition.Message))
-		w.field(condition.Type, text)
+		w.Field(condition.Type, text)
 	}
 	for _, warning := range registry.Status.Warnings {
 		examples := suffix(": ", termsafe.Line(strings.Join(warning.Examples, ", ")))
-		w.field("Warning", fmt.Sprintf("%s, %d times%s", warning.Code, warning.Count, examples))
+		w.Field("Warning", fmt.Sprintf("%s, %d times%s", warning.Code, warning.Count, examples))
 	}
 	for _, job := range jobs {
-		w.field("Job", kindOf(job)+"/"+job.GetName()+"  "+lineOf(job, s.Now()))
+		w.Field("Job", kindOf(job)+"/"+job.GetName()+"  "+lineOf(job, s.Now()))
 	}
-	if err := w.end(); err != nil {
+	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, advice := range adviceOf(s, registry) {
@@ -64,37 +65,37 @@ func describe(ctx context.Context, s *session.Session, name string) error {
 }
 
 // fieldsOf prints what a Registry says and has.
-func fieldsOf(s *session.Session, w *fieldList, registry *registryv1alpha1.Registry) {
+func fieldsOf(s *session.Session, w *output.Wrapped, registry *registryv1alpha1.Registry) {
 	spec, status, now := &registry.Spec, &registry.Status, s.Now()
-	w.field("Registry", registry.Namespace+"/"+registry.Name)
-	w.field("URL", spec.URL)
-	w.field("Repositories", cmp.Or(strings.Join(spec.Repositories, ", "), "all of the catalogue"))
-	w.field("Platforms", cmp.Or(strings.Join(spec.Platforms, ", "), "all"))
-	w.field("Looks for images", how(string(spec.DiscoveryPeriod), string(spec.DiscoverySchedule))+suffix(", next ", stamp(status.NextDiscoveryTime, now)))
-	w.field("Looks again", how(string(spec.ScanPeriod), string(spec.ScanSchedule))+suffix(", next ", stamp(status.NextScanTime, now)))
+	w.Field("Registry", registry.Namespace+"/"+registry.Name)
+	w.Field("URL", spec.URL)
+	w.Field("Repositories", cmp.Or(strings.Join(spec.Repositories, ", "), "all of the catalogue"))
+	w.Field("Platforms", cmp.Or(strings.Join(spec.Platforms, ", "), "all"))
+	w.Field("Looks for images", how(string(spec.DiscoveryPeriod), string(spec.DiscoverySchedule))+suffix(", next ", stamp(status.NextDiscoveryTime, now)))
+	w.Field("Looks again", how(string(spec.ScanPeriod), string(spec.ScanSchedule))+suffix(", next ", stamp(status.NextScanTime, now)))
 	if i := status.Images; i != nil {
 		bad := fmt.Sprintf("%d failed, %d quarantined, %d skipped", i.Failed, i.Quarantined, i.Skipped)
-		w.field("Images", fmt.Sprintf("%d: %d scanned, %d waiting, %s", i.Present, i.Scanned, i.Waiting, bad))
+		w.Field("Images", fmt.Sprintf("%d: %d scanned, %d waiting, %s", i.Present, i.Scanned, i.Waiting, bad))
 	}
 	if v := status.Vulnerabilities; v != nil {
 		text := inWords([]int64{v.Critical, v.High, v.Medium, v.Low, v.Unknown})
-		w.field("Vulnerabilities", fmt.Sprintf("%s; %d fixable, %d suppressed", text, v.Fixable, v.Suppressed))
+		w.Field("Vulnerabilities", fmt.Sprintf("%s; %d fixable, %d suppressed", text, v.Fixable, v.Suppressed))
 	}
 	if last := status.LastDiscovery; last != nil {
-		w.field("Last discovery", last.Result+suffix(", ", stamp(last.Time, now)))
+		w.Field("Last discovery", last.Result+suffix(", ", stamp(last.Time, now)))
 	}
 	if last := status.LastScan; last != nil {
-		w.field("Last scan", last.Result+suffix(", ", stamp(last.Time, now)))
+		w.Field("Last scan", last.Result+suffix(", ", stamp(last.Time, now)))
 	}
 	if d := status.Database; d != nil {
-		w.field("Good for data", d.Name+" "+short(d.Version)+suffix(", built ", stamp(d.BuiltAt, now)))
+		w.Field("Good for data", d.Name+" "+short(d.Version)+suffix(", built ", stamp(d.BuiltAt, now)))
 	}
 	if r := status.RateLimit; r != nil {
 		remaining := ""
 		if r.Remaining != nil {
 			remaining = fmt.Sprintf(", %d requests left", *r.Remaining)
 		}
-		w.field("Rate limit", r.Host+remaining+suffix(", ends ", stamp(r.ResetTime, now)))
+		w.Field("Rate limit", r.Host+remaining+suffix(", ends ", stamp(r.ResetTime, now)))
 	}
 }
 

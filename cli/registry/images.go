@@ -4,12 +4,10 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -255,40 +253,40 @@ func showImage(ctx context.Context, s *session.Session, text string, o chosen) e
 	if err != nil {
 		return explainReports(s, err)
 	}
-	w := newFields(s)
+	w := output.NewWrapped(s, s.Out)
 	spec, status, now := &image.Spec, &image.Status, s.Now()
-	w.field("Image", called(image))
-	w.field("Name", image.Namespace+"/"+image.Name)
-	w.field("Registry", spec.Registry.Name)
-	w.field("Platform", spec.Platform)
-	w.field("Digest", spec.Digest)
-	w.field("Index", spec.IndexDigest)
-	w.field("Other tags", strings.Join(tags, ", "))
-	w.field("Created", stamp(spec.Created, now))
-	w.field("Size", size(spec.CompressedBytes))
-	w.field("Flags", strings.Join(spec.Flags, ", "))
-	w.field("Presence", string(status.Presence)+suffix(" since ", stamp(status.GoneTime, now)))
-	w.field("State", status.State+suffix(", ", status.Reason)+suffix(": ", termsafe.Line(status.Message)))
-	w.field("First seen", stamp(status.FirstSeenTime, now))
+	w.Field("Image", called(image))
+	w.Field("Name", image.Namespace+"/"+image.Name)
+	w.Field("Registry", spec.Registry.Name)
+	w.Field("Platform", spec.Platform)
+	w.Field("Digest", spec.Digest)
+	w.Field("Index", spec.IndexDigest)
+	w.Field("Other tags", strings.Join(tags, ", "))
+	w.Field("Created", stamp(spec.Created, now))
+	w.Field("Size", size(spec.CompressedBytes))
+	w.Field("Flags", strings.Join(spec.Flags, ", "))
+	w.Field("Presence", string(status.Presence)+suffix(" since ", stamp(status.GoneTime, now)))
+	w.Field("State", status.State+suffix(", ", status.Reason)+suffix(": ", termsafe.Line(status.Message)))
+	w.Field("First seen", stamp(status.FirstSeenTime, now))
 	if work := status.Work; work != nil {
-		w.field("Tries", tries(work))
-		w.field("Not before", stamp(work.NotBefore, now))
-		w.field("Worker", work.Worker)
+		w.Field("Tries", tries(work))
+		w.Field("Not before", stamp(work.NotBefore, now))
+		w.Field("Worker", work.Worker)
 	}
 	if sbom := status.SBOM; sbom != nil {
-		w.field("SBOM", fmt.Sprintf("%s by %s, %s", view.Plural(sbom.Packages, "package"), engine(sbom.Engine), stamp(sbom.GeneratedAt, now)))
+		w.Field("SBOM", fmt.Sprintf("%s by %s, %s", view.Plural(sbom.Packages, "package"), engine(sbom.Engine), stamp(sbom.GeneratedAt, now)))
 	}
 	if status.Vulnerabilities != nil {
-		w.field("Vulnerabilities", inWords(counts(status.Vulnerabilities)))
+		w.Field("Vulnerabilities", inWords(counts(status.Vulnerabilities)))
 	}
-	w.field("Scanned", stamp(status.ScannedAt, now))
+	w.Field("Scanned", stamp(status.ScannedAt, now))
 	if d := status.Database; d != nil {
-		w.field("Data", d.Name+" "+short(d.Version)+suffix(", built ", stamp(d.BuiltAt, now)))
+		w.Field("Data", d.Name+" "+short(d.Version)+suffix(", built ", stamp(d.BuiltAt, now)))
 	}
 	for i, l := range spec.Layers {
-		w.field(fmt.Sprintf("Layer %d", i+1), strings.Join([]string{short(l.Digest), size(l.Bytes), termsafe.Line(l.Command)}, "  "))
+		w.Field(fmt.Sprintf("Layer %d", i+1), strings.Join([]string{short(l.Digest), size(l.Bytes), termsafe.Line(l.Command)}, "  "))
 	}
-	return w.end()
+	return w.Flush()
 }
 
 // tries says how often an image was tried; empty if the first time went well.
@@ -332,25 +330,3 @@ func suffix(before, text string) string {
 	}
 	return before + text
 }
-
-// list prints names and values, one pair a line.
-type fieldList struct {
-	session *session.Session
-	table   *tabwriter.Writer
-	err     error
-}
-
-func newFields(s *session.Session) *fieldList {
-	return &fieldList{session: s, table: tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)}
-}
-
-// field prints a value; an empty one is left out.
-func (l *fieldList) field(name, value string) {
-	if value == "" {
-		return
-	}
-	_, err := fmt.Fprintln(l.table, termsafe.Row(name+":", value))
-	l.err = errors.Join(l.err, err)
-}
-
-func (l *fieldList) end() error { return errors.Join(l.err, l.table.Flush()) }

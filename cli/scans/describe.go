@@ -3,13 +3,11 @@
 package scans
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,6 +17,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/cli/complete"
+	"github.com/scanyard/scanyard/cli/output"
 	"github.com/scanyard/scanyard/cli/podlogs"
 	"github.com/scanyard/scanyard/cli/session"
 	"github.com/scanyard/scanyard/cli/termsafe"
@@ -111,34 +110,35 @@ var phasePaint = map[scanview.Progress]session.Paint{
 // printDescription prints a description in sections, empty ones left out.
 func printDescription(s *session.Session, out io.Writer, d view.Description) error {
 	p := &printer{session: s, out: out}
-	p.columns("", func(w io.Writer) {
+	p.section("", func(w *output.Wrapped) {
 		for _, f := range d.Fields {
-			fmt.Fprintln(w, termsafe.Row(f.Name+":", p.paintState(f)))
+			w.Row(output.Cell{Text: f.Name + ":"}, output.Cell{Text: f.Value, Paint: paintOf(f)})
 		}
 	})
-	p.columns("Phases", func(w io.Writer) {
+	p.section("Phases", func(w *output.Wrapped) {
 		for _, ph := range d.Phases {
-			fmt.Fprintln(
-				w,
-				termsafe.Row(
-					"  "+ph.Name, s.Paint(phasePaint[ph.Progress], fmt.Sprintf("%-7s", ph.Progress)),
-					took(s, ph), dash(ph.Job)+tries(ph), termsafe.Line(ph.Message),
-				),
+			w.Row(
+				output.Cell{Text: "  " + ph.Name}, output.Cell{Text: fmt.Sprintf("%-7s", ph.Progress), Paint: phasePaint[ph.Progress]},
+				output.Cell{Text: took(s, ph)}, output.Cell{Text: dash(ph.Job) + tries(ph)}, output.Cell{Text: termsafe.Line(ph.Message)},
 			)
 		}
 	})
 	p.details(d)
-	p.columns("Next", func(w io.Writer) {
+	p.section("Next", func(w *output.Wrapped) {
 		for _, a := range d.Next {
 			if len(a.Command) == 0 {
-				fmt.Fprintf(w, "  %s\n", a.Text)
+				w.Texts("  " + a.Text)
 				continue
 			}
-			fmt.Fprintln(w, termsafe.Row("  "+s.Paint(session.Note, s.Suggest(a.Command...)), a.Text))
+			w.Row(output.Cell{Text: "  " + s.Suggest(a.Command...), Paint: session.Note}, output.Cell{Text: a.Text})
 		}
 	})
 	if len(d.Withheld) > 0 {
-		p.columns("Not shown", func(w io.Writer) { fmt.Fprintf(w, "  %s\n", strings.Join(d.Withheld, "\n  ")) })
+		p.section("Not shown", func(w *output.Wrapped) {
+			for _, what := range d.Withheld {
+				w.Texts("  " + what)
+			}
+		})
 	}
 	return p.err
 }
@@ -146,23 +146,23 @@ func printDescription(s *session.Session, out io.Writer, d view.Description) err
 // details are the sections that only some Scans have.
 func (p *printer) details(d view.Description) {
 	if len(d.Categories) > 0 {
-		p.columns("Findings by category", func(w io.Writer) {
+		p.section("Findings by category", func(w *output.Wrapped) {
 			for _, c := range d.Categories {
-				fmt.Fprintln(w, termsafe.Row("  "+c.Value, c.Name))
+				w.Texts("  "+c.Value, c.Name)
 			}
 		})
 	}
 	if len(d.Conditions) > 0 {
-		p.columns("Conditions", func(w io.Writer) {
+		p.section("Conditions", func(w *output.Wrapped) {
 			for _, c := range d.Conditions {
-				fmt.Fprintln(w, termsafe.Row("  "+c.Type+"="+string(c.Status), c.Reason, termsafe.Line(c.Message)))
+				w.Texts("  "+c.Type+"="+string(c.Status), c.Reason, termsafe.Line(c.Message))
 			}
 		})
 	}
 	if len(d.Events) > 0 {
-		p.columns("Events", func(w io.Writer) {
+		p.section("Events", func(w *output.Wrapped) {
 			for _, e := range d.Events {
-				fmt.Fprintln(w, termsafe.Row("  "+e.Age, e.Type, e.Reason, e.Message))
+				w.Texts("  "+e.Age, e.Type, e.Reason, e.Message)
 			}
 		})
 	}
@@ -174,33 +174,27 @@ type printer struct {
 	err     error
 }
 
-// columns prints a section with aligned columns. Color codes all have the same length, so a column in
-// which each cell has one stays aligned.
-func (p *printer) columns(title string, rows func(io.Writer)) {
+// section prints rows below a title.
+func (p *printer) section(title string, rows func(*output.Wrapped)) {
 	if title != "" {
 		fmt.Fprintf(p.out, "\n%s\n", p.session.Paint(session.Heading, title+":"))
 	}
-	var text bytes.Buffer
-	w := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	w := output.NewWrapped(p.session, p.out)
 	rows(w)
 	p.err = errors.Join(p.err, w.Flush())
-	for line := range strings.Lines(text.String()) {
-		fmt.Fprintln(p.out, strings.TrimRight(line, " \n"))
-	}
 }
 
-func (p *printer) paintState(f view.Field) string {
-	if f.Name != "State" {
-		return f.Value
-	}
-	paint := session.Note
+// paintOf is the color of a field's value.
+func paintOf(f view.Field) session.Paint {
 	switch {
+	case f.Name != "State":
+		return ""
 	case strings.HasPrefix(f.Value, string(executionv1.ScanStateDone)):
-		paint = session.Good
+		return session.Good
 	case strings.HasPrefix(f.Value, string(executionv1.ScanStateErrored)):
-		paint = session.Bad
+		return session.Bad
 	}
-	return p.session.Paint(paint, f.Value)
+	return session.Note
 }
 
 func took(s *session.Session, p scanview.Phase) string {
