@@ -16,7 +16,7 @@ import (
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/cli/session"
-	"github.com/scanyard/scanyard/findings/exception/vers"
+	"github.com/scanyard/scanyard/findings/query"
 )
 
 // whoOptions are the flags of who-has.
@@ -72,7 +72,7 @@ func parseAsked(text string) (asked, error) {
 	a := asked{name: text}
 	// The names of packages may begin with @, as @babel/core.
 	if i := strings.LastIndexByte(text, '@'); i > 0 {
-		a.name, a.versions = text[:i], strings.ReplaceAll(text[i+1:], ",", "|")
+		a.name, a.versions = text[:i], text[i+1:]
 		if a.versions == "" {
 			return a, fmt.Errorf("%q has no version behind @", text)
 		}
@@ -80,20 +80,16 @@ func parseAsked(text string) (asked, error) {
 	return a, nil
 }
 
-// takes tells whether an installed version is one that is asked for.
-func (a asked) takes(p *reportsv1.VulnerablePackage) (bool, error) {
+// takes tells whether an installed version is one that is asked for: a report may have others of the same package.
+func (a asked) takes(p *reportsv1.VulnerablePackage) bool {
 	if a.versions == "" {
-		return true, nil
+		return true
 	}
 	scheme, _, _ := strings.Cut(strings.TrimPrefix(p.PURL, "pkg:"), "/")
 	if scheme == "" {
 		scheme = p.Type
 	}
-	wanted, err := vers.Parse("vers:" + scheme + "/" + a.versions)
-	if err != nil {
-		return false, fmt.Errorf("%s@%s: %w", a.name, a.versions, err)
-	}
-	return wanted.Contains(p.Version)
+	return len(query.VersionRange(a.versions).Takes(scheme, []string{p.Version})) > 0
 }
 
 // hit is an image that has it.
@@ -129,6 +125,9 @@ func (o *whoOptions) run(ctx context.Context, text string) error {
 		hits = append(hits, found...)
 	}
 	if len(hits) == 0 {
+		if err := o.checkRange(ctx, r, a); err != nil {
+			return err
+		}
 		fmt.Fprintf(o.session.ErrOut, "No image%s has %s.\n", o.where(r), text)
 		return nil
 	}
@@ -149,11 +148,11 @@ func (o *whoOptions) where(r *reader) string {
 // maxRows is what one answer holds.
 const maxRows = 1000
 
-// ask finds the reports that have a row of it.
+// ask finds the reports that have a row of it. The server knows the order of versions: reports without one that is asked for are not read.
 func (o *whoOptions) ask(ctx context.Context, r *reader, a asked) ([]client.ObjectKey, error) {
 	spec := reportsv1.FindingQuerySpec{Vulnerability: a.vulnerability, Kinds: []string{"vulnerabilityreports"}, Limit: maxRows}
 	if a.name != "" {
-		spec.Package = &reportsv1.PackageQuery{Name: a.name}
+		spec.Package = &reportsv1.PackageQuery{Name: a.name, VersionRange: a.versions}
 	}
 	var reports []client.ObjectKey
 	seen := map[client.ObjectKey]bool{}
@@ -172,6 +171,34 @@ func (o *whoOptions) ask(ctx context.Context, r *reader, a asked) ([]client.Obje
 			return reports, nil
 		}
 	}
+}
+
+// checkRange tells what is wrong with a range that nothing was found in: each type of packages has versions of its own, and which
+// types are meant shows in what is installed.
+func (o *whoOptions) checkRange(ctx context.Context, r *reader, a asked) error {
+	if a.versions == "" {
+		return nil
+	}
+	status, err := o.answer(ctx, r, reportsv1.FindingQuerySpec{
+		Kinds: []string{"vulnerabilityreports"}, Limit: maxRows, Package: &reportsv1.PackageQuery{Name: a.name},
+	})
+	if err != nil {
+		return explainReports(o.session, err)
+	}
+	var wrong error
+	for i := range status.Rows {
+		p := status.Rows[i].Package
+		if p == nil {
+			continue
+		}
+		if wrong = query.VersionRange(a.versions).Check(p.Type); wrong == nil {
+			return nil
+		}
+	}
+	if wrong != nil {
+		return fmt.Errorf("%s@%s: %w", a.name, a.versions, wrong)
+	}
+	return nil
 }
 
 // answer creates the question; the object that comes back has the answer.
@@ -197,11 +224,10 @@ func (o *whoOptions) read(ctx context.Context, r *reader, a asked, at client.Obj
 	}
 	var found []hit
 	err := r.eachFinding(ctx, at.Namespace, at.Name, func(f *reportsv1.VulnerabilityFinding, _ []byte) error {
-		takes, err := a.takes(&f.Package)
-		if takes {
+		if a.takes(&f.Package) {
 			found = append(found, hit{at.Namespace, image, f})
 		}
-		return err
+		return nil
 	}, "vulnerability", a.vulnerability, "package", a.name, "suppressed", "false")
 	if apierrors.IsNotFound(err) {
 		err = nil

@@ -245,7 +245,7 @@ func (q *Question) readImages(spec *reportsv1.FindingQuerySpec, path *field.Path
 	if spec.Package.Name == "" {
 		errs = append(errs, field.Forbidden(at, "must stand beside name: versions are those of one package"))
 	}
-	if err := q.VersionRange.check(spec.Package.Type); err != nil {
+	if err := q.VersionRange.Check(spec.Package.Type); err != nil {
 		errs = append(errs, field.Invalid(at, spec.Package.VersionRange, err.Error()))
 	}
 	return errs

@@ -19,8 +19,8 @@ func (r VersionRange) of(packageType string) (*vers.Range, error) {
 	return vers.Parse("vers:" + packageType + "/" + strings.ReplaceAll(string(r), ",", "|"))
 }
 
-// check tells what is wrong with a range of a type; without a type, of every type.
-func (r VersionRange) check(packageType string) (err error) {
+// Check tells what is wrong with a range of a type; without a type, of every type.
+func (r VersionRange) Check(packageType string) (err error) {
 	if packageType != "" {
 		_, err = r.of(packageType)
 		return err
