@@ -68,6 +68,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, log *sl
 	}
 	container := fs.String("container", "primary", "`name` of the scanner's container in this pod")
 	file := fs.String("file", "", "absolute `path` of the file that the scanner writes")
+	folder := fs.String("handoff", "", "optional: `folder` shared with a parser in this pod, which is told there that the scanner has ended")
 	to := fs.String("url", "", "presigned `URL` to PUT the file to")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -92,6 +93,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, log *sl
 	if err != nil {
 		return err
 	}
+	l.Handoff = *folder
 	l.Container, l.File, l.URL, l.LogURL = *container, *file, transfer.URL(*to), transfer.URL(getenv(jobs.EnvLogUpload))
 	return l.Run(ctx)
 }

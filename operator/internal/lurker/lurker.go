@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"time"
 
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/scanyard/scanyard/podkit/handoff"
+	"github.com/scanyard/scanyard/podkit/resultfile"
 	"github.com/scanyard/scanyard/podkit/retry"
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
@@ -32,7 +31,9 @@ type Lurker struct {
 	Container string
 	// File is what the scanner writes.
 	File string
-	// URL is where it goes.
+	// Handoff is the folder that is shared with a parser in this pod; "" where there is none.
+	Handoff string
+	// URL is where the result goes.
 	URL transfer.URL
 	// LogURL is where the end of the scanner's log goes; "" keeps none.
 	LogURL transfer.URL
@@ -51,21 +52,28 @@ func (l *Lurker) Run(ctx context.Context) error {
 	k := &keeper{Lurker: l}
 	defer k.wait.Wait()
 	w := &waiter{pods: l.Pods, pod: l.Pod, container: l.Container, clock: l.Clock.WithDefaults(), log: l.Log, seen: k.look}
+	tell, err := l.beginHandoff()
+	if err != nil {
+		return err
+	}
 	v, err := w.wait(ctx)
 	if err != nil {
 		return err
 	}
 	// The result goes first. The log of a scanner that has failed for good is on its way already.
 	if v.err != nil {
-		return v.err
+		return errors.Join(v.err, tell(false))
 	}
 	defer k.keep(ctx, "", false)
-	result, err := openResult(l.File, v)
+	result, err := findResult(l.File, v)
 	if err != nil {
+		return errors.Join(err, tell(false))
+	}
+	defer result.Close()
+	if err := tell(true); err != nil {
 		return err
 	}
-	defer result.close()
-	l.Log.Info("the scanner has ended, uploading its result", "file", l.File, "bytes", result.size)
+	l.Log.Info("the scanner has ended, uploading its result", "file", l.File, "bytes", result.Size)
 	if err := l.upload(ctx, result); err != nil {
 		return err
 	}
@@ -73,11 +81,24 @@ func (l *Lurker) Run(ctx context.Context) error {
 	return nil
 }
 
+// beginHandoff lets the parser beside the lurker wait, if there is one. The function that it returns tells the parser whether
+// there is a result.
+func (l *Lurker) beginHandoff() (tell func(scanned bool) error, err error) {
+	if l.Handoff == "" {
+		return func(bool) error { return nil }, nil
+	}
+	h, err := handoff.Hold(l.Handoff)
+	if err != nil {
+		return nil, err
+	}
+	return h.Tell, nil
+}
+
 // upload sends the result, with a fresh URL each time one has expired.
-func (l *Lurker) upload(ctx context.Context, r *result) error {
+func (l *Lurker) upload(ctx context.Context, r *resultfile.File) error {
 	to := l.URL
 	for {
-		err := l.Upload(ctx, to, r.size, r.open)
+		err := l.Upload(ctx, to, r.Size, r.Open)
 		if err == nil || !transfer.IsExpired(err) {
 			return err
 		}
@@ -91,44 +112,22 @@ func (l *Lurker) upload(ctx context.Context, r *result) error {
 	}
 }
 
-// result is the file of a scanner.
-type result struct {
-	root *os.Root
-	name string
-	size int64
-}
-
-// openResult checks that the file is what the last attempt wrote. The folder is shared
-// with a scanner that may be hostile: links that lead out of it are not followed (they
-// could lead to our token), and only a regular file is opened.
-func openResult(file string, v containerState) (*result, error) {
-	root, err := os.OpenRoot(filepath.Dir(file))
-	if err != nil {
-		return nil, fmt.Errorf("open the folder of the result: %w", err)
-	}
-	r := &result{root: root, name: filepath.Base(file)}
-	info, err := root.Stat(r.name)
+// findResult checks that the file is what the last attempt wrote.
+func findResult(file string, v containerState) (*resultfile.File, error) {
+	f, err := resultfile.Find(file)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("the scanner ended with exit code 0 but wrote no %s; does the ScanType's extractResults.location match its command?", file)
+	case errors.Is(err, resultfile.ErrMissing):
+		return nil, fmt.Errorf("the scanner ended with exit code 0 but wrote no %s; does the ScanType's extractResults.location match its command?", file)
 	case err != nil:
-		err = fmt.Errorf("look at %s: %w", file, err)
-	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is not a regular file", file)
-	case info.Size() > maxUpload:
-		err = fmt.Errorf("%s has %d bytes; S3 takes at most %d in one upload", file, info.Size(), int64(maxUpload))
-	case v.restarted && info.ModTime().Before(v.startedAt.Truncate(time.Second)):
+		return nil, err
+	case f.Size > maxUpload:
+		err = fmt.Errorf("%s has %d bytes; S3 takes at most %d in one upload", file, f.Size, int64(maxUpload))
+	case v.restarted && f.Modified.Before(v.startedAt.Truncate(time.Second)):
 		err = fmt.Errorf("%s was written by an earlier attempt that failed; the attempt that ended with exit code 0 wrote nothing", file)
 	}
 	if err != nil {
-		_ = root.Close() // the error counts
+		f.Close()
 		return nil, err
 	}
-	r.size = info.Size()
-	return r, nil
+	return f, nil
 }
-
-// open returns the content; each call starts from the beginning.
-func (r *result) open() (io.ReadCloser, error) { return r.root.Open(r.name) }
-
-func (r *result) close() { _ = r.root.Close() } // it was only read
