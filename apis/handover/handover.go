@@ -24,7 +24,13 @@ const (
 	EnvCategoriesURL = "CATEGORIES_UPLOAD_URL"
 	// EnvExceptionsURL is a presigned URL to GET the exceptions that hold for the Scan. Absent: none does.
 	EnvExceptionsURL = "EXCEPTIONS_URL"
+	// EnvHandoff is the folder that a parser in its scanner's pod shares with the lurker, which says there that the scanner has
+	// ended. It is HandoffDir.
+	EnvHandoff = "SCANNER_HANDOFF"
 )
+
+// HandoffDir is where lurker and parser of one pod have the folder of EnvHandoff.
+const HandoffDir = "/run/scanyard/handoff"
 
 const (
 	maxPart  = 96 << 10
@@ -76,7 +82,7 @@ func Join(env func(name string) string) []byte {
 
 // IsVariable says whether a variable belongs to a handover.
 func IsVariable(name string) bool {
-	if name == EnvCategoriesURL || name == EnvExceptionsURL {
+	if name == EnvCategoriesURL || name == EnvExceptionsURL || name == EnvHandoff {
 		return true
 	}
 	for n := range maxParts {

@@ -45,6 +45,8 @@ const usage = `parser makes findings of the raw results of security scanners.
 
 Usage:
   parser RAW_URL FINDINGS_URL                  in the pod of a Scan, as the operator starts it
+  parser file:///PATH FINDINGS_URL             in the scanner's pod of a Scan: waits until the scanner has ended; exits
+                                               with 0 also when it fails, and the operator then starts a pod for it
   parser parse --type TYPE [options] FILE|-    on a terminal: findings of a file, to standard output
   parser list                                  the types of raw results that can be read
   parser version                               the version of this binary
@@ -64,6 +66,7 @@ Environment of a pod:
   SCAN_NAME, NAMESPACE          the Scan (required)
   SCAN_OBJECT                   the Scan as JSON, from an operator that hands it over; nothing is then asked of the
                                 API server, and the counts are the last words of the container
+  SCANNER_HANDOFF               the folder in which the lurker of the scanner's pod says that the scanner has ended
   CATEGORIES_UPLOAD_URL         where counts by category go that do not fit into last words
   CRASH_ON_FAILED_VALIDATION    "true": findings that break the schema are an error, else a warning
   FINDING_WHEN_UNREACHED        "true": one more finding where the raw result says that nothing was reached
@@ -77,6 +80,12 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
+	if container.IsFused(args) {
+		// A container that fails here would have the scanner run again. The operator finds no outcome and starts the parser in
+		// a pod of its own, whose end counts.
+		fmt.Fprintln(p.Stderr, "parser: "+process.Sentence(err))
+		return 0
+	}
 	if isContainer(args) {
 		return p.TerminationLog.Fail(p.Stderr, "parser", err)
 	}
@@ -86,7 +95,7 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 
 // isContainer reports whether the arguments are those of a pod: neither a command nor a question.
 func isContainer(args []string) bool {
-	return len(args) > 0 && (strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"))
+	return len(args) > 0 && (strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://") || container.IsFused(args))
 }
 
 func (p *Program) dispatch(ctx context.Context, args []string) error {
@@ -140,7 +149,7 @@ func (p *Program) container(ctx context.Context, args []string) error {
 	}
 	c := container.Config{
 		Arguments: arguments, Lookup: p.Lookup, Env: p.Env, Store: store,
-		Limits: sdk.DefaultLimits(), BufferLimit: container.DefaultBufferLimit, Now: p.Clock.Now, Log: log,
+		Limits: sdk.DefaultLimits(), BufferLimit: container.DefaultBufferLimit, Clock: p.Clock, Log: log,
 		Leave: p.TerminationLog.Leave,
 	}
 	if c.Handover = scanclient.FromEnvironment(p.Env); c.Handover == nil {

@@ -5,10 +5,12 @@ package container
 import (
 	"fmt"
 	"log/slog"
-	"time"
+	"strings"
 
+	"github.com/scanyard/scanyard/apis/handover"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/retry"
 	"github.com/scanyard/scanyard/podkit/scanclient"
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
@@ -23,7 +25,11 @@ const DefaultBufferLimit = 4 << 20
 
 // Arguments are what the operator gives the container.
 type Arguments struct {
-	Raw      transfer.URL
+	// Raw is where the raw result is downloaded from; File is the path of the raw result in the scanner's pod. One of them is set.
+	Raw  transfer.URL
+	File string
+	// Handoff is the folder in which the lurker of the scanner's pod says that the scanner has ended; "" in a pod of the parser's own.
+	Handoff  string
 	Findings transfer.URL
 	Scan     process.Scan
 	Strict   bool
@@ -37,11 +43,20 @@ func ParseArguments(args []string, env func(string) string) (Arguments, error) {
 			"the URL for the findings, but was given %d", len(args)))
 	}
 	scan, err := process.ScanOf(env)
-	return Arguments{
-		Raw: transfer.URL(args[0]), Findings: transfer.URL(args[1]), Scan: scan,
-		Strict: env(EnvStrict) == "true", ExtraCA: env(process.EnvExtraCA),
-	}, err
+	a := Arguments{Findings: transfer.URL(args[1]), Scan: scan, Strict: env(EnvStrict) == "true", ExtraCA: env(process.EnvExtraCA)}
+	if IsFused(args) {
+		a.File, a.Handoff = strings.TrimPrefix(args[0], fileScheme), env(handover.EnvHandoff)
+	} else {
+		a.Raw = transfer.URL(args[0])
+	}
+	return a, err
 }
+
+// fileScheme begins the address of a raw result that is a file beside the parser.
+const fileScheme = "file://"
+
+// IsFused reports whether the arguments are those of a parser in its scanner's pod.
+func IsFused(args []string) bool { return len(args) > 0 && strings.HasPrefix(args[0], fileScheme+"/") }
 
 // Config is all that Run needs.
 type Config struct {
@@ -62,8 +77,8 @@ type Config struct {
 	Limits sdk.Limits
 	// BufferLimit is how large findings may be to be kept in memory.
 	BufferLimit int
-	// Now gives parsed_at, once per run.
-	Now func() time.Time
+	// Clock gives parsed_at, once per run.
+	Clock retry.Clock
 	// Log gets the steps of the run.
 	Log *slog.Logger
 }

@@ -28,7 +28,8 @@ func (c Config) readScan(ctx context.Context) (*sdk.Scan, error) {
 	return scan, nil
 }
 
-// readExceptions reads the exceptions that hold for the Scan. A parser that cannot goes on without, and tells the operator.
+// readExceptions reads the exceptions that hold for the Scan. A parser that cannot goes on without, and tells the operator; one in
+// the scanner's pod leaves the work to a parser in a pod of its own.
 func (r *run) readExceptions(ctx context.Context) ([]outcome.Condition, error) {
 	if r.Handover == nil {
 		return nil, nil
@@ -44,7 +45,7 @@ func (r *run) readExceptions(ctx context.Context) ([]outcome.Condition, error) {
 		Type: conditionApplied, Status: outcome.True, Reason: "Applied", Message: "The counts of open findings go by the exceptions that hold.",
 	}
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || r.File != "" { // a parser that the operator starts again gets a URL that is valid
 			return nil, err
 		}
 		r.Log.Warn("going on without exceptions", "error", err)

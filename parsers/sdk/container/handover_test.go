@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"github.com/scanyard/scanyard/parsers/internal/rawgen"
 	"github.com/scanyard/scanyard/parsers/sdk"
 	"github.com/scanyard/scanyard/parsers/sdk/container"
+	"github.com/scanyard/scanyard/podkit/handoff"
 	"github.com/scanyard/scanyard/podkit/scanclient"
 )
 
@@ -228,6 +231,56 @@ func TestHandoverOfExceptions(t *testing.T) {
 			}
 			if bytes.Contains(w.findings, []byte("exception")) {
 				t.Errorf("the findings are marked: %s", w.findings)
+			}
+		})
+	}
+}
+
+// TestInTheScannersPod parses the file that the scanner has left, and downloads nothing.
+func TestInTheScannersPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		scanned bool
+		file    string
+		want    string // of the error; "" for none
+	}{
+		"Result":   {true, oneHost, ""},
+		"NoResult": {false, oneHost, ""},
+		"Broken":   {true, "<nmaprun>", "parse nmap-xml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "not asked for", "nmap-xml")
+			pod, raw := t.TempDir(), filepath.Join(t.TempDir(), "nmap-results.xml")
+			if err := os.WriteFile(raw, []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			lurker, err := handoff.Hold(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := lurker.Tell(c.scanned); err != nil {
+				t.Fatal(err)
+			}
+			words, err := w.handOver(t, func(config *container.Config) {
+				env := map[string]string{"SCAN_NAME": "nightly", "NAMESPACE": "team-a", handover.EnvHandoff: pod}
+				fused, err := container.ParseArguments([]string{"file://" + raw, string(config.Findings)}, func(name string) string { return env[name] })
+				if err != nil {
+					t.Fatal(err)
+				}
+				config.Arguments = fused
+			})
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) || len(words) > 0 {
+					t.Errorf("want an error with %q, got %v and %s", c.want, err, words)
+				}
+				return
+			}
+			if err != nil || (len(words) > 0) != c.scanned || (len(w.findings) > 0) != c.scanned {
+				t.Errorf("got %v, %s, %s", err, words, w.findings)
+			}
+			for _, r := range w.requests {
+				if strings.Contains(r, "/raw") {
+					t.Errorf("the raw result was asked for: %s", r)
+				}
 			}
 		})
 	}

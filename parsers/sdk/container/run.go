@@ -15,7 +15,9 @@ import (
 	"github.com/scanyard/scanyard/apis/outcome"
 	"github.com/scanyard/scanyard/findings/exception"
 	"github.com/scanyard/scanyard/parsers/sdk"
+	"github.com/scanyard/scanyard/podkit/handoff"
 	"github.com/scanyard/scanyard/podkit/process"
+	"github.com/scanyard/scanyard/podkit/resultfile"
 	"github.com/scanyard/scanyard/podkit/transfer"
 )
 
@@ -44,11 +46,11 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return process.Misconfigured(err)
 	}
-	r := &run{Config: c, scan: scan, parser: parser, parsedAt: c.Now()}
-	r.raw = &tracked{Source: sdk.SourceFunc(func(ctx context.Context) (io.ReadCloser, error) {
-		raw, _, err := r.Store.Download(ctx, r.Raw)
-		return raw, err
-	})}
+	source, err := c.rawResult(ctx)
+	if err != nil || source == nil {
+		return err
+	}
+	r := &run{Config: c, scan: scan, parser: parser, parsedAt: c.Clock.Now(), raw: &tracked{Source: source}}
 	conditions, err := r.readExceptions(ctx)
 	if err != nil {
 		return err
@@ -69,6 +71,31 @@ func Run(ctx context.Context, c Config) error {
 	told := &outcome.Outcome{Findings: outcome.Count(stats.Stats, sent.stored()), Reached: &reached, Conditions: conditions}
 	stats.tally.Report(told.Findings)
 	return r.report(ctx, told)
+}
+
+// rawResult is where the raw result comes from: storage, or the file that the scanner of this pod has left. Nil: the scanner has
+// left none, and there is nothing to do.
+func (c Config) rawResult(ctx context.Context) (sdk.Source, error) {
+	if c.File == "" {
+		return sdk.SourceFunc(func(ctx context.Context) (io.ReadCloser, error) {
+			raw, _, err := c.Store.Download(ctx, c.Raw)
+			return raw, err
+		}), nil
+	}
+	c.Log.Info("waiting for the scanner", "file", c.File)
+	scanned, err := handoff.Await(ctx, c.Handoff, c.Clock)
+	if err != nil {
+		return nil, err
+	}
+	if !scanned {
+		c.Log.Info("the scanner has left no result")
+		return nil, nil
+	}
+	file, err := resultfile.Find(c.File)
+	if err != nil {
+		return nil, err
+	}
+	return sdk.SourceFunc(func(context.Context) (io.ReadCloser, error) { return file.Open() }), nil
 }
 
 // explain adds a remedy where the store's error has none.

@@ -256,7 +256,7 @@ func (w *world) run(t testing.TB, change func(*container.Config)) error {
 	}
 	config := container.Config{
 		Arguments: arguments, Lookup: parsers.For, Env: func(string) string { return "" }, Client: scanclient.New(api, arguments.Scan), Store: store,
-		Limits: sdk.DefaultLimits(), BufferLimit: container.DefaultBufferLimit, Now: clock.Now, Log: log,
+		Limits: sdk.DefaultLimits(), BufferLimit: container.DefaultBufferLimit, Clock: clock, Log: log,
 	}
 	if change != nil {
 		change(&config)
