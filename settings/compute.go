@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
 )
 
@@ -181,6 +182,7 @@ func phases(cluster, own *settingsv1alpha2.Phases) map[settingsv1alpha2.Phase]se
 func additions(cluster, own *settingsv1alpha2.Jobs) Additions {
 	c, n := ptr.Deref(cluster, settingsv1alpha2.Jobs{}), ptr.Deref(own, settingsv1alpha2.Jobs{})
 	a := Additions{Proxy: cmp.Or(n.Proxy, c.Proxy), CACertificate: cmp.Or(n.CACertificate, c.CACertificate)}
+	a.Separate = c.Phases == executionv1.PhasesSeparate || n.Phases == executionv1.PhasesSeparate
 	for _, s := range slices.Concat(c.ImagePullSecrets, n.ImagePullSecrets) {
 		if !slices.Contains(a.PullSecrets, s.Name) {
 			a.PullSecrets = append(a.PullSecrets, s.Name)

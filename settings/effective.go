@@ -111,6 +111,8 @@ type Additions struct {
 	Env           []corev1.EnvVar
 	Proxy         *settingsv1alpha2.Proxy
 	CACertificate *settingsv1alpha2.CACertificate
+	// Separate says that parsers have pods of their own.
+	Separate bool
 }
 
 // Patch is one entry of jobPatches.

@@ -292,7 +292,7 @@ func changedMount(before, after []corev1.VolumeMount, isNew bool) string {
 	own := func(mounts []corev1.VolumeMount) map[string][]corev1.VolumeMount {
 		all := map[string][]corev1.VolumeMount{}
 		for _, m := range mounts {
-			if isOwnVolume(m.Name) && (!isNew || isTokenVolume(m.Name)) {
+			if isOwnVolume(m.Name) && (!isNew || isLurkersVolume(m.Name)) {
 				all[m.Name] = append(all[m.Name], m)
 			}
 		}
@@ -336,12 +336,12 @@ func changedEnv(before, after []corev1.EnvVar) string {
 
 // isOwnVolume reports whether a volume of a Job is one of the operator's.
 func isOwnVolume(name string) bool {
-	return slices.Contains([]string{executionv1.VolumeResults, executionv1.VolumeCACertificate, executionv1.VolumeNoToken}, name) || isTokenVolume(name)
+	return slices.Contains([]string{executionv1.VolumeResults, executionv1.VolumeCACertificate, executionv1.VolumeNoToken}, name) || isLurkersVolume(name)
 }
 
-// isTokenVolume reports whether a volume of a Job holds a token of the lurker.
-func isTokenVolume(name string) bool {
-	return name == executionv1.VolumeLurkerToken || name == executionv1.VolumeUploadToken
+// isLurkersVolume reports whether a volume of a Job holds a token of the lurker, or what the lurker tells a parser in its pod.
+func isLurkersVolume(name string) bool {
+	return slices.Contains([]string{executionv1.VolumeLurkerToken, executionv1.VolumeUploadToken, executionv1.VolumeHandoff}, name)
 }
 
 // contractEnv are the variables by which images of parsers and hooks find their Scan, besides those of a handover.

@@ -44,6 +44,11 @@ func (e *PatchError) Error() string { return e.Origin + ": " + e.Err.Error() }
 // Unwrap returns the mistake.
 func (e *PatchError) Unwrap() error { return e.Err }
 
+// Differs reports whether a patch applies to Jobs of one kind and not to those of the other.
+func (e *Effective) Differs(a, b JobAttributes) bool {
+	return slices.ContainsFunc(e.Patches, func(p Patch) bool { return p.selects(a) != p.selects(b) })
+}
+
 // Patch returns a Job with all patches that apply to it; the given Job does not change. The only error
 // is a PatchError.
 func (e *Effective) Patch(job *batchv1.Job, t JobAttributes) (*batchv1.Job, error) {
@@ -369,10 +374,12 @@ func ordered(before, after []corev1.Container) []corev1.Container {
 	return after
 }
 
-// keepResult restores on a patched Job the operator's annotation about the raw result, if the patch has removed it with all
-// other annotations: patches that replace the annotations as a whole are older than this annotation.
+// keepResult restores on a patched Job the operator's annotations about its phases and the raw result, if the patch has removed it with all
+// other annotations: patches that replace the annotations as a whole are older than these annotations.
 func keepResult(before, after *batchv1.Job) {
-	for _, key := range []string{executionv1.AnnotationRawResultFile, executionv1.AnnotationRawResultType, executionv1.AnnotationHooks} {
+	for _, key := range []string{
+		executionv1.AnnotationRawResultFile, executionv1.AnnotationRawResultType, executionv1.AnnotationHooks, executionv1.AnnotationPhases,
+	} {
 		noted, is := before.Annotations[key]
 		if _, has := after.Annotations[key]; !is || has {
 			continue

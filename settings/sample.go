@@ -133,7 +133,7 @@ func (p *parsedPatch) containers() []string {
 		if name == nil || container.Field("image") != nil {
 			continue
 		}
-		if called := name.Value.YNode().Value; !slices.Contains([]string{executionv1.ContainerLurker, "parser", "hook"}, called) {
+		if called := name.Value.YNode().Value; !slices.Contains([]string{executionv1.ContainerLurker, executionv1.ContainerParser, "hook"}, called) {
 			names = append(names, called)
 		}
 	}

@@ -71,6 +71,10 @@ const (
 	// AnnotationScanAccess on the Job of a parser or hook is the spec.scanAccess that it was
 	// made with, where that is not API.
 	AnnotationScanAccess = "scanyard.io/scan-access"
+	// AnnotationPhases on the Job of a scanner is PhasesFused if the parser runs in its pod.
+	AnnotationPhases = "scanyard.io/phases"
+	// LabelReports is on the pods whose termination message the operator reads, with the value "true".
+	LabelReports = "scanyard.io/reports"
 	// AnnotationHooks on a parser Job names the hooks that ran on success when it was made, with
 	// commas between them: an operator that is started sees by them that all have run.
 	AnnotationHooks = "scanyard.io/hooks"

@@ -63,6 +63,13 @@ type ParseDefinitionSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	ScanAccess ScanAccess `json:"scanAccess,omitempty"`
 
+	// phases is Fused if the image can also run in the scanner's pod: it knows how to wait until the
+	// scanner has ended and reads the raw result from a file. Scanyard's own image does, and images
+	// built with its SDK. It needs scanAccess Handover. Absent is Separate.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Phases Phases `json:"phases,omitempty"`
+
 	// ttlSecondsAfterFinished removes the parser Job this long after its end.
 	// +optional
 	// +nullable

@@ -6,6 +6,8 @@ package v1
 const (
 	// ContainerLurker is the container beside the scanner that uploads the result.
 	ContainerLurker = "lurker"
+	// ContainerParser is the container that makes findings of the raw result, in a pod of its own or in the scanner's.
+	ContainerParser = "parser"
 
 	// VolumeResults is what scanner and lurker share.
 	VolumeResults = "scan-results"
@@ -15,6 +17,9 @@ const (
 	VolumeLurkerToken = "lurker-token" //nolint:gosec // G101: the name of a volume
 	// VolumeUploadToken holds the token with which the lurker asks for a fresh upload URL.
 	VolumeUploadToken = "lurker-upload-token" //nolint:gosec // G101: the name of a volume
+	// VolumeHandoff is what lurker and parser share where the parser runs in the scanner's pod: by it the lurker says
+	// that the scanner has ended. The scanner does not have it.
+	VolumeHandoff = "scanyard-handoff"
 	// VolumeNoToken is the empty volume that hides the token of the pod from the scanner.
 	VolumeNoToken = "scanyard-no-token" //nolint:gosec // G101: the name of a volume
 

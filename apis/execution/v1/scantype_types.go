@@ -18,7 +18,26 @@ type ScanTypeSpec struct {
 	// used. Labels and annotations of the pod template are kept.
 	// +optional
 	JobTemplate batchv1.Job `json:"jobTemplate,omitempty"`
+
+	// phases is Separate if the result of this scanner must be parsed in a pod of its own. Fused, or
+	// absent: the parser runs in the scanner's pod where the settings, the ParseDefinition and the pod
+	// allow it; docs/fused-phases.md says when they do.
+	// An addition to the secureCodeBox contract.
+	// +optional
+	Phases Phases `json:"phases,omitempty"`
 }
+
+// Phases says whether scanner and parser of a Scan share a pod.
+// +kubebuilder:validation:XValidation:rule="self in ['Fused', 'Separate']",message="must be Fused or Separate"
+// +kubebuilder:validation:MaxLength=64
+type Phases string
+
+const (
+	// PhasesFused means that the parser runs in the scanner's pod, after the scanner has ended.
+	PhasesFused Phases = "Fused"
+	// PhasesSeparate means that the parser has a pod of its own.
+	PhasesSeparate Phases = "Separate"
+)
 
 // ExtractResults says where a scanner leaves its result and in which format.
 type ExtractResults struct {

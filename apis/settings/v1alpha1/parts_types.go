@@ -5,6 +5,8 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
 
 // Limits bound how many Scans of a namespace run at a time. A Scan runs from the creation of
@@ -255,6 +257,12 @@ type Jobs struct {
 	// caCertificate is a certificate to trust, beside those of the images.
 	// +optional
 	CACertificate *CACertificate `json:"caCertificate,omitempty"`
+
+	// phases is Separate if parsers must have pods of their own. Fused, or absent: they may run in the
+	// scanner's pod where ScanType and ParseDefinition allow it. Separate of the cluster holds for all
+	// namespaces.
+	// +optional
+	Phases executionv1.Phases `json:"phases,omitempty"`
 }
 
 // PullSecret names a Secret with which images are pulled.

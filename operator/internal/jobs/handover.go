@@ -97,6 +97,7 @@ func (h *Handover) apply(w *worker) {
 	if w.account == "" {
 		w.automount = new(false)
 	}
+	w.podLabels = overlay(w.podLabels, map[string]string{executionv1.LabelReports: "true"})
 }
 
 // mark notes on a Job that its Scan was handed over, so that the operator reads its termination message.

@@ -39,13 +39,30 @@ func ParserName(scan *executionv1.Scan, attempt int) string {
 
 // NewParser builds the Job that turns the raw result into findings.
 func NewParser(in Parser, cfg Config) *batchv1.Job {
+	scan := in.Scan.DeepCopy()
+	w := newParserWorker(in, in.RawResultURL, cfg)
+	job := w.placed(scan).job(cfg)
+	job.Name = ParserName(scan, in.Attempt)
+	job.Namespace = scan.Namespace
+	job.Labels = overlay(scan.Labels, map[string]string{executionv1.LabelJobType: executionv1.JobTypeParser})
+	job.OwnerReferences = ownedBy(scan)
+	number(job, in.Attempt, in.Rerun)
+	in.Result.note(job)
+	job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationHooks: strings.Join(in.Hooks, ",")})
+	in.Handover.mark(job)
+	queueJobOnly(job, scan)
+	return job
+}
+
+// newParserWorker is the parser's container, and what its pod needs. Raw is the address of the raw result.
+func newParserWorker(in Parser, raw string, cfg Config) worker {
 	scan, def := in.Scan.DeepCopy(), in.Definition.DeepCopy()
 	w := worker{
-		name:        "parser",
+		name:        executionv1.ContainerParser,
 		image:       def.Image,
 		pullPolicy:  def.ImagePullPolicy,
 		pullSecrets: def.ImagePullSecrets,
-		args:        []string{in.RawResultURL, in.FindingsUploadURL},
+		args:        []string{raw, in.FindingsUploadURL},
 		env:         workerEnv(fieldEnv("NAMESPACE", "metadata.namespace"), scan, in.Handover.env(def.Env), cfg.CustomCA),
 		volumes:     def.Volumes,
 		mounts:      def.VolumeMounts,
@@ -66,15 +83,5 @@ func NewParser(in Parser, cfg Config) *batchv1.Job {
 		w.mounts = append(w.mounts, cfg.CustomCA.caMount())
 	}
 	in.Handover.apply(&w)
-	job := w.placed(scan).job(cfg)
-	job.Name = ParserName(scan, in.Attempt)
-	job.Namespace = scan.Namespace
-	job.Labels = overlay(scan.Labels, map[string]string{executionv1.LabelJobType: executionv1.JobTypeParser})
-	job.OwnerReferences = ownedBy(scan)
-	number(job, in.Attempt, in.Rerun)
-	in.Result.note(job)
-	job.Annotations = overlay(job.Annotations, map[string]string{executionv1.AnnotationHooks: strings.Join(in.Hooks, ",")})
-	in.Handover.mark(job)
-	queueJobOnly(job, scan)
-	return job
+	return w
 }

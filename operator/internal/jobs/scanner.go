@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/apis/handover"
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
@@ -34,6 +35,8 @@ type Scanner struct {
 	Rerun string
 	// NoAccount says that no account was made for the parser of the Scan, because the parser gets a Handover.
 	NoAccount bool
+	// Parser is the parser that runs in the same pod; nil where it has a pod of its own, see Separate.
+	Parser *Parser
 }
 
 // ScannerName returns the name of the scanner Job of a Scan.
@@ -41,7 +44,7 @@ func ScannerName(scan *executionv1.Scan, attempt int) string {
 	return names.Job("scan-"+scan.Name, scan.UID, executionv1.JobTypeScanner, attempt)
 }
 
-// NewScanner builds the Job that runs the scanner and, beside it, the lurker.
+// NewScanner builds the Job that runs the scanner and, beside it, the lurker and perhaps the parser.
 func NewScanner(in Scanner, cfg Config) (*batchv1.Job, error) {
 	template := in.ScanType.JobTemplate.DeepCopy()
 	if len(template.Spec.Template.Spec.Containers) == 0 {
@@ -72,6 +75,9 @@ func NewScanner(in Scanner, cfg Config) (*batchv1.Job, error) {
 	}
 	queueJobOnly(job, scan)
 	addScanner(&pod.Spec, scan, cfg)
+	if in.Parser != nil {
+		addParser(job, in.Parser, in.ScanType.ExtractResults.Location, cfg)
+	}
 	addLurker(&pod.Spec, in, cfg)
 	fallBackToLogs(&pod.Spec)
 	cfg.Additions.add(&pod.Spec, cfg.CustomCA)
@@ -154,6 +160,10 @@ func addLurker(pod *corev1.PodSpec, in Scanner, cfg Config) {
 		VolumeMounts:    []corev1.VolumeMount{{Name: executionv1.VolumeResults, MountPath: executionv1.ResultsDir, ReadOnly: true}},
 		SecurityContext: restricted(cfg.Lurker.SeccompProfile),
 	}
+	if in.Parser != nil {
+		lurker.Args = append(lurker.Args, "--handoff", handover.HandoffDir)
+		lurker.VolumeMounts = append(lurker.VolumeMounts, corev1.VolumeMount{Name: executionv1.VolumeHandoff, MountPath: handover.HandoffDir})
+	}
 	if in.LogUploadURL != "" {
 		lurker.Env = append(lurker.Env, corev1.EnvVar{Name: EnvLogUpload, Value: in.LogUploadURL})
 	}
@@ -188,10 +198,10 @@ func LurkersFile(job *batchv1.Job) string {
 	return ""
 }
 
-// TakesLurkersVolume returns where a Scan mounts a volume that is only for the lurker: its tokens. A
-// Scan whose author may not create pods would get the lurker's rights by it.
+// TakesLurkersVolume returns where a Scan mounts a volume that is only for the lurker: its tokens, and the folder by which it
+// tells the parser that the scanner has ended. A Scan whose author may not create pods would get the lurker's rights by it.
 func TakesLurkersVolume(spec *executionv1.ScanSpec) string {
-	reserved := []string{executionv1.VolumeLurkerToken, executionv1.VolumeUploadToken}
+	reserved := []string{executionv1.VolumeLurkerToken, executionv1.VolumeUploadToken, executionv1.VolumeHandoff}
 	for i := range spec.VolumeMounts {
 		if slices.Contains(reserved, spec.VolumeMounts[i].Name) {
 			return fmt.Sprintf("spec.volumeMounts[%d]: volume %s is for the lurker only; remove the mount", i, spec.VolumeMounts[i].Name)

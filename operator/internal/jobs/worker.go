@@ -114,11 +114,25 @@ func (w worker) placed(scan *executionv1.Scan) worker {
 	return w
 }
 
-func (w worker) job(cfg Config) *batchv1.Job {
-	resources := w.resources
+// container is the worker's container.
+func (w worker) container() corev1.Container {
+	resources := *w.resources.DeepCopy()
 	if len(resources.Requests) == 0 && len(resources.Limits) == 0 {
 		resources = w.defaults.resources()
 	}
+	return corev1.Container{
+		Name:            w.name,
+		Image:           w.image,
+		ImagePullPolicy: w.pullPolicy,
+		Args:            w.args,
+		Env:             w.env,
+		VolumeMounts:    w.mounts,
+		Resources:       resources,
+		SecurityContext: w.defaults.security(),
+	}
+}
+
+func (w worker) job(cfg Config) *batchv1.Job {
 	job := &batchv1.Job{Spec: batchv1.JobSpec{
 		BackoffLimit:            ptr.To[int32](workerBackoff),
 		PodFailurePolicy:        finalCodes(w.name),
@@ -130,20 +144,11 @@ func (w worker) job(cfg Config) *batchv1.Job {
 				ServiceAccountName:           w.account,
 				AutomountServiceAccountToken: w.automount,
 				ImagePullSecrets:             w.pullSecrets,
-				Containers: []corev1.Container{{
-					Name:            w.name,
-					Image:           w.image,
-					ImagePullPolicy: w.pullPolicy,
-					Args:            w.args,
-					Env:             w.env,
-					VolumeMounts:    w.mounts,
-					Resources:       resources,
-					SecurityContext: w.defaults.security(),
-				}},
-				Volumes:      w.volumes,
-				NodeSelector: w.nodes,
-				Affinity:     w.affinity,
-				Tolerations:  w.tolerations,
+				Containers:                   []corev1.Container{w.container()},
+				Volumes:                      w.volumes,
+				NodeSelector:                 w.nodes,
+				Affinity:                     w.affinity,
+				Tolerations:                  w.tolerations,
 			},
 		},
 	}}

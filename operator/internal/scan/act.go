@@ -209,7 +209,7 @@ func (r *Reconciler) build(ctx context.Context, o *life.Observation, d *life.Dec
 	case l.Role == life.ParserRole:
 		job, err = r.buildParser(ctx, o, d, l, s.config)
 	default:
-		job, err = r.buildScanner(ctx, o, l, s.config)
+		job, err = r.buildScanner(ctx, o, d, l, s)
 	}
 	if err != nil {
 		return nil, err
@@ -217,13 +217,17 @@ func (r *Reconciler) build(ctx context.Context, o *life.Observation, d *life.Dec
 	return s.patch(job)
 }
 
-func (r *Reconciler) buildScanner(ctx context.Context, o *life.Observation, l life.JobRequest, cfg jobs.Config) (*batchv1.Job, error) {
+func (r *Reconciler) buildScanner(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest, s jobShape) (*batchv1.Job, error) {
 	// The Role is made in any case: charts whose ScanTypes bring a ServiceAccount of their own bind
 	// that account to this Role.
 	if err := r.access.EnsureLurker(ctx, o.Scan.Namespace); err != nil {
 		return nil, err
 	}
-	noAccount, err := r.ensureParserEarly(ctx, o)
+	definition, noAccount, err := r.ensureParserEarly(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	parser, err := r.fusedParser(ctx, o, d, l, s, definition)
 	if err != nil {
 		return nil, err
 	}
@@ -236,14 +240,13 @@ func (r *Reconciler) buildScanner(ctx context.Context, o *life.Observation, l li
 	if err != nil {
 		return nil, err
 	}
-	return jobs.NewScanner(
-		jobs.Scanner{Scan: o.Scan, ScanType: o.ScanType, UploadURL: u, LogUploadURL: logURL, NoAccount: noAccount, Attempt: l.Attempt, Rerun: l.Rerun},
-		cfg,
-	)
+	return jobs.NewScanner(jobs.Scanner{
+		Scan: o.Scan, ScanType: o.ScanType, UploadURL: u, LogUploadURL: logURL, NoAccount: noAccount, Attempt: l.Attempt, Rerun: l.Rerun, Parser: parser,
+	}, s.config)
 }
 
 func (r *Reconciler) buildParser(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest, cfg jobs.Config) (*batchv1.Job, error) {
-	handed, err := r.handOver(ctx, o, d, o.Definition.ScanAccess, true)
+	handed, err := r.handOver(ctx, o, d, o.Definition.ScanAccess, true, r.expiryOf(o).Hook)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +275,7 @@ func (r *Reconciler) buildParser(ctx context.Context, o *life.Observation, d *li
 }
 
 func (r *Reconciler) buildHook(ctx context.Context, o *life.Observation, d *life.Decision, l life.JobRequest, cfg jobs.Config) (*batchv1.Job, error) {
-	handed, err := r.handOver(ctx, o, d, l.Hook.Spec.ScanAccess, l.HookType == executionv1.ReadAndWrite)
+	handed, err := r.handOver(ctx, o, d, l.Hook.Spec.ScanAccess, l.HookType == executionv1.ReadAndWrite, r.expiryOf(o).Hook)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +23,7 @@ import (
 
 // handExceptions stores the exceptions that hold for a Scan now beside its findings, and returns the URL by which a pod reads
 // them; "" where none holds. So pods need no right on exceptions, and what holds is decided once for each of them.
-func (r *Reconciler) handExceptions(ctx context.Context, o *life.Observation) (string, error) {
+func (r *Reconciler) handExceptions(ctx context.Context, o *life.Observation, expiry time.Duration) (string, error) {
 	list, err := r.exceptionsOf(ctx, o.Scan.Namespace)
 	if err != nil || len(list) == 0 {
 		return "", err
@@ -48,7 +49,7 @@ func (r *Reconciler) handExceptions(ctx context.Context, o *life.Observation) (s
 	if err := r.store.Write(ctx, owner, handover.ExceptionsFile, text); err != nil {
 		return "", err
 	}
-	return r.store.PresignDownload(ctx, owner, handover.ExceptionsFile, r.expiryOf(o).Hook)
+	return r.store.PresignDownload(ctx, owner, handover.ExceptionsFile, expiry)
 }
 
 // exceptionsOf are the exceptions of a namespace and of the cluster.

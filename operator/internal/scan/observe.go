@@ -89,6 +89,8 @@ func (r *Reconciler) read(ctx context.Context, o *life.Observation, need life.Ne
 		return r.observeDefinition(ctx, o)
 	case life.NeedScanner:
 		return r.observeLostScanner(ctx, o)
+	case life.NeedRawResult:
+		return r.observeRawResult(ctx, o)
 	case life.NeedParser:
 		return r.observeLostParser(ctx, o)
 	case life.NeedHookJobs:
@@ -155,7 +157,7 @@ func (r *Reconciler) addJob(ctx context.Context, o *life.Observation, b *batchv1
 	switch {
 	case life.IsSettled(o) && !life.IsReopened(o) || life.IsDeleted(o):
 	case j.Outcome == life.Complete:
-		if j.Handover && j.Role != life.ScannerRole {
+		if j.Handover && (j.Role != life.ScannerRole || j.Fused) {
 			err = r.observeReport(ctx, o, b, &j)
 		}
 	case j.Outcome == life.Failed:
@@ -163,7 +165,7 @@ func (r *Reconciler) addJob(ctx context.Context, o *life.Observation, b *batchv1
 	default:
 		err = r.observePods(ctx, o, b, &j)
 	}
-	o.Jobs = append(o.Jobs, j)
+	o.Jobs = append(o.Jobs, life.Views(j, o.Scan, o.Now)...)
 	return err
 }
 
@@ -205,7 +207,8 @@ func (r *Reconciler) observePods(ctx context.Context, o *life.Observation, b *ba
 		return fmt.Errorf("list pods: %w", err)
 	}
 	for i := range pods.Items {
-		p := &pods.Items[i]
+		j.ScannerEnded = latest(j.ScannerEnded, life.ScannerEnded(&pods.Items[i]))
+		p := life.ActivePart(&pods.Items[i])
 		if t := life.PodTrouble(p); t != nil {
 			j.Trouble = t
 		}
@@ -242,6 +245,20 @@ func (r *Reconciler) observePods(ctx context.Context, o *life.Observation, b *ba
 		r.access.Doubt(b.Namespace) // the pod may lack its ServiceAccount
 	}
 	return nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// observeRawResult looks whether a Job that ran scanner and parser, and has failed, has stored the raw result.
+func (r *Reconciler) observeRawResult(ctx context.Context, o *life.Observation) error {
+	var err error
+	o.HasRawResult, err = r.isStored(ctx, o, life.ScannerRole, o.RawResult().File)
+	return err
 }
 
 // observeLostScanner looks for a scanner Job that should exist and that the cache does not show: the

@@ -148,7 +148,8 @@ func stripJob(in any) (any, error) {
 	}
 	small.Labels = pick(b.Labels, executionv1.LabelJobType, executionv1.LabelHookName, executionv1.LabelScanUID, executionv1.LabelAttempt)
 	small.Annotations = pick(b.Annotations, executionv1.AnnotationScan, executionv1.AnnotationRerun,
-		executionv1.AnnotationScanAccess, executionv1.AnnotationHooks, executionv1.AnnotationRawResultFile, executionv1.AnnotationRawResultType)
+		executionv1.AnnotationScanAccess, executionv1.AnnotationPhases, executionv1.AnnotationHooks,
+		executionv1.AnnotationRawResultFile, executionv1.AnnotationRawResultType)
 	if life.NewJob(b).Outcome == life.Complete {
 		// Most Jobs have succeeded; the rows read only this fact and its time.
 		small.Spec.Suspend, small.Status.UncountedTerminatedPods = nil, nil
@@ -311,6 +312,10 @@ func podPredicate() builder.Predicates {
 }
 
 func podNews(before, after *corev1.Pod) bool {
+	if life.ScannerEnded(before) != life.ScannerEnded(after) {
+		return true // the parser's turn
+	}
+	before, after = life.ActivePart(before), life.ActivePart(after)
 	b, a := life.PodTrouble(before), life.PodTrouble(after)
 	if (b == nil) != (a == nil) || b != nil && *b != *a {
 		return true

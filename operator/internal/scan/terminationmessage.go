@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,18 +30,14 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
 
-// newEndedPods returns a cache of the pods of parsers and hooks that have succeeded. The manager's cache
-// does not hold ended pods, most of which are scanners' pods; this cache keeps only the termination message.
+// newEndedPods returns a cache of the pods with a parser or hook that reports and that have succeeded. The manager's cache does
+// not hold ended pods; this cache keeps only the termination message.
 func newEndedPods(ctx context.Context, mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
-	phase, err := labels.NewRequirement(executionv1.LabelPhase, selection.In, []string{executionv1.PhaseParser, executionv1.PhaseHook})
-	if err != nil {
-		return nil, err
-	}
 	o := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
-			Label:     labels.SelectorFromSet(labels.Set{executionv1.LabelManagedBy: executionv1.ManagedBy}).Add(*phase),
+			Label:     labels.SelectorFromSet(labels.Set{executionv1.LabelManagedBy: executionv1.ManagedBy, executionv1.LabelReports: "true"}),
 			Field:     fields.OneTermEqualSelector("status.phase", string(corev1.PodSucceeded)),
 			Transform: stripEndedPod,
 		}},
@@ -60,7 +55,7 @@ func newEndedPods(ctx context.Context, mgr ctrl.Manager, namespaces []string) (c
 	return c, errors.Join(c.IndexField(ctx, &corev1.Pod{}, indexJobUID, jobOfPod), mgr.Add(c))
 }
 
-// stripEndedPod keeps the owner and the termination message of an ended pod.
+// stripEndedPod keeps the owner and the termination message of an ended pod, and when a scanner in it has ended.
 func stripEndedPod(in any) (any, error) {
 	p, ok := in.(*corev1.Pod)
 	if !ok {
@@ -70,10 +65,19 @@ func stripEndedPod(in any) (any, error) {
 	if c := metav1.GetControllerOf(p); c != nil {
 		small.OwnerReferences = []metav1.OwnerReference{*c}
 	}
+	ended := func(name string, t corev1.ContainerStateTerminated) {
+		small.Spec.Containers = append(small.Spec.Containers, corev1.Container{Name: name})
+		small.Status.ContainerStatuses = append(small.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: t.Message, FinishedAt: t.FinishedAt}},
+		})
+	}
+	name := ""
+	if at := life.ScannerEnded(p); !at.IsZero() {
+		name = executionv1.ContainerParser
+		ended(p.Spec.Containers[0].Name, corev1.ContainerStateTerminated{FinishedAt: metav1.Time{Time: at}})
+	}
 	if t := life.SucceededContainer(p); t != nil {
-		small.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: t.Message, FinishedAt: t.FinishedAt}},
-		}}
+		ended(name, *t)
 	}
 	return small, nil
 }
@@ -125,7 +129,11 @@ func (r *Reconciler) observeReport(ctx context.Context, o *life.Observation, b *
 		if err != nil {
 			return fmt.Errorf("list pods of Job %s: %w", b.Name, err)
 		}
-		j.Report = life.NewReport(life.OwnedPods(pods.Items, b.UID))
+		pods.Items = life.OwnedPods(pods.Items, b.UID)
+		j.Report = life.NewReport(pods.Items)
+	}
+	for i := range pods.Items {
+		j.ScannerEnded = latest(j.ScannerEnded, life.ScannerEnded(&pods.Items[i]))
 	}
 	return r.observeCategories(ctx, o, j)
 }

@@ -67,9 +67,9 @@ var transitions = []transition{
 	{"ParserWords", none, parserReports(ReportAwaited), awaitParserReport},
 	{"ParserToldNothing", toFail, parserReports(ReportInvalid), rejectParserReport},
 	{"Parsed", toHook, parserDone, runHooks},
-	{"ParserLost", append([]Need{NeedParser}, toFail...), hasReached(PhaseParsing), jobLost(ParserRole)},
+	{"ParserLost", append([]Need{NeedParser}, toFail...), isParserLost, jobLost(ParserRole)},
 
-	{"ScannerFailed", toFail, jobIs(ScannerRole, Failed), scannerFailed},
+	{"ScannerFailed", append([]Need{NeedRawResult}, toFail...), scannerHasFailed, scannerFailed},
 	{"ScannerOverdue", toFail, jobOverdue(ScannerRole), stopOverdue(ScannerRole)},
 	{"ScannerRuns", toRun, jobIs(ScannerRole, Running), scannerRuns},
 	{"ScannedButNoParser", toFail, scannerDoneAnd(isMissing), awaitParser},
@@ -157,12 +157,17 @@ func parserDone(o *Observation) bool {
 	return ok && j.Outcome == Complete || !ok && PhaseOf(o.Scan, o.Jobs) == PhaseParsing && o.HasFindings
 }
 
+// isParserLost holds if the Scan has a parser whose Job is gone.
+func isParserLost(o *Observation) bool {
+	return PhaseOf(o.Scan, o.Jobs) >= PhaseParsing && !hasFusedJob(o)
+}
+
 // scannerDoneAnd holds if the raw result is stored, no parser has been started and a
 // further condition holds.
 func scannerDoneAnd(also func(*Observation) bool) func(*Observation) bool {
 	return func(o *Observation) bool {
 		j, ok := o.JobOf(ScannerRole)
-		done := ok && j.Outcome == Complete || !ok && (o.HasRawResult || PhaseOf(o.Scan, o.Jobs) == PhaseScanned)
+		done := ok && (j.Outcome == Complete || j.Outcome == Failed && !scannerHasFailed(o)) || !ok && (o.HasRawResult || PhaseOf(o.Scan, o.Jobs) == PhaseScanned)
 		return done && also(o)
 	}
 }

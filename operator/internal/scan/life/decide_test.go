@@ -109,6 +109,34 @@ func TestDecideEveryStateAndObservation(t *testing.T) {
 		},
 		{"ParserCompleteScannerGone", list(withJob(ParserRole, Complete)), [8]string{"Parsed", "Parsed", "Parsed", "Parsed", h, h, s, s}},
 		{
+			"FusedRuns", list(withJob(ScannerRole, Running, fused)),
+			[8]string{"ScannerRuns", "ScannerRuns", "ScannerRuns", "ScannerRuns", h, h, s, s},
+		},
+		{
+			"FusedParserRuns", list(withJob(ScannerRole, Complete, fused), withJob(ParserRole, Running)),
+			[8]string{"ParserRuns", "ParserRuns", "ParserRuns", "ParserRuns", h, h, s, s},
+		},
+		{
+			"FusedParserToldNothing", list(withJob(ScannerRole, Complete, fused)),
+			[8]string{"Scanned", "Scanned", "Scanned", "Scanned", h, h, s, s},
+		},
+		{
+			"FusedParserToldNothingAndFailsAlone", list(withJob(ScannerRole, Complete, fused), withJob(ParserRole, Failed)),
+			[8]string{"ParserFailed", "ParserFailed", "ParserFailed", "ParserFailed", h, h, s, s},
+		},
+		{
+			"FusedFailed", list(withJob(ScannerRole, Failed, fused)),
+			[8]string{"ScannerFailed", "ScannerFailed", "ScannerFailed", "ScannerFailed", h, h, s, s},
+		},
+		{
+			"FusedFailedAfterTheScanner", list(withJob(ScannerRole, Failed, fused), withRawResult),
+			[8]string{"Scanned", "Scanned", "Scanned", "Scanned", h, h, s, s},
+		},
+		{
+			"FusedFailedParserRunsAlone", list(withJob(ScannerRole, Failed, fused), withJob(ParserRole, Running), withRawResult),
+			[8]string{"ParserRuns", "ParserRuns", "ParserRuns", "ParserRuns", h, h, s, s},
+		},
+		{
 			"HookRuns", list(withJob(ScannerRole, Complete), withJob(ParserRole, Complete), withJob(hookRole("a"), Running)),
 			[8]string{h, h, h, h, h, h, s, s},
 		},
@@ -438,6 +466,8 @@ func withTrouble(j *Job) {
 	j.PendingSince = testobjects.Epoch
 	j.Trouble = &Cause{executionv1.ReasonImagePull, "The image cannot be pulled."}
 }
+
+func fused(j *Job) { j.Fused = true }
 
 func noPod(j *Job) { j.NoPod, j.PendingSince = true, testobjects.Epoch }
 

@@ -78,7 +78,7 @@ type JobRequest struct {
 	Result jobs.Result
 	// Tenant are the settings in force for the namespace in which the Job runs; nil: there are none.
 	Tenant *settings.Effective
-	// Hooks are, for a parser, the names of the hooks that run after it.
+	// Hooks are, for a parser and for a scanner that may have its parser in its pod, the names of the hooks that run after it.
 	Hooks []string
 }
 

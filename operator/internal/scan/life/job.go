@@ -78,6 +78,10 @@ type Job struct {
 	// Handover means that the Scan was handed over to the pod, which reports its outcome. On a scanner's Job it means that
 	// no account was created for the parser.
 	Handover bool
+	// Fused means that the parser runs in the scanner's pod.
+	Fused bool
+	// ScannerEnded is when the scanner of a fused Job has ended with 0; zero: it has not, or that is not known.
+	ScannerEnded time.Time
 	// HasTTL means that Kubernetes deletes the Job some time after its end.
 	HasTTL bool
 	// Hooks are the hooks that were to run when the parser's Job was created; they are known if ListsHooks.
@@ -103,6 +107,7 @@ func NewJob(b *batchv1.Job) Job {
 		Rerun: b.Annotations[executionv1.AnnotationRerun], Result: jobs.OnJob(b.Annotations),
 		Handover: b.Annotations[executionv1.AnnotationScanAccess] == string(executionv1.ScanAccessHandover),
 	}
+	j.Fused = j.Role == ScannerRole && jobs.IsFused(b)
 	j.HasTTL = b.Spec.TTLSecondsAfterFinished != nil
 	if list, ok := b.Annotations[executionv1.AnnotationHooks]; ok {
 		j.ListsHooks, j.Hooks = true, strings.FieldsFunc(list, func(c rune) bool { return c == ',' })

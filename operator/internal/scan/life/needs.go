@@ -26,6 +26,8 @@ const (
 	NeedDefinition
 	// NeedScanner is the scanner's Job if it should exist and was not seen, or its stored result.
 	NeedScanner
+	// NeedRawResult is whether the raw result is stored, of a Job that ran scanner and parser and has failed.
+	NeedRawResult
 	// NeedParser is the parser's Job if it should exist and was not seen, or its stored result.
 	NeedParser
 	// NeedHookJobs are the Jobs of hooks that the status names as running and that were not seen.
@@ -74,6 +76,8 @@ func isWanted(o *Observation, n Need) bool {
 		return o.ScanType == nil && o.Missing == "" && o.RawResult() == (jobs.Result{})
 	case NeedScanner:
 		return isScannerUnseen(o)
+	case NeedRawResult:
+		return hasFusedJob(o)
 	case NeedParser:
 		_, seen := o.JobOf(ParserRole)
 		return !seen && PhaseOf(o.Scan, o.Jobs) == PhaseParsing

@@ -43,6 +43,8 @@ func read(t *testing.T, all *Observation) (*Observation, []Need) {
 			o.Definition, o.Missing = all.Definition, all.Missing
 		case NeedScanner:
 			o.HasRawResult = all.HasRawResult
+		case NeedRawResult:
+			o.HasRawResult = all.HasRawResult
 		case NeedParser:
 			o.HasFindings = all.HasFindings
 		case NeedHookJobs:

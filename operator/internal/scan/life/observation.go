@@ -68,7 +68,7 @@ type Observation struct {
 	Missing string
 
 	// HasRawResult and HasFindings are looked up only if the Job that makes the file
-	// is gone.
+	// is gone, or failed after it may have made the file.
 	HasRawResult, HasFindings bool
 	// StoredRaw and StoredFindings are results of any run. They are looked up only if an
 	// annotation of an ended Scan asks for a re-run that needs them.

@@ -16,12 +16,15 @@ import (
 	"github.com/scanyard/scanyard/operator/internal/names"
 )
 
-// SucceededContainer returns the end of the first container of a pod, which reports for the Job, whatever containers others
-// have added; nil if that container has not succeeded.
+// SucceededContainer returns the end of the container of a pod that reports for the Job, whatever containers others have added:
+// the parser where there is one, else the first; nil if that container has not succeeded.
 func SucceededContainer(p *corev1.Pod) *corev1.ContainerStateTerminated {
 	name := ""
 	if len(p.Spec.Containers) > 0 {
 		name = p.Spec.Containers[0].Name
+	}
+	if isFusedPod(p) {
+		name = executionv1.ContainerParser
 	}
 	for _, s := range p.Status.ContainerStatuses {
 		if t := s.State.Terminated; t != nil && t.ExitCode == 0 && s.Name == name {

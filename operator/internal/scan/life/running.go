@@ -22,7 +22,9 @@ func startScanner(o *Observation, d *Decision) {
 	s.StartedAt = &metav1.Time{Time: o.Now}
 	s.Admitted(o)
 	s.wait(o, executionv1.ConditionScanned, Cause{executionv1.ReasonRunning, "The scanner is running."})
-	d.Create = []JobRequest{s.requestOf(o, ScannerRole, o.Attempts().For(ScannerRole))}
+	l := s.requestOf(o, ScannerRole, o.Attempts().For(ScannerRole))
+	l.Hooks = hookNames(hooksFor(o.Hooks, executionv1.RunOnSuccess))
+	d.Create = []JobRequest{l}
 	d.ForgetReleased = HasReleaseAnnotation(o.Scan) // of a Scan that this one was copied from
 	d.Links = o.Settings.StatusLinks
 	d.Status = s.result()
@@ -119,6 +121,9 @@ func (d *Decision) watchJob(o *Observation, s *Status, r Role, phase, message st
 	d.Links = o.Settings.StatusLinks
 	d.Status = s.result()
 	_, d.RequeueAfter = o.overdue(j)
+	if left, ended := untilParserShows(o, j); ended && r == ScannerRole {
+		d.RequeueAfter = min(d.RequeueAfter, left)
+	}
 	if j.NoPod && !j.Suspended {
 		d.RequeueAfter = min(d.RequeueAfter, untilNextLook(o, j))
 	}

@@ -78,10 +78,18 @@ func (o *Observation) scannerForbidden() string {
 }
 
 func (o *Observation) parserForbidden() string {
-	if o.Tenant == nil || o.Definition == nil || o.Scan.Mode() != executionv1.NamespaceLocal {
+	if o.Definition == nil {
 		return ""
 	}
-	return inKind("ParseDefinition", o.RawResult().Type, o.Tenant.Allowed.Volumes("spec.volumes", o.Definition.Volumes))
+	return ParserForbidden(o, o.Definition)
+}
+
+// ParserForbidden says what the parser of a ParseDefinition would use that the settings do not allow; "" where there is nothing.
+func ParserForbidden(o *Observation, definition *executionv1.ParseDefinitionSpec) string {
+	if o.Tenant == nil || o.Scan.Mode() != executionv1.NamespaceLocal {
+		return ""
+	}
+	return inKind("ParseDefinition", o.RawResult().Type, o.Tenant.Allowed.Volumes("spec.volumes", definition.Volumes))
 }
 
 // refusedHook says why a hook of the Scan is not started: the operator cannot run it, though other operators may, or
