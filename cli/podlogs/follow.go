@@ -135,12 +135,11 @@ func (f *follower) jobs(discover, streams context.Context) error {
 	feed.Away = f.Away
 	known := map[string]bool{}
 	return feed.Run(discover, func(j *metav1.PartialObjectMetadata, there bool) (bool, error) {
-		phase := jobPhase(j)
-		if !there || known[string(j.UID)] || !Serves(j, f.Scan) || !f.Select.wants(phase) {
+		if !there || known[string(j.UID)] || !Serves(j, f.Scan) || !f.Select.wantsJob(j) {
 			return false, nil
 		}
 		known[string(j.UID)] = true
-		f.wait.Go(func() { f.pods(discover, streams, j, phase) })
+		f.wait.Go(func() { f.pods(discover, streams, j, jobPhase(j)) })
 		return false, nil
 	}, nil)
 }

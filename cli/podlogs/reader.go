@@ -88,8 +88,7 @@ func (r *Reader) each(ctx context.Context, do func(run) error) error {
 		return err
 	}
 	for i := range jobs {
-		phase := jobPhase(&jobs[i])
-		if !r.Select.wants(phase) {
+		if !r.Select.wantsJob(&jobs[i]) {
 			continue
 		}
 		pods, err := JobPods(ctx, r.Client, jobs[i].Namespace, jobs[i].Name)
@@ -97,7 +96,7 @@ func (r *Reader) each(ctx context.Context, do func(run) error) error {
 			return err
 		}
 		for k := range pods {
-			for _, one := range runs(&pods[k], phase, r.Select) {
+			for _, one := range runs(&pods[k], jobPhase(&jobs[i]), r.Select) {
 				if err := do(one); err != nil {
 					return err
 				}

@@ -57,6 +57,35 @@ func TestRuns(t *testing.T) {
 	}
 }
 
+// TestRunsOfBothPhases: in a pod that runs scanner and parser, the parser's container is the phase parser.
+func TestRunsOfBothPhases(t *testing.T) {
+	running := func(name string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, ContainerID: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	}
+	pod := &corev1.Pod{
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "nmap"}, {Name: "parser"}, {Name: "lurker"}}, Volumes: []corev1.Volume{{Name: executionv1.VolumeHandoff}},
+		},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running("nmap"), running("parser"), running("lurker")}},
+	}
+	job := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Labels:      map[string]string{executionv1.LabelJobType: executionv1.JobTypeScanner},
+		Annotations: map[string]string{executionv1.AnnotationPhases: string(executionv1.PhasesFused)},
+	}}
+	for phase, want := range map[string][]string{
+		"": {"scanner", "parser", "scanner/lurker"}, "scanner": {"scanner", "scanner/lurker"}, "parser": {"parser"}, "hooks": nil,
+	} {
+		s := Selection{Phase: phase}
+		var got []string
+		for _, r := range runs(pod, jobPhase(job), s) {
+			got = append(got, r.label)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || s.wantsJob(job) != (want != nil) {
+			t.Errorf("phase %q: the Job is wanted: %t; (-want +got):\n%s", phase, s.wantsJob(job), diff)
+		}
+	}
+}
+
 func TestPhases(t *testing.T) {
 	hook := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
 		executionv1.LabelJobType: executionv1.JobTypeReadOnlyHook, executionv1.LabelHookName: "notify",

@@ -146,7 +146,31 @@ func withJobs(p Phase, jobs []batchv1.Job, kind string) Phase {
 			newest = &jobs[i]
 		}
 	}
-	return withJob(p, newest)
+	if newest == nil && kind == executionv1.JobTypeParser {
+		return fusedPhase(p, jobs)
+	}
+	ended := p.Ended
+	p = withJob(p, newest)
+	if isFused(newest) && !ended.IsZero() {
+		p.Ended = ended // the Job goes on with the parser
+	}
+	return p
+}
+
+// fusedPhase is the phase of a parser that has no Job of its own. When it began and ended is in the conditions.
+func fusedPhase(p Phase, jobs []batchv1.Job) Phase {
+	for i := range jobs {
+		if j := &jobs[i]; isFused(j) && p.Progress != Pending && p.Progress != Skipped {
+			p.Job = j.Name
+			p.Attempts++
+		}
+	}
+	return p
+}
+
+// isFused says whether a Job runs scanner and parser.
+func isFused(j *batchv1.Job) bool {
+	return j != nil && j.Annotations[executionv1.AnnotationPhases] == string(executionv1.PhasesFused)
 }
 
 func withJob(p Phase, j *batchv1.Job) Phase {

@@ -107,6 +107,29 @@ func TestDetailed(t *testing.T) {
 	}
 }
 
+// TestDetailedFused: one Job runs scanner and parser, and the conditions know when which of them ended.
+func TestDetailedFused(t *testing.T) {
+	both := job("scan-1", executionv1.JobTypeScanner, 1, 9, batchv1.JobComplete)
+	both.Annotations = map[string]string{executionv1.AnnotationPhases: string(executionv1.PhasesFused)}
+	s := &executionv1.Scan{Status: executionv1.ScanStatus{
+		State: executionv1.ScanStateDone, StartedAt: new(at(0)),
+		Conditions: []metav1.Condition{
+			because(executionv1.ConditionScanned, metav1.ConditionTrue, "Completed", 6), because(executionv1.ConditionParsed, metav1.ConditionTrue, "Completed", 9),
+		},
+	}}
+	var got []string
+	for _, p := range Detailed(s, []batchv1.Job{both})[:2] {
+		got = append(got, fmt.Sprintf("%s %s×%d %s", p.Name, p.Job, p.Attempts, p.Duration(at(59).Time)))
+	}
+	if diff := cmp.Diff([]string{"scanner scan-1×1 5s", "parser scan-1×1 3s"}, got); diff != "" {
+		t.Error(diff)
+	}
+	s.Status = executionv1.ScanStatus{State: executionv1.ScanStateScanning}
+	if p := Detailed(s, []batchv1.Job{both})[1]; p.Job != "" || p.Attempts != 0 {
+		t.Errorf("while the scanner runs: %+v", p)
+	}
+}
+
 func TestState(t *testing.T) {
 	deleted, done, suspended := at(0), executionv1.ScanStateDone, executionv1.ScanSpec{Suspend: new(true)}
 	queued := executionv1.ScanStatus{Queue: &executionv1.QueuePlace{Position: 3, Of: 12}}
