@@ -101,7 +101,11 @@ One ParseDefinition. Takes
 {{- include "scanyard-lib.head" (dict "root" .root "group" "execution" "kind" "ParseDefinition" "name" .resultType) }}
 spec:
   {{- include "scanyard-lib.image" (dict "image" $parser.image "tag" .root.Chart.Version) | nindent 2 }}
-  {{- include "scanyard-lib.scanAccess" (dict "block" $parser "own" "scanyard/parser") | nindent 2 }}
+  {{- $access := include "scanyard-lib.scanAccess" (dict "block" $parser "own" "scanyard/parser") }}
+  {{- $access | nindent 2 }}
+  {{- if and (hasSuffix "/scanyard/parser" (printf "/%s" $parser.image.repository)) (contains "Handover" $access) }}
+  phases: Fused
+  {{- end }}
   {{- with .root.Values.imagePullSecrets }}
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
