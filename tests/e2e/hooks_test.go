@@ -151,7 +151,7 @@ var _ = Describe("Hooks", Label("hooks"), func() {
 		h.Labels = map[string]string{"app.kubernetes.io/instance": clusterUpdate} // as if selected too
 		ns := prepared(ctx, h)
 		got := done(ctx, onlyHooks(scans.NewClusterWide(ns, "wide", "test-scan"), clusterUpdate))
-		wantJobs(got, "scanner", "parser", "read-and-write-hook/"+clusterUpdate)
+		wantJobs(got, "scanner", "read-and-write-hook/"+clusterUpdate) // the parser runs in the scanner's pod
 		Expect(categories(findings(ctx, got))).To(BeComparableTo(map[string]int64{"renamed": 2}), "categories")
 	})
 

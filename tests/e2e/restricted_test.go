@@ -181,7 +181,7 @@ func restrictedShell(ns, resultType string) *executionv1.ScanType {
 			RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		}
 	})
-	kind.Name = "sh-" + resultType
+	kind.Name, kind.Spec.Phases = "sh-"+resultType, executionv1.PhasesSeparate
 	return kind
 }
 
