@@ -52,6 +52,12 @@ type Options struct {
 	Hooks int
 	// ScanAccess is how parsers and hooks reach their Scan. By the API each Scan gets an account.
 	ScanAccess executionv1.ScanAccess
+	// PodStartDelay is how long pods wait before they start. With it the time from the end of scanners to findings is printed.
+	PodStartDelay time.Duration
+	// Peer is an operator's program that is measured instead of ours: secureCodeBox's. It has its own settings of workers and rates.
+	Peer string
+	// Summary is a file for the figures of the last step, for programs; empty for none.
+	Summary string
 	// Requests counts the requests to the API server by who made them.
 	Requests bool
 	// Out gets the report.
@@ -65,7 +71,9 @@ const namespaces = 10
 func Run(ctx context.Context, o Options) error {
 	cluster, err := localcluster.Start(ctx, localcluster.Options{
 		Binary: filepath.Join(o.Bin, "localcluster"), JobSyncs: o.JobSyncs, Audit: o.Requests,
-		Node: localcluster.NodeOptions{SimNodes: o.SimNodes, SimDelay: localcluster.Duration(time.Millisecond)},
+		Node: localcluster.NodeOptions{
+			SimNodes: o.SimNodes, SimDelay: localcluster.Duration(time.Millisecond), PodStartDelay: localcluster.Duration(o.PodStartDelay),
+		},
 	})
 	if err != nil {
 		return err
@@ -76,6 +84,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer b.operator.stop()
+	if o.Peer != "" {
+		fmt.Fprintf(o.Out, "measured is %s, which has its own workers and request rates\n", o.Peer)
+	}
 	fmt.Fprintf(o.Out, "%d cores, %s; %d workers, %d requests/s to the API server, %d Job syncs, %d simulated nodes, at most %d Scans in flight, %d hooks, %s\n",
 		runtime.NumCPU(), runtime.Version(), o.Workers, o.QPS, o.JobSyncs, o.SimNodes, o.InFlight, o.Hooks, o.ScanAccess)
 	fmt.Fprintf(
@@ -97,12 +108,21 @@ func Run(ctx context.Context, o Options) error {
 		}
 		fmt.Fprintf(o.Out, "%8d %8d %8.1f %10.2f %12.2f %10.2f %12.1f %16.1f %10d %10d %22s\n", size, size-done, f.rate, f.pods, f.writes, f.reads,
 			f.cpu, f.apiCPU, f.rss>>20, f.peak>>20, fmt.Sprintf("p50 %d  p99 %d", f.p50.Milliseconds(), f.p99.Milliseconds()))
+		if o.PodStartDelay > 0 {
+			p50, p99 := b.found.latencies()
+			fmt.Fprintf(o.Out, "  pods take %s to start; scanner's end → findings ms: p50 %d  p99 %d\n", o.PodStartDelay, p50.Milliseconds(), p99.Milliseconds())
+		}
 		if o.Requests {
 			all, err := audit.read()
 			if err != nil {
 				return err
 			}
 			printRequests(o.Out, all, size-done)
+		}
+		if o.Summary != "" {
+			if err := f.write(o.Summary); err != nil {
+				return err
+			}
 		}
 		done = size
 	}
@@ -123,6 +143,8 @@ type run struct {
 	api      rest.Interface
 	operator *operator
 	seen     *observer
+	// found is nil unless pods take their time.
+	found *findingsObserver
 }
 
 func newRun(ctx context.Context, o Options, cluster *localcluster.Cluster) (*run, error) {
@@ -156,7 +178,11 @@ func newRun(ctx context.Context, o Options, cluster *localcluster.Cluster) (*run
 	if err != nil {
 		return nil, err
 	}
-	return &run{o: o, cluster: cluster, client: c, api: api.RESTClient(), operator: op, seen: observe(ctx, c)}, nil
+	b := &run{o: o, cluster: cluster, client: c, api: api.RESTClient(), operator: op, seen: observe(ctx, c)}
+	if o.PodStartDelay > 0 {
+		b.found = observeFindings(ctx, c)
+	}
+	return b, nil
 }
 
 func namespace(i int) string { return fmt.Sprintf("bench-%d", i%namespaces) }
@@ -233,6 +259,9 @@ func (b *run) add(ctx context.Context, from, to int) (figures, error) {
 		return figures{}, err
 	}
 	b.seen.reset()
+	if b.found != nil {
+		b.found.reset()
+	}
 	began := time.Now()
 	if err := b.create(ctx, from, to); err != nil {
 		return figures{}, err
@@ -272,6 +301,9 @@ func (b *run) create(ctx context.Context, from, to int) error {
 		workers.Go(func() {
 			for i := range numbers {
 				s := scans.New(namespace(i), fmt.Sprintf("scan-%06d", i), "nmap", "example.com")
+				if b.found != nil {
+					s.Labels = map[string]string{labelScan: s.Name}
+				}
 				if err := b.client.Create(ctx, s); err != nil {
 					cancel(fmt.Errorf("create Scan %s: %w", s.Name, err))
 					return

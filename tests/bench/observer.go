@@ -128,9 +128,13 @@ func (o *observer) until(ctx context.Context, holds func() bool) error {
 func (o *observer) latencies() (p50, p99 time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.waits) == 0 {
+	return percentiles(o.waits)
+}
+
+func percentiles(waits []time.Duration) (p50, p99 time.Duration) {
+	if len(waits) == 0 {
 		return 0, 0
 	}
-	sorted := slices.Sorted(slices.Values(o.waits))
+	sorted := slices.Sorted(slices.Values(waits))
 	return sorted[len(sorted)/2], sorted[len(sorted)*99/100]
 }

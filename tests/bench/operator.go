@@ -5,6 +5,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,12 +45,15 @@ func startOperator(ctx context.Context, o Options, cluster *localcluster.Cluster
 		return nil, err
 	}
 	address := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
-	s := cluster.ObjectStore
-	cmd := exec.CommandContext(ctx, filepath.Join(o.Bin, "operator"), "--kubeconfig="+cluster.Kubeconfig,
-		"--metrics-bind-address="+address(free[0]), "--health-probe-bind-address="+address(free[1]), "--pprof-bind-address="+address(free[2]),
-		"--workers="+strconv.Itoa(o.Workers), "--kube-api-qps="+strconv.Itoa(o.QPS), "--kube-api-burst="+strconv.Itoa(2*o.QPS))
-	cmd.Env = append(os.Environ(), "S3_ENDPOINT="+s.Endpoint, "S3_USE_SSL=false", "S3_BUCKET="+s.Bucket, "S3_REGION="+s.Region,
-		"S3_PATH_STYLE=true", "MINIO_ACCESS_KEY="+s.AccessKey, "MINIO_SECRET_KEY="+s.SecretKey)
+	args := []string{"--kubeconfig=" + cluster.Kubeconfig, "--metrics-bind-address=" + address(free[0]), "--health-probe-bind-address=" + address(free[1])}
+	if o.Peer == "" {
+		args = append(args, "--pprof-bind-address="+address(free[2]),
+			"--workers="+strconv.Itoa(o.Workers), "--kube-api-qps="+strconv.Itoa(o.QPS), "--kube-api-burst="+strconv.Itoa(2*o.QPS))
+	}
+	cmd := exec.CommandContext(ctx, cmp.Or(o.Peer, filepath.Join(o.Bin, "operator")), args...)
+	cmd.Env = append(os.Environ(), storageEnv(cluster.ObjectStore)...)
+	// What the peer asks for, and ours has defaults of. Its pods are simulated, so nobody looks for the image.
+	cmd.Env = append(cmd.Env, "LURKER_IMAGE=docker.io/scanyard/lurker:bench", "LURKER_PULL_POLICY=IfNotPresent", "TELEMETRY_ENABLED=false")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -64,6 +68,19 @@ func startOperator(ctx context.Context, o Options, cluster *localcluster.Cluster
 		return nil, fmt.Errorf("the operator is not ready; its log is %s: %w", log.Name(), err)
 	}
 	return op, nil
+}
+
+// storageEnv says where object storage is.
+func storageEnv(s localcluster.ObjectStore) []string {
+	env := []string{
+		"S3_USE_SSL=false", "S3_BUCKET=" + s.Bucket, "S3_REGION=" + s.Region, "S3_PATH_STYLE=true",
+		"MINIO_ACCESS_KEY=" + s.AccessKey, "MINIO_SECRET_KEY=" + s.SecretKey,
+	}
+	host, port, found := strings.Cut(s.Endpoint, ":")
+	if !found {
+		return append(env, "S3_ENDPOINT="+s.Endpoint)
+	}
+	return append(env, "S3_ENDPOINT="+host, "S3_PORT="+port)
 }
 
 // stop ends the operator and removes its log.

@@ -112,6 +112,9 @@ func (c *Cluster) launch(o Options, said *tail) error {
 	if o.Node.SimNodes > 0 {
 		args = append(args, "--sim-nodes", strconv.Itoa(o.Node.SimNodes), "--sim-delay", time.Duration(o.Node.SimDelay).String())
 	}
+	if o.Node.PodStartDelay > 0 {
+		args = append(args, "--pod-start-delay", time.Duration(o.Node.PodStartDelay).String())
+	}
 	if o.Node.Backoff > 0 {
 		args = append(args, "--backoff", time.Duration(o.Node.Backoff).String())
 	}

@@ -87,6 +87,9 @@ type NodeOptions struct {
 	SimNodes int `json:"simNodes,omitempty"`
 	// SimDelay is how long a simulated pod runs.
 	SimDelay Duration `json:"simDelay,omitempty"`
+	// PodStartDelay is how long a pod waits on its node before its first container runs: what
+	// pulling images and setting up the pod take on other clusters.
+	PodStartDelay Duration `json:"podStartDelay,omitempty"`
 	// Backoff is the first pause before a restart or another image pull. Zero
 	// means the 10 s of a kubelet; it doubles up to 5 minutes.
 	Backoff Duration `json:"backoff,omitempty"`

@@ -20,7 +20,7 @@ func TestStateRoundTrip(t *testing.T) {
 	l := Layout(t.TempDir())
 	want := &State{
 		Ready: true, Ports: Ports{APIServer: 1, S3: 2}, JobSyncs: 7,
-		Node: NodeOptions{SimNodes: 3, SimDelay: Duration(1500 * time.Millisecond)},
+		Node: NodeOptions{SimNodes: 3, SimDelay: Duration(1500 * time.Millisecond), PodStartDelay: Duration(3 * time.Second)},
 	}
 	if err := SaveState(l, want); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -30,6 +31,7 @@ bench fairness [flags]
 bench memory [flags]
 bench reports [flags]
 bench console [flags]
+bench compare OURS PEER
 
 bench lets Scans run whose pods end at once, and prints what the operator did and used.
 
@@ -52,6 +54,9 @@ with 1 where a goal is missed by more than a seventh.
 bench console fills a reports API server, has one viewer look at each page of the
 console, and then many at once, and prints how long pages take and what the console uses.
 
+bench compare prints two files of -summary side by side, with the ratios and goals of what
+a Scan with one hook may cost.
+
 Flags:
 `
 
@@ -67,6 +72,9 @@ func addFlags(o *bench.Options) {
 	flag.IntVar(&o.Hooks, "hooks", 0, "hooks of each Scan, which run one after another")
 	flag.StringVar((*string)(&o.ScanAccess), "scan-access", string(executionv1.ScanAccessHandover),
 		"how parsers and hooks reach their Scan: Handover or API, which is that of secureCodeBox's images")
+	flag.DurationVar(&o.PodStartDelay, "pod-start-delay", 0, "how long pods take to start; above 0 the time from a scanner's end to findings is printed as well")
+	flag.StringVar(&o.Peer, "peer", "", "`program` of secureCodeBox's operator, measured instead of ours; hack/side-by-side.sh measures both")
+	flag.StringVar(&o.Summary, "summary", "", "`file` for the figures of the last step as JSON")
 	flag.BoolVar(&o.Requests, "requests", false, "also print who made which requests to the API server, by its audit log, which costs it time")
 }
 
@@ -76,6 +84,7 @@ func main() {
 	root := flag.String("root", ".", "`folder` of the repository")
 	addFlags(&o)
 	sizes := flag.String("n", "1000,10000", "`numbers` of finished Scans after each step")
+	crds := flag.String("crds", "", "`folder` of the CRDs; that of the chart by default")
 	bin := flag.String("bin", "", "`folder` of the programs; bin in that of the repository by default")
 	var f bench.Fairness
 	flag.IntVar(&f.Tenants, "tenants", 99, "fairness: small namespaces")
@@ -99,7 +108,7 @@ func main() {
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
 	args := os.Args[1:]
 	mode := ""
-	if len(args) > 0 && slices.Contains([]string{"fairness", "memory", "reports", "console"}, args[0]) {
+	if len(args) > 0 && slices.Contains([]string{"fairness", "memory", "reports", "console", "compare"}, args[0]) {
 		mode, args = args[0], args[1:]
 	}
 	if err := flag.CommandLine.Parse(args); err != nil {
@@ -114,7 +123,7 @@ func main() {
 		o.Sizes = append(o.Sizes, n)
 	}
 	r.Databases, o.ReportCRDs = strings.Split(*databases, ","), filepath.Join(*root, "apis", "testdata", "reportcrds")
-	o.Bin, o.CRDs, o.Out = cmp.Or(*bin, filepath.Join(*root, "bin")), filepath.Join(*root, "charts", "scanyard", "crds"), os.Stdout
+	o.Bin, o.CRDs, o.Out = cmp.Or(*bin, filepath.Join(*root, "bin")), cmp.Or(*crds, filepath.Join(*root, "charts", "scanyard", "crds")), os.Stdout
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	var err error
 	switch mode {
@@ -123,6 +132,8 @@ func main() {
 		err = bench.PrintFairness(ctx, o, f)
 	case "memory":
 		err = bench.PrintMemory(ctx, o, m)
+	case "compare":
+		err = compare(flag.Args())
 	case "reports":
 		err = bench.PrintReports(ctx, o, r)
 	case "console":
@@ -137,4 +148,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// compare prints the figures of two files side by side.
+func compare(files []string) error {
+	if len(files) != 2 {
+		return errors.New("compare takes the files of two runs with -summary: ours, and the peer's")
+	}
+	ours, err := bench.ReadSummary(files[0])
+	if err != nil {
+		return err
+	}
+	peers, err := bench.ReadSummary(files[1])
+	if err != nil {
+		return err
+	}
+	bench.Compare(os.Stdout, &ours, &peers)
+	return nil
 }

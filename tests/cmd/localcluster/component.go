@@ -105,7 +105,8 @@ func runNode(ctx context.Context, l localcluster.Layout, s *localcluster.State) 
 		APIHost: "127.0.0.1", APIPort: strconv.Itoa(s.Ports.APIServer),
 		Images:   images.NewStore(mapping, s.Node.Images, filepath.Join(l.NodeData(), "images")),
 		SimNodes: s.Node.SimNodes, SimDelay: time.Duration(s.Node.SimDelay), Backoff: time.Duration(s.Node.Backoff),
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Now: time.Now,
+		PodStartDelay: time.Duration(s.Node.PodStartDelay),
+		Log:           slog.New(slog.NewTextHandler(os.Stderr, nil)), Now: time.Now,
 	})
 	return a.Run(ctx)
 }

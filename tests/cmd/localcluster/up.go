@@ -24,6 +24,7 @@ type upOptions struct {
 	detach    bool
 	lifeline  bool
 	simDelay  time.Duration
+	podStart  time.Duration
 	backoff   time.Duration
 	imagesMap string
 	images    string
@@ -62,6 +63,7 @@ is reported with the process that holds it, before anything is started.`,
 	f.StringVar(&o.images, "images", "", "folder with images as OCI layouts or docker archives (*.tar)")
 	f.IntVar(&o.Node.SimNodes, "sim-nodes", 0, "number of simulated nodes, whose pods succeed without running anything; pods go there by preference")
 	f.DurationVar(&o.simDelay, "sim-delay", time.Second, "how long a simulated pod runs")
+	f.DurationVar(&o.podStart, "pod-start-delay", 0, "how long each pod waits on its node before its first container runs, as for images on other clusters")
 	f.DurationVar(&o.backoff, "backoff", 10*time.Second, "first pause before another restart or image pull, which doubles up to 5m")
 	f.IntVar(&o.JobSyncs, "job-syncs", 10, "how many Jobs the Job controller handles at a time")
 	f.BoolVar(&o.Audit, "audit", false, "write each request to the API server to logs/audit.log of the data directory")
@@ -90,11 +92,14 @@ func (o *upOptions) complete() error {
 	}
 	o.Node.ImagesMap, o.Node.Images = o.imagesMap, o.images
 	o.Node.SimDelay, o.Node.Backoff = localcluster.Duration(o.simDelay), localcluster.Duration(o.backoff)
+	o.Node.PodStartDelay = localcluster.Duration(o.podStart)
 	switch {
 	case o.Node.SimNodes < 0:
 		return fmt.Errorf("--sim-nodes is %d: it cannot be negative", o.Node.SimNodes)
 	case o.simDelay < 0:
 		return fmt.Errorf("--sim-delay is %s: it cannot be negative", o.simDelay)
+	case o.podStart < 0:
+		return fmt.Errorf("--pod-start-delay is %s: it cannot be negative", o.podStart)
 	case o.backoff <= 0:
 		return fmt.Errorf("--backoff is %s: it must be positive", o.backoff)
 	case o.JobSyncs <= 0:

@@ -125,7 +125,7 @@ func TestAttach(t *testing.T) {
 func TestSimulatedNodesRunManyJobs(t *testing.T) {
 	c, err := localcluster.Start(t.Context(), localcluster.Options{
 		Binary: os.Getenv("LOCALCLUSTER_BIN"), JobSyncs: 50,
-		Node: localcluster.NodeOptions{SimNodes: 5, SimDelay: localcluster.Duration(100 * time.Millisecond)},
+		Node: localcluster.NodeOptions{SimNodes: 5, SimDelay: localcluster.Duration(100 * time.Millisecond), PodStartDelay: localcluster.Duration(2 * time.Second)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +155,17 @@ func TestSimulatedNodesRunManyJobs(t *testing.T) {
 		return done == jobs, nil
 	})
 	t.Logf("%d simulated Jobs in %.1f s", jobs, time.Since(began).Seconds())
+	pods, err := k.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods.Items {
+		// The API has whole seconds, so one of the two may be lost by rounding.
+		p := &pods.Items[i]
+		if waited := p.Status.StartTime.Sub(p.CreationTimestamp.Time); waited < time.Second {
+			t.Errorf("pod %s started after %s, before its start delay had passed", p.Name, waited)
+		}
+	}
 	// A pod that asks for the real node still gets it.
 	p := newPod(ns, "real", corev1.Container{Name: "c", Image: "none"})
 	p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "local"}

@@ -45,6 +45,8 @@ type Options struct {
 	Images           *images.Store
 	SimNodes         int
 	SimDelay         time.Duration
+	// PodStartDelay is how long a pod waits before its first container runs.
+	PodStartDelay time.Duration
 	// Backoff is the first pause between restarts; zero means 10 s.
 	Backoff time.Duration
 	Log     *slog.Logger

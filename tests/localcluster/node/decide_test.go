@@ -62,6 +62,25 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
+func TestStartsIn(t *testing.T) {
+	start := time.Date(2026, time.November, 28, 10, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		delay, passed, want time.Duration
+	}{
+		"NoDelay":            {0, 0, 0},
+		"JustCame":           {3 * time.Second, 0, 3 * time.Second},
+		"VolumesTookAPart":   {3 * time.Second, time.Second, 2 * time.Second},
+		"VolumesTookLonger":  {3 * time.Second, time.Minute, 0},
+		"ClockWasPutForward": {3 * time.Second, -time.Second, 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := startsIn(start, c.delay, start.Add(c.passed)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 func TestBackoffDoublesAndForgets(t *testing.T) {
 	b := backoff{initial: 10 * time.Second}
 	var got []time.Duration

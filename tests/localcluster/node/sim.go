@@ -42,6 +42,9 @@ func (a *Agent) simulate(ctx context.Context, p *corev1.Pod) {
 		return
 	}
 	go func() {
+		if p.Status.StartTime == nil && !sleep(ctx, a.o.PodStartDelay) {
+			return
+		}
 		began := metav1.NewTime(a.o.Now())
 		if a.o.SimDelay > 0 {
 			if p.Status.StartTime != nil {

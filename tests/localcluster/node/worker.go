@@ -104,6 +104,7 @@ func (w *worker) run(ctx context.Context) {
 	}()
 	w.touch()
 	vols := w.mountVolumes(ctx)
+	w.awaitStart(ctx)
 	if w.stop.Err() == nil && ctx.Err() == nil {
 		w.runContainers(ctx, vols)
 	}
@@ -150,6 +151,23 @@ func (w *worker) mountVolumes(ctx context.Context) map[string]volume {
 		case <-time.After(retryPause):
 		}
 	}
+}
+
+// awaitStart waits until the pod's containers may run, or the pod or the agent is to end. A pod whose containers an earlier agent
+// has started is past that time.
+func (w *worker) awaitStart(ctx context.Context) {
+	left := time.NewTimer(startsIn(w.start.Time, w.a.o.PodStartDelay, w.a.o.Now()))
+	defer left.Stop()
+	select {
+	case <-left.C:
+	case <-w.stop.Done():
+	case <-ctx.Done():
+	}
+}
+
+// startsIn is how long a pod that came to its node at start still waits for its first container.
+func startsIn(start time.Time, delay time.Duration, now time.Time) time.Duration {
+	return max(0, start.Add(delay).Sub(now))
 }
 
 // runContainers returns when every container has ended for good.
