@@ -95,11 +95,21 @@ func At(status *reportsv1.FindingQueryStatus, now time.Time) *reportsv1.FindingQ
 	at := *status
 	at.Rows = slices.Clone(status.Rows)
 	for i := range at.Rows {
-		if row := &at.Rows[i]; row.OpenFor != nil && row.FirstSeen != nil && row.FixedAt == nil {
-			row.OpenFor = &metav1.Duration{Duration: time.Unix(now.Unix(), 0).Sub(row.FirstSeen.Time)}
-		}
+		row := &at.Rows[i]
+		row.OpenFor = openFor(row, time.Unix(now.Unix(), 0))
 	}
 	return &at
+}
+
+// openFor is how long a finding has been there at a time, or was until it was fixed; nil where nothing says since when.
+func openFor(row *reportsv1.FindingRow, now time.Time) *metav1.Duration {
+	if row.FirstSeen == nil {
+		return nil
+	}
+	if row.FixedAt != nil {
+		now = row.FixedAt.Time
+	}
+	return &metav1.Duration{Duration: now.Sub(row.FirstSeen.Time)}
 }
 
 // read returns the question as of the time of its first page, and the token of the page before.

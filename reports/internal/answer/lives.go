@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/findings/query"
 )
@@ -79,12 +77,6 @@ func (r *run) rowOfLife(l *life, texts map[int64]string) reportsv1.FindingRow {
 		Namespace: texts[l.ns], Target: texts[l.target], Source: texts[l.source], Policy: texts[l.policy], Rule: texts[l.rule],
 		Severity: query.SeverityOfRank(l.severity), Result: query.ResultOfCode(l.result), FirstSeen: timeOf(l.first), FixedAt: timeOf(l.fixed),
 	}
-	end := r.compiler.now
-	if row.FixedAt != nil {
-		end = row.FixedAt.Time
-	}
-	if row.FirstSeen != nil {
-		row.OpenFor = &metav1.Duration{Duration: end.Sub(row.FirstSeen.Time)}
-	}
+	row.OpenFor = openFor(&row, r.compiler.now)
 	return row
 }

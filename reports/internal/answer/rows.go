@@ -212,9 +212,7 @@ func (r *run) rowOf(row *resultRow, texts map[int64]string, of report) reportsv1
 	if row.fixable.Valid {
 		finding.Fixable = new(row.fixable.Int64 != 0)
 	}
-	if finding.FirstSeen != nil {
-		finding.OpenFor = &metav1.Duration{Duration: r.compiler.now.Sub(finding.FirstSeen.Time)}
-	}
+	finding.OpenFor = openFor(&finding, r.compiler.now)
 	return finding
 }
 
