@@ -378,7 +378,7 @@ func TestMetricNames(t *testing.T) {
 		"objects{kind", "results", `bytes{what="heads"}`, `bytes{what="blobs"}`, `bytes{what="changes"}`, "blob_dedup_ratio", "changes_total{type",
 		"resource_version", "compacted_version", "commit_seconds_count", "commit_batch_count", "write_queue", "conflicts_total",
 		`rejected_total{reason="inflight"}`, `rejected_total{reason="queue"}`, `rejected_total{reason="bytes"}`, `rejected_total{reason="watches"}`,
-		"watchers{kind", "watch_expired_total", "tail_lag_seconds", "db_up", "db_connections{state", "db_errors_total{class", "query_seconds_count{plan",
+		"watchers{kind", "watch_expired_total", "watch_stalled_total", "tail_lag_seconds", "db_up", "db_connections{state", "db_errors_total{class", "query_seconds_count{plan",
 		"query_rejected_total", "migration_state", "damaged_payloads",
 	} {
 		if !found["scanyard_reports_"+name] {

@@ -32,6 +32,8 @@ import (
 
 const (
 	minRequestBytes = 1 << 20
+	// minWatchStall is longer than what a client needs to take something over a slow line.
+	minWatchStall   = time.Second
 	maxRequestBytes = 64 << 20
 	// closeWithin is how long the database may take to be closed.
 	closeWithin = 5 * time.Second
@@ -92,6 +94,7 @@ func (f *serveFlags) bindFlags(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.limits.RequestBytes, "max-request-bytes", 3<<20, "bytes of one request's body, 1 MiB to 64 MiB")
 	flags.Int64Var(&f.limits.InflightBytes, "max-inflight-bytes", 64<<20, "bytes of the bodies of all requests in work")
 	flags.Int64Var(&f.limits.ListBytes, "max-list-bytes", 256<<20, "bytes of a list without a limit")
+	flags.DurationVar(&f.limits.WatchStall, "watch-stall", 15*time.Minute, "how long a watch waits for a client that takes nothing of what there is for it")
 	flags.BoolVar(&f.standalone, "standalone", false, "need no kube-apiserver: a door for tests and for trying, on this machine only")
 	flags.StringVar(&f.door.TokenFile, "token-file", "", "with --standalone: `file` of lines token,user,group1|group2[,namespace]")
 	flags.StringVar(&f.door.ClientCA, "client-ca", "", "with --standalone: `file` of CAs of client certificates")
@@ -104,6 +107,9 @@ func (f *serveFlags) validate() error {
 	var errs []error
 	if f.limits.RequestBytes < minRequestBytes || f.limits.RequestBytes > maxRequestBytes {
 		errs = append(errs, fmt.Errorf("--max-request-bytes must be from %d to %d, is %d", minRequestBytes, maxRequestBytes, f.limits.RequestBytes))
+	}
+	if f.limits.WatchStall < minWatchStall {
+		errs = append(errs, fmt.Errorf("--watch-stall must be %s or more, is %s", minWatchStall, f.limits.WatchStall))
 	}
 	if err := f.keep.validate(); err != nil {
 		errs = append(errs, err)

@@ -213,6 +213,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		"HTTPAndTLS":   {[]string{"--standalone", "--sqlite=x", "--http", "--tls-key=k", "--tls-cert=c"}, "exclude"},
 		"DoorOnly":     {[]string{"--sqlite=x", "--http"}, "--standalone"},
 		"Small":        {[]string{"--standalone", "--sqlite=x", "--max-request-bytes=5"}, "--max-request-bytes"},
+		"Impatient":    {[]string{"--standalone", "--sqlite=x", "--watch-stall=0s"}, "--watch-stall must be 1s or more"},
 		"Synchronous":  {[]string{"--standalone", "--sqlite=x", "--sqlite-synchronous=SOME"}, "NORMAL or FULL"},
 		"EmptyTokens":  {[]string{"--standalone", "--sqlite=" + filepath.Join(folder, "t.db"), "--http", "--token-file=" + empty}, "has none"},
 		"NoClientCA":   {[]string{"--standalone", "--sqlite=" + filepath.Join(folder, "c.db"), "--http", "--client-ca=" + empty}, "CA of clients"},

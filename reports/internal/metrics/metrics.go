@@ -66,6 +66,7 @@ type Metrics struct {
 	rejected      *metrics.CounterVec
 	watchers      *metrics.GaugeVec
 	expired       *metrics.Counter
+	stalled       *metrics.Counter
 	databaseError *metrics.CounterVec
 	damaged       *metrics.Counter
 	querySeconds  *metrics.HistogramVec
@@ -98,6 +99,7 @@ func New(registry Registry) (*Metrics, error) {
 			Namespace: namespace, Subsystem: subsystem, Name: "watchers", Help: "Watches that are open at this replica, by kind.", StabilityLevel: metrics.ALPHA,
 		}, []string{"kind"}),
 		expired:       metrics.NewCounter(counter("watch_expired_total", "Watches that fell behind the compaction.")),
+		stalled:       metrics.NewCounter(counter("watch_stalled_total", "Watches that were ended because their client took nothing for too long.")),
 		databaseError: metrics.NewCounterVec(counter("db_errors_total", "Errors of the database, by what they mean."), []string{"class"}),
 		damaged:       metrics.NewCounter(counter("damaged_payloads", "Payloads that were read and were not what had been written.")),
 		querySeconds: metrics.NewHistogramVec(
@@ -106,7 +108,8 @@ func New(registry Registry) (*Metrics, error) {
 		queryRejected: metrics.NewCounter(counter("query_rejected_total", "Queries that were refused because too many were in work.")),
 	}
 	for _, metric := range []metrics.Registerable{
-		m.changes, m.commitSeconds, m.commitBatch, m.conflicts, m.rejected, m.watchers, m.expired, m.databaseError, m.damaged, m.querySeconds, m.queryRejected,
+		m.changes, m.commitSeconds, m.commitBatch, m.conflicts, m.rejected, m.watchers, m.expired, m.stalled, m.databaseError, m.damaged, m.querySeconds,
+		m.queryRejected,
 	} {
 		if err := registry.Register(metric); err != nil {
 			return nil, err
@@ -152,6 +155,9 @@ func (m *Metrics) Damaged() { m.damaged.Inc() }
 
 // Expired implements mvcc.Observer.
 func (m *Metrics) Expired() { m.expired.Inc() }
+
+// Stalled counts a watch that was ended because its client took nothing for too long.
+func (m *Metrics) Stalled() { m.stalled.Inc() }
 
 // Watching returns what counts the open watches of a kind.
 func (m *Metrics) Watching(kind string) func(delta int) {

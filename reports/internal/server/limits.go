@@ -165,7 +165,7 @@ func (b *bounds) withWatches(handler http.Handler, serializer runtime.Negotiated
 			return
 		}
 		defer b.leave(name)
-		stalling := &stalling{ResponseWriter: w, control: http.NewResponseController(w), most: b.limits.WatchStall}
+		stalling := &stalling{ResponseWriter: w, control: http.NewResponseController(w), most: b.limits.WatchStall, stalled: sync.OnceFunc(b.observer.Stalled)}
 		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(stalling), req)
 	})
 }
@@ -177,6 +177,7 @@ type stalling struct {
 
 	control *http.ResponseController
 	most    time.Duration
+	stalled func() // is called when a write has waited for too long
 }
 
 var (
@@ -189,22 +190,31 @@ func (s *stalling) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // Write implements http.ResponseWriter.
 func (s *stalling) Write(p []byte) (int, error) {
-	defer s.bound()()
-	return s.ResponseWriter.Write(p)
+	var n int
+	err := s.bounded(func() (err error) {
+		n, err = s.ResponseWriter.Write(p)
+		return err
+	})
+	return n, err
 }
 
 // Flush implements http.Flusher.
 func (s *stalling) Flush() {
-	defer s.bound()()
-	_ = s.control.Flush() // the next write fails, too
+	_ = s.bounded(s.control.Flush) // the next write fails, too
 }
 
-// bound bounds what waits for the client until the function that it returns is called. Between writes nothing is bounded: HTTP/2 ends
-// a stream whose time has passed even if nothing waits.
-func (s *stalling) bound() func() {
+// bounded bounds how long a write waits for the client. Between writes nothing is bounded: HTTP/2 ends a stream whose time has passed
+// even if nothing waits. What has failed when its time was over has failed because of that: HTTP/2 says only that the stream is closed.
+func (s *stalling) bounded(write func() error) error {
+	deadline := clock.RealClock{}.Now().Add(s.most)
 	// A connection that knows no deadlines has no bound.
-	_ = s.control.SetWriteDeadline(clock.RealClock{}.Now().Add(s.most))
-	return func() { _ = s.control.SetWriteDeadline(time.Time{}) }
+	_ = s.control.SetWriteDeadline(deadline)
+	defer func() { _ = s.control.SetWriteDeadline(time.Time{}) }()
+	err := write()
+	if err != nil && !(clock.RealClock{}).Now().Before(deadline) {
+		s.stalled()
+	}
+	return err
 }
 
 func (b *bounds) join(user string) bool {

@@ -83,6 +83,8 @@ type refusals struct {
 
 func (*refusals) Watching(string) func(int) { return func(int) {} }
 
+func (*refusals) Stalled() {}
+
 func (r *refusals) Refused(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

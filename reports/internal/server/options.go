@@ -55,6 +55,8 @@ type Observer interface {
 	Watching(kind string) func(delta int)
 	// Refused is called for a request that is refused because of too many others: inflight, bytes or watches.
 	Refused(reason string)
+	// Stalled is called for a watch that is ended because its client has taken nothing for too long.
+	Stalled()
 }
 
 // nobody is an Observer that counts nothing.
@@ -65,6 +67,9 @@ func (nobody) Watching(string) func(int) { return func(int) {} }
 
 // Refused implements Observer.
 func (nobody) Refused(string) {}
+
+// Stalled implements Observer.
+func (nobody) Stalled() {}
 
 // Groups are the groups that are served.
 type Groups struct {

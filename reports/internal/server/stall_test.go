@@ -29,12 +29,14 @@ const (
 	stalledBytes  = 100 << 10
 )
 
-// watching counts the watches that are open.
-type watching struct{ open atomic.Int64 }
+// watching counts the watches that are open, and those that were cut off.
+type watching struct{ open, stalled atomic.Int64 }
 
 func (w *watching) Watching(string) func(int) { return func(delta int) { w.open.Add(int64(delta)) } }
 
 func (*watching) Refused(string) {}
+
+func (w *watching) Stalled() { w.stalled.Add(1) }
 
 // stalledWatch begins a watch from a number, and reads nothing.
 func (d *door) stalledWatch(t *testing.T, namespace, from string) net.Conn {
@@ -180,5 +182,8 @@ func TestStalledWatchesEnd(t *testing.T) {
 	}
 	if now := open.open.Load(); now != 1 {
 		t.Errorf("%d watches are open, must be the other one", now)
+	}
+	if cut := open.stalled.Load(); cut != 1 {
+		t.Errorf("%d watches are counted as cut off, must be the one", cut)
 	}
 }
