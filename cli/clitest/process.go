@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/scanyard/scanyard/cli"
 	"github.com/scanyard/scanyard/cli/session"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // asCommand makes a test binary the command line.
@@ -36,20 +35,12 @@ func Command() int {
 		return 1
 	}
 	code := cli.End(s, cli.NewCommand(s).ExecuteContext(context.Background()))
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
+	if err := usage.Tell(os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, "VmHWM:") {
-			fmt.Fprint(os.Stderr, line)
-		}
-	}
 	return code
 }
-
-var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
 // Process runs a command line in a process of its own and returns how much memory it had at most, in MiB, and
 // how much CPU time it took.
@@ -60,14 +51,8 @@ func (w *World) Process(t testing.TB, out *os.File, args ...string) (mib float64
 	cmd.Stdout = out
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	err := cmd.Run()
-	found := highWater.FindStringSubmatch(stderr.String())
-	if err != nil || found == nil {
+	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %v: %s", args, err, stderr.String())
 	}
-	kib, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kib / 1024, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return float64(usage.Told(t, stderr.String())) / (1 << 20), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 }

@@ -32,6 +32,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/discovery/kubernetes/targets"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // podsPerService is how many pods each Service has.
@@ -232,22 +233,6 @@ func (p *process) passes() int {
 // figures are what the process has used so far.
 func (p *process) figures() string {
 	p.Helper()
-	proc := filepath.Join("/proc", strconv.Itoa(p.command.Process.Pid))
-	status, err := os.ReadFile(filepath.Join(proc, "status"))
-	p.Expect(err).NotTo(HaveOccurred())
-	var memory []string
-	for line := range strings.Lines(string(status)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && (name == "VmHWM" || name == "VmRSS") {
-			memory = append(memory, name+" "+strings.TrimSpace(value))
-		}
-	}
-	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
-	p.Expect(err).NotTo(HaveOccurred())
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	const utime, stime, ticks = 11, 12, 100
-	user, err := strconv.Atoi(fields[utime])
-	p.Expect(err).NotTo(HaveOccurred())
-	system, err := strconv.Atoi(fields[stime])
-	p.Expect(err).NotTo(HaveOccurred())
-	return fmt.Sprintf("CPU %.2f s, %s; requests: %s", float64(user+system)/ticks, strings.Join(memory, ", "), p.calls)
+	used := usage.OfT(p.T, p.command.Process.Pid)
+	return fmt.Sprintf("CPU %.2f s, %d MiB at its peak, %d MiB now; requests: %s", used.CPU.Seconds(), used.Peak>>20, used.Resident>>20, p.calls)
 }

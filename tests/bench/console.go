@@ -40,6 +40,7 @@ import (
 	"github.com/scanyard/scanyard/tests/localcluster"
 	"github.com/scanyard/scanyard/tests/localcluster/ports"
 	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // Console says what there is to look at, and who looks.
@@ -464,13 +465,13 @@ func (w *watchedConsole) alone(ctx context.Context, v *viewer) error {
 
 // cost is what pages have cost until now.
 type cost struct {
-	console            used
+	console            usage.Figures
 	apiServer, reports time.Duration
 	requests, refused  float64 // of the console to the API server
 }
 
 func (w *watchedConsole) cost(ctx context.Context) (c cost, err error) {
-	if c.console, err = processOf(w.process.Process.Pid); err != nil {
+	if c.console, err = usage.Of(w.process.Process.Pid); err != nil {
 		return c, err
 	}
 	components, err := w.reports.components(ctx)
@@ -478,17 +479,17 @@ func (w *watchedConsole) cost(ctx context.Context) (c cost, err error) {
 		return c, err
 	}
 	for name, sum := range map[string]*time.Duration{localcluster.APIServer: &c.apiServer, localcluster.Etcd: &c.apiServer} {
-		p, err := processOf(components[name])
+		p, err := usage.Of(components[name])
 		if err != nil {
 			return c, err
 		}
-		*sum += p.cpu
+		*sum += p.CPU
 	}
-	server, err := processOf(w.reports.server.Process.Pid)
+	server, err := usage.Of(w.reports.server.Process.Pid)
 	if err != nil {
 		return c, err
 	}
-	c.reports = server.cpu
+	c.reports = server.CPU
 	return c, w.upstream(ctx, &c)
 }
 
@@ -513,7 +514,7 @@ func (w *watchedConsole) upstream(ctx context.Context, c *cost) error {
 // since is what each of so many pages has cost since an earlier time, as columns of a table.
 func (c cost) since(before cost, pages int) string {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / float64(pages) }
-	return fmt.Sprintf("%.1f\t%.1f\t%.1f\t%.1f", (c.requests-before.requests)/float64(pages), ms(c.console.cpu-before.console.cpu),
+	return fmt.Sprintf("%.1f\t%.1f\t%.1f\t%.1f", (c.requests-before.requests)/float64(pages), ms(c.console.CPU-before.console.CPU),
 		ms(c.apiServer-before.apiServer), ms(c.reports-before.reports))
 }
 
@@ -581,10 +582,10 @@ func (w *watchedConsole) together(ctx context.Context, viewers []*viewer) error 
 	}
 	fmt.Fprintf(w.o.Out, "for each page: requests, CPU ms of the console, of the API server with etcd, of the reports API server: %s; refused as too many: %.0f\n",
 		after.since(before, max(1, c.pages)), after.refused-before.refused)
-	cores := (after.console.cpu - before.console.cpu).Seconds() / took.Seconds()
+	cores := (after.console.CPU - before.console.CPU).Seconds() / took.Seconds()
 	fmt.Fprintf(w.o.Out, "the console: %.2f cores, goal %.0f: %s; %d MiB, at its peak %d, goal %d: %s\n", cores, goalCores,
-		verdict(cores <= goalCores), after.console.rss>>20,
-		after.console.peak>>20, goalMemory>>20, verdict(after.console.peak <= goalMemory))
+		verdict(cores <= goalCores), after.console.Resident>>20,
+		after.console.Peak>>20, goalMemory>>20, verdict(after.console.Peak <= goalMemory))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/scanyard/scanyard/tests/browser/chromium"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 const (
@@ -86,7 +87,7 @@ func (w *watchedConsole) export(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	before, err := processOf(w.process.Process.Pid)
+	before, err := usage.Of(w.process.Process.Pid)
 	if err != nil {
 		return err
 	}
@@ -108,11 +109,11 @@ func (w *watchedConsole) export(ctx context.Context, dir string) error {
 		n, err = lines.Read(buffer)
 		rows += bytes.Count(buffer[:n], []byte("\n"))
 	}
-	after, failed := processOf(w.process.Process.Pid)
+	after, failed := usage.Of(w.process.Process.Pid)
 	if failed != nil {
 		return failed
 	}
 	fmt.Fprintf(w.o.Out, "export of %d findings as CSV: %s, %.1f CPU s of the console; %d MiB at its peak, %d before, goal %d: %s\n", rows,
-		time.Since(begun).Round(time.Second), (after.cpu - before.cpu).Seconds(), after.peak>>20, before.rss>>20, goalExport>>20, verdict(after.peak <= goalExport))
+		time.Since(begun).Round(time.Second), (after.CPU - before.CPU).Seconds(), after.Peak>>20, before.Resident>>20, goalExport>>20, verdict(after.Peak <= goalExport))
 	return nil
 }

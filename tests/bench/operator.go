@@ -25,6 +25,7 @@ import (
 
 	"github.com/scanyard/scanyard/tests/localcluster"
 	"github.com/scanyard/scanyard/tests/localcluster/ports"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // operator is the program under measurement.
@@ -165,8 +166,8 @@ func (b *run) read(ctx context.Context) (reading, error) {
 	}
 	for i := range parts {
 		if parts[i].Name == localcluster.APIServer {
-			u, err := processOf(parts[i].PID)
-			r.apiCPU = u.cpu
+			u, err := usage.Of(parts[i].PID)
+			r.apiCPU = u.CPU
 			return r, err
 		}
 	}
@@ -222,16 +223,13 @@ func series(in io.Reader, metric string) (map[string]float64, error) {
 	return all, s.Err()
 }
 
-// clockTicks is how many ticks of /proc/PID/stat make a second on Linux.
-const clockTicks = 100
-
 // readProc reads CPU time and memory.
 func (op *operator) readProc(r *reading) error {
-	u, err := processOf(op.cmd.Process.Pid)
+	u, err := usage.Of(op.cmd.Process.Pid)
 	if err != nil {
 		return fmt.Errorf("the operator has ended; its log is %s: %w", op.log.Name(), err)
 	}
-	r.cpu, r.rss, r.peak = u.cpu, u.rss, u.peak
+	r.cpu, r.rss, r.peak = u.CPU, u.Resident, u.Peak
 	return nil
 }
 

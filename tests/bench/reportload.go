@@ -29,6 +29,7 @@ import (
 	"github.com/scanyard/scanyard/tests/localcluster"
 	"github.com/scanyard/scanyard/tests/reportsapi"
 	"github.com/scanyard/scanyard/tests/scans"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // work is what is measured.
@@ -144,11 +145,11 @@ func (l *reportLoad) startServer(ctx context.Context) error {
 		return err
 	}
 	l.server = server.Process
-	used, err := processOf(l.server.Process.Pid)
+	used, err := usage.Of(l.server.Process.Pid)
 	if err != nil {
 		return err
 	}
-	l.figures.startup = used.cpu.Seconds()
+	l.figures.startup = used.CPU.Seconds()
 	return l.served(ctx)
 }
 

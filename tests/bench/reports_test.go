@@ -6,9 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -57,30 +54,5 @@ func TestMarker(t *testing.T) {
 		if !errors.Is(errors.Join(first, second), errSynced) {
 			t.Errorf("cut at %d: it is not seen", cut)
 		}
-	}
-}
-
-func TestProcesses(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	children, err := childrenOf(os.Getpid())
-	if err != nil || !slices.Contains(children, cmd.Process.Pid) {
-		t.Errorf("children %v, want %d: %v", children, cmd.Process.Pid, err)
-	}
-	self, err := processOf(os.Getpid())
-	if err != nil || self.rss == 0 || self.peak < self.rss {
-		t.Errorf("%+v %v", self, err)
-	}
-	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
-		t.Error(err)
-	}
-	if _, err := processOf(cmd.Process.Pid); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a process that has ended: %v", err)
 	}
 }

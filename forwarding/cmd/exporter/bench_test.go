@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -24,6 +23,7 @@ import (
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/decisionwire"
 	"github.com/scanyard/scanyard/forwarding/sink"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // benchRecords is how many decisions benchmarks take their load from: more than a frame of the queue holds, so that no frame has one twice.
@@ -74,19 +74,7 @@ func startBench(b *testing.B, more ...string) (place, *program) {
 func (r *program) report(b *testing.B, records int) {
 	b.Helper()
 	b.ReportMetric(float64(records)/b.Elapsed().Seconds(), "records/s")
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "VmHWM:" {
-			kib, err := strconv.ParseFloat(fields[1], 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(kib/1024, "MiB-peak")
-		}
-	}
+	b.ReportMetric(usage.OfT(b, r.cmd.Process.Pid).PeakMiB(), "MiB-peak")
 	for line := range strings.Lines(r.metrics(b)) {
 		if value, found := strings.CutPrefix(line, "scanyard_exporter_commit_records_count "); found {
 			commits, err := strconv.ParseFloat(strings.TrimSpace(value), 64)

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +29,8 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // The peer is an OpenTelemetry Collector with a queue that is synced, as "make bench-peer" builds it.
@@ -171,21 +172,7 @@ type running struct {
 // seconds is the CPU time that the contestant has used, in all its threads.
 func (r running) seconds(b *testing.B) float64 {
 	b.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(content), ") ") // the name of the program may hold spaces
-	const user, system, ticks = 11, 12, 100           // of what follows the name; Linux tells hundredths of a second
-	total := 0.0
-	for _, at := range []int{user, system} {
-		n, err := strconv.ParseFloat(strings.Fields(after)[at], 64)
-		if err != nil {
-			b.Fatal(err)
-		}
-		total += n / ticks
-	}
-	return total
+	return usage.OfT(b, r.pid).CPU.Seconds()
 }
 
 // exporterUnderTest is ours.

@@ -5,7 +5,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/receivertest"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // The full figures are those of "make bench-forwarding" and "make fault-forwarding".
@@ -26,35 +26,6 @@ var (
 )
 
 const maxMemory = 96 << 20
-
-// usage is what a process has used.
-type usage struct {
-	peak int64 // bytes of memory
-	cpu  time.Duration
-}
-
-func usageOf(t *testing.T, pid int) (u usage) {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	must(t, err)
-	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kilobytes, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
-			must(t, err)
-			u.peak = kilobytes << 10
-		}
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	must(t, err)
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	const user, system, ticks = 11, 12, 100
-	for _, text := range strings.Fields(rest)[user : system+1] {
-		n, err := strconv.ParseInt(text, 10, 64)
-		must(t, err)
-		u.cpu += time.Duration(n) * time.Second / ticks
-	}
-	return u
-}
 
 // TestMemoryIsBounded: a Scan is sent in memory that does not grow with its findings.
 func TestMemoryIsBounded(t *testing.T) {
@@ -75,7 +46,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		said = forwarded(t, scan)
 		return said.Status == metav1.ConditionTrue
 	})
-	took, used := time.Since(began), usageOf(t, cmd.Process.Pid)
+	took, used := time.Since(began), usage.OfT(t, cmd.Process.Pid)
 	for _, e := range scan.Status.Forwarding {
 		if e.Records != int64(*manyFindings)+1 || e.Verdict != "Accepted" {
 			t.Errorf("%+v", e)
@@ -83,9 +54,9 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	sent := float64(*manyFindings)
 	t.Logf("%d findings in %s: %.0f/s, %.1f µs of CPU each, peak %.1f MiB",
-		*manyFindings, took.Round(time.Millisecond), sent/took.Seconds(), float64(used.cpu.Microseconds())/sent, float64(used.peak)/(1<<20))
-	if used.peak > maxMemory {
-		t.Errorf("the forwarder took %d MiB of memory, more than %d", used.peak>>20, maxMemory>>20)
+		*manyFindings, took.Round(time.Millisecond), sent/took.Seconds(), float64(used.CPU.Microseconds())/sent, float64(used.Peak)/(1<<20))
+	if used.Peak > maxMemory {
+		t.Errorf("the forwarder took %d MiB of memory, more than %d", used.Peak>>20, maxMemory>>20)
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"testing"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/scanyard/scanyard/hooks/sdk"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // MaxMemoryMiB is what a hook may take for any number of findings. Half of it is the Go runtime and the program itself.
@@ -40,14 +40,12 @@ func MainFunc(m *testing.M, run func(api string) int) int {
 		return m.Run()
 	}
 	code := run(api)
-	// Not the figure of wait(2): that one starts with the size of the parent process.
-	if status, err := os.ReadFile("/proc/self/status"); err == nil {
-		fmt.Printf("%s\n", peakLine.Find(status))
+	if err := usage.Tell(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return code
 }
-
-var peakLine = regexp.MustCompile(`VmHWM:\s*([0-9]+) kB`)
 
 // HowMany is how many findings a test of memory makes: as many as SCANYARD_TEST_FINDINGS says, else its own number.
 func HowMany(t *testing.T, own int) int {
@@ -73,16 +71,9 @@ func Measure(t *testing.T, api string, env []string, args ...string) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
-	found := peakLine.FindSubmatch(output)
-	if found == nil {
-		t.Fatalf("no peak in %s", output)
-	}
-	kib, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("peak RSS %d MiB, CPU %s", kib>>10, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-	if kib>>10 > MaxMemoryMiB {
-		t.Errorf("peak RSS %d MiB, want at most %d", kib>>10, MaxMemoryMiB)
+	peak := usage.Told(t, string(output)) >> 20
+	t.Logf("peak RSS %d MiB, CPU %s", peak, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+	if peak > MaxMemoryMiB {
+		t.Errorf("peak RSS %d MiB, want at most %d", peak, MaxMemoryMiB)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // TestManySchedules lets many ScheduledScans come due within a short time. Every tenth
@@ -48,7 +49,7 @@ func TestManySchedules(t *testing.T) {
 		return w.count(func(s *executionv1.ScheduledScan) bool { return s.Status.NextScheduleTime != nil })
 	}).WithPolling(500 * time.Millisecond).Should(Equal(count))
 	stop()
-	t.Logf("before: RSS %d MiB; calls %s", rss(t), w.calls)
+	t.Logf("before: RSS %d MiB; calls %s", usage.OfT(t, os.Getpid()).Resident>>20, w.calls)
 
 	w.calls.reset()
 	w.faults.set(everyTenthStatus(), nil)
@@ -78,7 +79,7 @@ func TestManySchedules(t *testing.T) {
 	last := born.last()
 	t.Logf("%d schedules due within %s: the first Scan %.1f s after the first was due, the last %.1f s after the last was due; restarted after %.1f s",
 		count, window, born.first().Sub(due).Seconds(), last.Sub(due.Add(window)).Seconds(), restarted.Sub(began).Seconds())
-	t.Logf("RSS %d MiB (test and operator); calls from then on: %s", rss(t), w.calls)
+	t.Logf("RSS %d MiB (test and operator); calls from then on: %s", usage.OfT(t, os.Getpid()).Resident>>20, w.calls)
 }
 
 // createSchedules creates ScheduledScans that come due one after the other.
@@ -200,23 +201,4 @@ func (c *callCounter) String() string {
 		parts = append(parts, fmt.Sprintf("%s %d", call, c.counts[call]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// rss is the memory of this process in MiB.
-func rss(t *testing.T) int {
-	t.Helper()
-	raw, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0 // no Linux
-	}
-	for line := range strings.Lines(string(raw)) {
-		if text, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, err := strconv.Atoi(strings.Fields(text)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kib / 1024
-		}
-	}
-	return 0
 }

@@ -4,10 +4,8 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/registry/internal/queue"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // BenchmarkWaiting says how much memory a controller takes while 100,000 images of one Registry wait, most of them for their SBOMs: a worker
@@ -49,22 +48,7 @@ func BenchmarkWaiting(b *testing.B) {
 		w.must(err)
 		b.ReportMetric(float64(present), "images")
 		b.ReportMetric(time.Since(begun).Seconds(), "s")
-		b.ReportMetric(peak(b, controller.Process.Pid), "MiB")
+		b.ReportMetric(usage.OfT(b, controller.Process.Pid).PeakMiB(), "MiB")
 	}
 	b.ReportMetric(0, "ns/op")
-}
-
-// peak is the most memory that a process has had resident, in MiB.
-func peak(b *testing.B, pid int) float64 {
-	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		b.Fatal(err)
-	}
-	return float64(kib) / 1024
 }

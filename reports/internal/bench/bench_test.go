@@ -14,7 +14,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +33,7 @@ import (
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
 	"github.com/scanyard/scanyard/reports/internal/rows"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 var (
@@ -93,18 +93,18 @@ type yard struct {
 	answerer *answer.Answerer
 	clock    *testingclock.FakeClock
 	common   string // a policy that some hundred results have
-	writing  usage
+	writing  spent
 	bytes    int64
 	raw      atomic.Int64 // bytes of the results, as JSON
 	close    func() error // may be called again
 }
 
-// usage is CPU time of this process and of the server of the database.
-type usage struct{ own, server time.Duration }
+// spent is CPU time of this process and of the server of the database.
+type spent struct{ own, server time.Duration }
 
-func (u usage) sum() time.Duration { return u.own + u.server }
+func (u spent) sum() time.Duration { return u.own + u.server }
 
-func used(tb testing.TB, driver sqldb.Driver) usage {
+func used(tb testing.TB, driver sqldb.Driver) spent {
 	tb.Helper()
 	var self syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
@@ -114,13 +114,13 @@ func used(tb testing.TB, driver sqldb.Driver) usage {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return usage{time.Duration(self.Utime.Nano() + self.Stime.Nano()), server}
+	return spent{time.Duration(self.Utime.Nano() + self.Stime.Nano()), server}
 }
 
-func since(tb testing.TB, driver sqldb.Driver, begun usage) usage {
+func since(tb testing.TB, driver sqldb.Driver, begun spent) spent {
 	tb.Helper()
 	now := used(tb, driver)
-	return usage{now.own - begun.own, now.server - begun.server}
+	return spent{now.own - begun.own, now.server - begun.server}
 }
 
 // course is what is written, and when.
@@ -314,7 +314,7 @@ func BenchmarkQuestions(b *testing.B) {
 				b.ReportMetric(float64(y.writing.own.Microseconds())/1000/perResult, "own-CPU-ms")
 				b.ReportMetric(float64(y.writing.server.Microseconds())/1000/perResult, "database-CPU-ms")
 				b.ReportMetric(float64(y.writing.sum().Milliseconds())/1000, "CPU-s-in-all")
-				b.ReportMetric(float64(peak(b))/1024, "peak-MiB")
+				b.ReportMetric(usage.OfT(b, os.Getpid()).PeakMiB(), "peak-MiB")
 				b.ReportMetric(float64(y.bytes)/(1<<20), "file-MiB")
 				b.ReportMetric(float64(y.raw.Load())/(1<<20), "JSON-MiB")
 			})
@@ -370,26 +370,6 @@ func startOn(b *testing.B, y *yard, config sqldb.Config) {
 	if each > time.Duration(startGoal*tolerance)*time.Millisecond {
 		b.Errorf("a start took %s of CPU time, goal %d ms", each, startGoal)
 	}
-}
-
-// peak is the most memory that this process has had, in KiB.
-func peak(tb testing.TB) int {
-	tb.Helper()
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.Atoi(strings.Fields(value)[0])
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return kib
-		}
-	}
-	tb.Fatal("/proc/self/status has no VmHWM")
-	return 0
 }
 
 // TestFill fills a database for a server that others look at, over the 90 days up to now. It does nothing unless it is told where.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/scanyard/scanyard/reports/internal/dbtest"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // Rows 19 and 20 of the fault list: of 50 bodies of 3 MiB at once, as many are in work as 64 MiB hold. The others are refused
@@ -52,7 +52,7 @@ func TestManyLargeBodies(t *testing.T) {
 	if count[http.StatusCreated]+count[http.StatusGatewayTimeout] != fit || count[http.StatusCreated] == 0 {
 		t.Errorf("answers of those that were read: %v, want %d times %d", count, fit, http.StatusCreated)
 	}
-	if most := server.peak(); most > mostKiB {
+	if most := server.used().Peak >> 10; most > mostKiB {
 		t.Errorf("the server's memory was up to %d MiB, want %d at most", most>>10, mostKiB>>10)
 	} else {
 		t.Logf("the server's memory was up to %d MiB", most>>10)
@@ -73,7 +73,7 @@ func TestMemoryOfWriters(t *testing.T) {
 	reports := dbtest.Size(40, 600)
 	t.Setenv("GOMEMLIMIT", "460MiB") // as the chart has it
 	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
-	idle := server.memory("VmRSS:")
+	idle := server.used().Resident >> 10
 	whole := make(chan struct{})
 	close(whole)
 	var writers sync.WaitGroup
@@ -87,7 +87,7 @@ func TestMemoryOfWriters(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	most := server.peak()
+	most := server.used().Peak >> 10
 	t.Logf("%d results: %d MiB when idle, up to %d MiB", reports*results, idle>>10, most>>10)
 	if most > mostKiB {
 		t.Errorf("the server's memory was up to %d MiB, want %d at most", most>>10, mostKiB>>10)
@@ -153,25 +153,8 @@ func (p *process) post(t *testing.T, path, body string, release <-chan struct{})
 	return answer.StatusCode
 }
 
-// peak is the most memory that the server has had, in KiB.
-func (p *process) peak() int { return p.memory("VmHWM:") }
-
-// memory is what the kernel counts of the server's memory, in KiB.
-func (p *process) memory(what string) int {
+// used is what the server has used so far.
+func (p *process) used() usage.Figures {
 	p.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, what); ok {
-			kib, err := strconv.Atoi(strings.Fields(value)[0])
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			return kib
-		}
-	}
-	p.t.Fatalf("/proc/PID/status has no %s", what)
-	return 0
+	return usage.OfT(p.t, p.cmd.Process.Pid)
 }

@@ -66,7 +66,7 @@ func TestListsOfManyBytes(t *testing.T) {
 	if n, more, _ := list(ofMany + "?fieldSelector=metadata.name=report"); n != 1 || more {
 		t.Errorf("one of many: %d reports, more: %t", n, more)
 	}
-	most := server.peak()
+	most := server.used().Peak >> 10
 	t.Logf("the server's memory was up to %d MiB", most>>10)
 	if most > mostKiB {
 		t.Errorf("the server's memory was up to %d MiB, want %d at most", most>>10, mostKiB>>10)

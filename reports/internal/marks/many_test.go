@@ -13,6 +13,7 @@ import (
 	"github.com/scanyard/scanyard/findings/exception/exceptiontest"
 	"github.com/scanyard/scanyard/reports/internal/dbtest"
 	"github.com/scanyard/scanyard/reports/internal/sqldb"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 // BenchmarkMarks measures a server with 10,000 reports of 5 results each: the first look at all of them, a look that finds nothing to
@@ -40,12 +41,5 @@ func BenchmarkMarks(b *testing.B) {
 	look("all-marked")
 	h.put("one-more", nil, nil, all...)
 	look("one-report")
-	status, err := os.ReadFile("/proc/self/status")
-	h.must(err)
-	for line := range strings.Lines(string(status)) {
-		var peak float64
-		if n, err := fmt.Sscanf(line, "VmHWM: %f kB", &peak); n == 1 && err == nil {
-			b.ReportMetric(peak/1024, "peak-MiB")
-		}
-	}
+	b.ReportMetric(usage.OfT(b, os.Getpid()).PeakMiB(), "peak-MiB")
 }

@@ -19,6 +19,7 @@ import (
 	kubectl "k8s.io/kubectl/pkg/cmd"
 
 	"github.com/scanyard/scanyard/tests/localcluster"
+	"github.com/scanyard/scanyard/tests/testcluster/usage"
 )
 
 func downCommand(dataDir *string) *cobra.Command {
@@ -102,19 +103,11 @@ func statusCommand(dataDir *string) *cobra.Command {
 
 // residentMemory reads what a process holds in memory.
 func residentMemory(pid int) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	used, err := usage.Of(pid)
 	if err != nil {
 		return "-"
 	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			var kib int
-			if _, err := fmt.Sscan(rest, &kib); err == nil {
-				return fmt.Sprintf("%d MiB", kib>>10)
-			}
-		}
-	}
-	return "-"
+	return fmt.Sprintf("%d MiB", used.Resident>>20)
 }
 
 func kubeconfigCommand(dataDir *string) *cobra.Command {
