@@ -311,15 +311,8 @@ func (l *reportLoad) run(ctx context.Context) error {
 			return err
 		}
 		l.figures.cpu[step.work] = (now - begun).Seconds() / step.per
-		if step.work == medium {
-			after, err := l.memory(ctx)
-			if err != nil {
-				return err
-			}
-			l.figures.growth = after.apiServer - before.apiServer
-		}
 	}
-	return l.finish(ctx)
+	return l.finish(ctx, before)
 }
 
 // count is how many of n there are at the scale of the run.
@@ -382,7 +375,12 @@ func (m *marker) Write(p []byte) (int, error) {
 }
 
 // finish notes what is left after all. A SQLite database is looked at when its log has been written into its file, at the end of the server.
-func (l *reportLoad) finish(ctx context.Context) error {
+func (l *reportLoad) finish(ctx context.Context, before usedMemory) error {
+	used, err := l.memory(ctx)
+	if err != nil {
+		return err
+	}
+	l.figures.growth = used.apiServer - before.apiServer
 	l.figures.written = float64(l.written.Load()) / (1 << 20)
 	if l.server == nil {
 		info, err := os.Stat(filepath.Join(localcluster.Layout(l.cluster.DataDir).EtcdData(), "member", "snap", "db"))
@@ -391,10 +389,6 @@ func (l *reportLoad) finish(ctx context.Context) error {
 		}
 		l.figures.stored = float64(info.Size()) / (1 << 20)
 		return nil
-	}
-	used, err := l.memory(ctx)
-	if err != nil {
-		return err
 	}
 	l.figures.peak = used.serverPeak
 	var size int64

@@ -47,7 +47,7 @@ var reportRows = []row{
 	{"the same, metadata only", "CPU s", 2.5, func(f *reportFigures) float64 { return f.cpu[metadata] }},
 	{"get one of 10 KB", "CPU ms", 1, func(f *reportFigures) float64 { return f.cpu[get1] * 1000 }},
 	{"watch with 3,000 first events", "CPU s", 1.3, func(f *reportFigures) float64 { return f.cpu[watch] }},
-	{"growth of kube-apiserver by 3,000 of 10 KB", "MiB", 0.1, func(f *reportFigures) float64 { return f.growth }},
+	{"what kube-apiserver holds more, after all", "MiB", 0.1, func(f *reportFigures) float64 { return f.growth }},
 	{"database, after all", "MiB", 0, func(f *reportFigures) float64 { return f.stored }},
 	{"the same, of the JSON that was written", "", 0, func(f *reportFigures) float64 { return f.stored / f.written }},
 	{"reports server, idle", "MiB", 0, func(f *reportFigures) float64 { return f.idle }},
