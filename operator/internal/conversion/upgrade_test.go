@@ -25,6 +25,8 @@ import (
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
+var oldClusterKind = oldKind.GroupVersion().WithKind("ClusterScanSetting")
+
 // older puts the CRDs of settings as they were before v1alpha2 in the place of those of now.
 func older(t *testing.T) {
 	t.Helper()
@@ -98,6 +100,11 @@ func TestUpgradeOfStoredSettings(t *testing.T) {
 		must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(stored), stored))
 		before[o.GetNamespace()] = stored
 	}
+	storedWhole := &unstructured.Unstructured{}
+	must(t, yaml.Unmarshal([]byte(`{"spec": {"limits": {"maxRunning": 40}}}`), &storedWhole.Object))
+	storedWhole.SetGroupVersionKind(oldClusterKind)
+	storedWhole.SetName(settingsv1alpha2.Name)
+	eventually(t, "the older CRD of the cluster's setting takes it", func() bool { return cluster.Client.Create(t.Context(), storedWhole) == nil })
 	if got := storedVersions(t); !slices.Equal(got, []string{"v1alpha1"}) {
 		t.Fatalf("the older CRD stores %v", got)
 	}
@@ -110,7 +117,7 @@ func TestUpgradeOfStoredSettings(t *testing.T) {
 		}
 		return false
 	})
-	start(t)
+	o := start(t)
 	live, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme})
 	must(t, err)
 	m := conversion.NewMigration(live, events.NewFakeRecorder(10), prometheus.NewRegistry())
@@ -139,6 +146,30 @@ func TestUpgradeOfStoredSettings(t *testing.T) {
 		must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(now), typed))
 		if typed.Spec.ResultForwarding == nil || typed.Spec.ResultForwarding.GRPC.Endpoint != "h:1" || *typed.Spec.Limits.MaxRunning != 5 {
 			t.Errorf("got %+v", typed.Spec)
+		}
+		// So does what was added when an old field is edited in the older version.
+		edit := client.RawPatch(types.MergePatchType, []byte(`{"spec": {"limits": {"maxRunning": 6}}}`))
+		must(t, cluster.Client.Patch(t.Context(), as(oldKind, space), edit))
+		must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(now), typed))
+		if typed.Spec.ResultForwarding == nil || *typed.Spec.Limits.MaxRunning != 6 {
+			t.Errorf("got %+v", typed.Spec)
+		}
+	}
+	whole := &unstructured.Unstructured{}
+	whole.SetGroupVersionKind(oldClusterKind)
+	must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(storedWhole), whole))
+	if spec(whole) != spec(storedWhole) || whole.GetUID() != storedWhole.GetUID() || whole.GetResourceVersion() == storedWhole.GetResourceVersion() {
+		t.Errorf("that of the cluster was %v, and is %v", storedWhole.Object, whole.Object)
+	}
+
+	// Nothing is stored in the older version any more, so that the newer one needs no operator.
+	o.kill(t)
+	must(t, cluster.Client.Delete(t.Context(), &settingsv1alpha2.ClusterScanSetting{ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name}}))
+	for space := range before {
+		typed := &settingsv1alpha2.ScanSetting{}
+		must(t, cluster.Client.Get(t.Context(), types.NamespacedName{Namespace: space, Name: settingsv1alpha2.Name}, typed))
+		if typed.Spec.ResultForwarding == nil || *typed.Spec.Limits.MaxRunning != 6 {
+			t.Errorf("without the operator: %+v", typed.Spec)
 		}
 	}
 }
