@@ -26,7 +26,7 @@ func NewTokens(path string, log *slog.Logger) (*Tokens, error) {
 }
 
 func parseGrant(fields []string) (g grant, err error) {
-	for _, field := range fields {
+	for i, field := range fields {
 		key, value, _ := strings.Cut(field, "=")
 		switch key {
 		case "cluster":
@@ -34,7 +34,8 @@ func parseGrant(fields []string) (g grant, err error) {
 		case "tenant":
 			g.tenant = value
 		default:
-			return g, fmt.Errorf("%q is not known: a line is TOKEN[,cluster=ID][,tenant=T]", key)
+			// It is not told: it may be a token.
+			return g, fmt.Errorf("what follows comma %d is not known: a line is TOKEN[,cluster=ID][,tenant=T]", i+1)
 		}
 	}
 	return g, nil
