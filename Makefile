@@ -84,6 +84,10 @@ bench-reports: build test-tools ## Measure the reports server: a million results
 	@go test ./reports/internal/bench -run '^$$' -bench . -benchtime 20x -timeout 60m $(BENCH_REPORTS_ARGS)
 	@bin/bench reports $(BENCH_REPORTS_CLUSTER_ARGS)
 
+.PHONY: bench-scale
+bench-scale: build ## Measure the operator with many Scans: memory, restart, latency, lists; BENCH_SCALE_ARGS='-ended 100000 -held 10000' for the full size, which takes hours
+	@bin/bench scale $(BENCH_SCALE_ARGS)
+
 .PHONY: bench-console
 bench-console: build ## Measure the console: how long its pages take, what a first visit loads, what a hundred viewers cost; BENCH_CONSOLE_ARGS='-reports 1000 -scans 10000' for the full size, '-databases postgresql'
 	@hack/slow.sh "building what fills databases" go test -c -o $(BIN)/reports-filler ./reports/internal/bench
@@ -282,6 +286,10 @@ e2e: build tools test-tools ## Run the end-to-end suites, or those of SUITES='e2
 .PHONY: long
 long: build tools test-tools ## Run at their full size what "make test" runs in a short form: faults of the reports server, specs with the label long
 	@hack/long.sh
+
+.PHONY: soak
+soak: build tools ## Let Scans run for SOAK (2h) while operator, API server, etcd, S3 and node agent are killed in turn: nothing lost, nothing doubled, no growth
+	@LOCALCLUSTER_BIN=$(BIN)/localcluster SCANYARD_BIN=$(BIN) HELM=$(TOOLS)/helm FAULT_SOAK='$(SOAK)' SUITE_TIMEOUT=24h ATTEMPTS=1 LABELS=long FOCUS='^A soak' hack/suite.sh fault
 
 .PHONY: race
 race: build ## Run the tests of what works concurrently with the race detector; needs a C compiler, and installs one (apt)

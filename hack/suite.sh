@@ -30,7 +30,7 @@ esac
 failed=0
 for suite in "$@"; do
   rm -f "$SUITE_REPORTS/$suite".{xml,longest}
-  go -C tests tool ginkgo run --procs="${PROCS:-$(procs_of "$suite")}" --timeout=40m --randomize-all --flake-attempts="${ATTEMPTS:-2}" --poll-progress-after=3m \
+  go -C tests tool ginkgo run --procs="${PROCS:-$(procs_of "$suite")}" --timeout="${SUITE_TIMEOUT:-40m}" --randomize-all --flake-attempts="${ATTEMPTS:-2}" --poll-progress-after=3m \
     --no-color --silence-skips --output-dir="$SUITE_REPORTS" --junit-report="$suite.xml" \
     --label-filter="$labels" ${FOCUS:+--focus="$FOCUS"} "./$suite" ${UPDATE:+-- -update} || failed=1
   if [ -s "$SUITE_REPORTS/$suite.longest" ]; then

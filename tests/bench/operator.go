@@ -87,7 +87,12 @@ func storageEnv(s localcluster.ObjectStore) []string {
 // stop ends the operator and removes its log.
 func (op *operator) stop() {
 	_ = op.cmd.Process.Kill() // it may have ended
-	_ = op.cmd.Wait()
+	op.stopped()
+}
+
+// stopped waits until the operator has ended, and removes its log.
+func (op *operator) stopped() {
+	_ = op.cmd.Wait() // how it ended does not matter
 	_ = op.log.Close()
 	_ = os.Remove(op.log.Name())
 }

@@ -6,5 +6,6 @@
 // nothing is left in storage when the Scans are deleted.
 //
 // What breaks when is drawn from a seed. It is printed, and FAULT_SEED sets it;
-// FAULT_SCANS sets how many Scans there are. The environment is that of package e2e.
+// FAULT_SCANS sets how many Scans there are. A soak, "make soak", goes on for FAULT_SOAK (2h).
+// The environment is that of package e2e.
 package fault

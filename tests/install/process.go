@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -96,6 +98,23 @@ func (p *Process) Kill() error {
 	}
 	<-exited
 	return nil
+}
+
+// PeakMemory is the most memory that the operator's present life has had so far, in bytes (VmHWM, proc(5)).
+func (p *Process) PeakMemory() (int64, error) {
+	cmd, _ := p.life()
+	file := fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s has no VmHWM", file)
 }
 
 // Keep starts the operator again whenever it ends, as a Deployment does, until the

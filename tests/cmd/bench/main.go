@@ -31,6 +31,7 @@ bench fairness [flags]
 bench memory [flags]
 bench reports [flags]
 bench console [flags]
+bench scale [flags]
 bench compare OURS PEER
 
 bench lets Scans run whose pods end at once, and prints what the operator did and used.
@@ -53,6 +54,10 @@ with 1 where a goal is missed by more than a seventh.
 
 bench console fills a reports API server, has one viewer look at each page of the
 console, and then many at once, and prints how long pages take and what the console uses.
+
+bench scale lets Scans run to their end, begins others that never end, and prints the memory
+of the operator with both, how fast a few more go through, how long a list of all takes, and
+how long the operator takes to work again after a restart.
 
 bench compare prints two files of -summary side by side, with the ratios and goals of what
 a Scan with one hook may cost.
@@ -93,6 +98,9 @@ func main() {
 	var m bench.Memory
 	flag.IntVar(&m.KiB, "kib", 240, "memory: size of the spec of each Scan; 256 is the most that one may have")
 	flag.IntVar(&o.Limit, "limit", 0, "Scans that the cluster runs at a time; 0 for no limit, for fairness 50")
+	s := bench.Scale{Probe: 50}
+	flag.IntVar(&s.Ended, "ended", 1000, "scale: Scans that have ended and are kept; 100000 for the full size")
+	flag.IntVar(&s.InFlight, "held", 1000, "scale: Scans that have begun and do not end; 10000 for the full size")
 	var r bench.Reports
 	flag.IntVar(&r.Scale, "divide", 1, "reports: the `number` by which all amounts are divided")
 	databases := flag.String("databases", "sqlite,postgresql", "reports: databases of the reports API server")
@@ -108,7 +116,7 @@ func main() {
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
 	args := os.Args[1:]
 	mode := ""
-	if len(args) > 0 && slices.Contains([]string{"fairness", "memory", "reports", "console", "compare"}, args[0]) {
+	if len(args) > 0 && slices.Contains([]string{"fairness", "memory", "reports", "console", "compare", "scale"}, args[0]) {
 		mode, args = args[0], args[1:]
 	}
 	if err := flag.CommandLine.Parse(args); err != nil {
@@ -132,6 +140,8 @@ func main() {
 		err = bench.PrintFairness(ctx, o, f)
 	case "memory":
 		err = bench.PrintMemory(ctx, o, m)
+	case "scale":
+		err = bench.PrintScale(ctx, o, s)
 	case "compare":
 		err = compare(flag.Args())
 	case "reports":
