@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -18,8 +19,15 @@ import (
 
 func main() { os.Exit(run()) }
 
+// collectAt has garbage collected when there is half as much of it as of what is used, unless GOGC says otherwise: most of it is records that are on
+// disk already, and a small pod has no room for as much again.
+const collectAt = 50
+
 func run() int {
 	syscall.Umask(0o077) // files of the queue are for its user only
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := make(chan os.Signal, 2)

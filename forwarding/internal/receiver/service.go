@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/store"
@@ -175,7 +174,7 @@ func (s *Service) take(ctx context.Context, caller Caller, batch *forwardingv1.B
 	if most := s.options.Limits.GetMaxRecordsPerBatch(); len(batch.GetRecords()) > int(most) {
 		return taken{}, status.Errorf(codes.InvalidArgument, "the batch has %d records: at most %d are taken", len(batch.GetRecords()), most)
 	}
-	t := taken{number: batch.GetNumber(), bytes: int64(proto.Size(batch))}
+	t := taken{number: batch.GetNumber()}
 	good := batch.GetRecords()[:0:0]
 	if caller.Complete != nil && batch.GetStream() != nil {
 		caller.Complete(batch.GetStream())
@@ -203,6 +202,7 @@ func (s *Service) take(ctx context.Context, caller Caller, batch *forwardingv1.B
 		before = record.GetSequence()
 		good = append(good, record)
 	}
+	t.bytes = int64(wire.Size(batch)) // that of each record is known from its check
 	var err error
 	t.pending, err = s.options.Keeper.Start(ctx, store.Batch{
 		Authority: caller.Authority, Number: batch.GetNumber(), Stream: batch.GetStream(), Records: good, Refused: uint64(len(t.rejections)), Bytes: int(t.bytes),

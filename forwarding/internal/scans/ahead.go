@@ -13,7 +13,7 @@ import (
 const (
 	pieceRecords = 128
 	pieceBytes   = 256 << 10
-	piecesAhead  = 2
+	piecesAhead  = 4
 )
 
 // read is what one call of a Reader gave, and where the Reader was before.

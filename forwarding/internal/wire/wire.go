@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is what both ends of the protocol need of gRPC: compression by zstd and gzip, the times of keepalive, and the details of errors.
+// Package wire is what both ends of the protocol need of gRPC: compression by zstd and gzip, the times of keepalive, sizes, and the
+// details of errors.
 package wire
 
 import (
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // registers its gzip before this package does
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -159,6 +161,9 @@ func (r *gzipReader) Read(to []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Size is the encoded size of a message, of which no part may have changed since its size was asked for first: that of a part is not counted again.
+func Size(m proto.Message) int { return proto.MarshalOptions{UseCachedSize: true}.Size(m) }
 
 // Status makes an error of gRPC with a detail.
 func Status(code codes.Code, message string, detail protoadapt.MessageV1) error {

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 	"github.com/scanyard/scanyard/forwarding/internal/answer"
@@ -163,7 +162,7 @@ func (s *session) alive() bool {
 
 // send hands a batch to the stream, as soon as the window has room.
 func (s *session) send(ctx context.Context, batch *forwardingv1.Batch) (*delivery, error) {
-	d := &delivery{session: s, records: len(batch.GetRecords()), bytes: min(int64(proto.Size(batch)), s.size), done: make(chan struct{})}
+	d := &delivery{session: s, records: len(batch.GetRecords()), bytes: min(int64(wire.Size(batch)), s.size), done: make(chan struct{})}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := make(chan struct{})

@@ -274,7 +274,7 @@ func (s *Sink) deliver(ctx context.Context, batches []sink.Batch, alone bool) (o
 		if err != nil {
 			return sink.Outcome{}, err
 		}
-		for _, part := range parts(batch, session.limits, &outcome) {
+		for _, part := range parts(batch, session.limits, mostOf(session.limits, alone), &outcome) {
 			if session, err = s.open(ctx); err != nil { // the part before may have ended the stream
 				return sink.Outcome{}, err
 			}
@@ -304,15 +304,26 @@ func (s *Sink) deliver(ctx context.Context, batches []sink.Batch, alone bool) (o
 	return outcome, nil
 }
 
+// partRecords is how many records go out at once, so that the receiver works at them while the next ones are encoded.
+const partRecords = 128
+
+// mostOf is how many records a part holds. Where each part waits for the one before, there are no more parts than must be.
+func mostOf(limits *forwardingv1.Limits, alone bool) int {
+	if alone {
+		return int(limits.GetMaxRecordsPerBatch())
+	}
+	return min(int(limits.GetMaxRecordsPerBatch()), partRecords)
+}
+
 // parts are the batches of the protocol, of which each holds records of one stream. A record that the receiver would refuse for its size is refused here.
-func parts(batch sink.Batch, limits *forwardingv1.Limits, outcome *sink.Outcome) (all []*forwardingv1.Batch) {
+func parts(batch sink.Batch, limits *forwardingv1.Limits, records int, outcome *sink.Outcome) (all []*forwardingv1.Batch) {
 	for _, stream := range batch.ByStream() {
-		all = append(all, partsOf(stream, limits, outcome)...)
+		all = append(all, partsOf(stream, limits, records, outcome)...)
 	}
 	return all
 }
 
-func partsOf(batch sink.Batch, limits *forwardingv1.Limits, outcome *sink.Outcome) []*forwardingv1.Batch {
+func partsOf(batch sink.Batch, limits *forwardingv1.Limits, records int, outcome *sink.Outcome) []*forwardingv1.Batch {
 	var list []*forwardingv1.Batch
 	part, size := &forwardingv1.Batch{Stream: batch.Stream}, uint64(0)
 	const beside = 16 << 10 // what a message needs beside its records
@@ -327,7 +338,7 @@ func partsOf(batch sink.Batch, limits *forwardingv1.Limits, outcome *sink.Outcom
 			message = proto.CloneOf(message)
 			message.Schema, message.Digest = forwardingv1.Schema, forwardingv1.Digest(message)
 		}
-		length := uint64(proto.Size(message))
+		length := uint64(wire.Size(message))
 		if length > limits.GetMaxRecordBytes() || length > most {
 			outcome.Rejected = append(outcome.Rejected, sink.Rejection{
 				EventID: record.EventID, Reason: string(sink.TooLarge),
@@ -335,7 +346,7 @@ func partsOf(batch sink.Batch, limits *forwardingv1.Limits, outcome *sink.Outcom
 			})
 			continue
 		}
-		if len(part.Records) > 0 && (size+length+8 > most || len(part.Records) >= int(limits.GetMaxRecordsPerBatch())) {
+		if len(part.Records) > 0 && (size+length+8 > most || len(part.Records) >= records) {
 			list = append(list, part)
 			part, size = &forwardingv1.Batch{Stream: batch.Stream}, 0
 		}
