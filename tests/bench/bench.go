@@ -52,6 +52,8 @@ type Options struct {
 	Hooks int
 	// ScanAccess is how parsers and hooks reach their Scan. By the API each Scan gets an account.
 	ScanAccess executionv1.ScanAccess
+	// Phases is whether parsers run in the scanner's pod; they can only with ScanAccess Handover.
+	Phases executionv1.Phases
 	// PodStartDelay is how long pods wait before they start. With it the time from the end of scanners to findings is printed.
 	PodStartDelay time.Duration
 	// Peer is an operator's program that is measured instead of ours: secureCodeBox's. It has its own settings of workers and rates.
@@ -87,8 +89,8 @@ func Run(ctx context.Context, o Options) error {
 	if o.Peer != "" {
 		fmt.Fprintf(o.Out, "measured is %s, which has its own workers and request rates\n", o.Peer)
 	}
-	fmt.Fprintf(o.Out, "%d cores, %s; %d workers, %d requests/s to the API server, %d Job syncs, %d simulated nodes, at most %d Scans in flight, %d hooks, %s\n",
-		runtime.NumCPU(), runtime.Version(), o.Workers, o.QPS, o.JobSyncs, o.SimNodes, o.InFlight, o.Hooks, o.ScanAccess)
+	fmt.Fprintf(o.Out, "%d cores, %s; %d workers, %d requests/s to the API server, %d Job syncs, %d simulated nodes, at most %d Scans in flight, %d hooks, %s, %s\n",
+		runtime.NumCPU(), runtime.Version(), o.Workers, o.QPS, o.JobSyncs, o.SimNodes, o.InFlight, o.Hooks, o.ScanAccess, o.Phases)
 	fmt.Fprintf(
 		o.Out, "%8s %8s %8s %10s %12s %10s %12s %16s %10s %10s %22s\n", "finished", "added", "scans/s", "pods/scan", "writes/scan", "GETs/scan",
 		"CPU ms/scan", "API CPU ms/scan", "RSS MiB", "peak MiB", "Job end → next Job ms",
@@ -227,7 +229,7 @@ func prepare(ctx context.Context, c client.Client, name string, o Options) error
 		},
 		&executionv1.ParseDefinition{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "nmap-xml"},
-			Spec:       executionv1.ParseDefinitionSpec{Image: "parser", ScanAccess: access},
+			Spec:       executionv1.ParseDefinitionSpec{Image: "parser", ScanAccess: access, Phases: o.Phases},
 		},
 	}
 	for i := range o.Hooks {

@@ -61,7 +61,7 @@ func (o *observer) job(j *batchv1.Job, now time.Time) {
 		if _, seen := o.ended[owner.UID]; !seen && isComplete(j) {
 			o.ended[owner.UID] = now
 		}
-	case executionv1.JobTypeParser:
+	case executionv1.JobTypeParser, executionv1.JobTypeReadOnlyHook:
 		// A time of zero marks a Scan whose wait has been counted.
 		if at, seen := o.ended[owner.UID]; seen && !at.IsZero() {
 			o.waits = append(o.waits, now.Sub(at))

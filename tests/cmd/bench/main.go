@@ -80,6 +80,8 @@ func addFlags(o *bench.Options) {
 	flag.DurationVar(&o.PodStartDelay, "pod-start-delay", 0, "how long pods take to start; above 0 the time from a scanner's end to findings is printed as well")
 	flag.StringVar(&o.Peer, "peer", "", "`program` of secureCodeBox's operator, measured instead of ours; hack/side-by-side.sh measures both")
 	flag.StringVar(&o.Summary, "summary", "", "`file` for the figures of the last step as JSON")
+	flag.StringVar((*string)(&o.Phases), "phases", string(executionv1.PhasesFused),
+		"Fused runs parsers in the scanner's pod where the operator can, as our charts have it; Separate gives each a pod of its own")
 	flag.BoolVar(&o.Requests, "requests", false, "also print who made which requests to the API server, by its audit log, which costs it time")
 }
 
