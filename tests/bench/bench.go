@@ -89,7 +89,8 @@ func Run(ctx context.Context, o Options) error {
 	if o.Peer != "" {
 		fmt.Fprintf(o.Out, "measured is %s, which has its own workers and request rates\n", o.Peer)
 	}
-	fmt.Fprintf(o.Out, "%d cores, %s; %d workers, %d requests/s to the API server, %d Job syncs, %d simulated nodes, at most %d Scans in flight, %d hooks, %s, %s\n",
+	fmt.Fprintf(o.Out, "%d cores, %s; %d workers, %d requests/s to the API server, %d Job syncs, "+
+		"%d simulated nodes, at most %d Scans in flight, %d hooks, %s, %s\n",
 		runtime.NumCPU(), runtime.Version(), o.Workers, o.QPS, o.JobSyncs, o.SimNodes, o.InFlight, o.Hooks, o.ScanAccess, o.Phases)
 	fmt.Fprintf(
 		o.Out, "%8s %8s %8s %10s %12s %10s %12s %16s %10s %10s %22s\n", "finished", "added", "scans/s", "pods/scan", "writes/scan", "GETs/scan",

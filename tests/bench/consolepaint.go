@@ -114,6 +114,7 @@ func (w *watchedConsole) export(ctx context.Context, dir string) error {
 		return failed
 	}
 	fmt.Fprintf(w.o.Out, "export of %d findings as CSV: %s, %.1f CPU s of the console; %d MiB at its peak, %d before, goal %d: %s\n", rows,
-		time.Since(begun).Round(time.Second), (after.CPU - before.CPU).Seconds(), after.Peak>>20, before.Resident>>20, goalExport>>20, verdict(after.Peak <= goalExport))
+		time.Since(begun).Round(time.Second), (after.CPU - before.CPU).Seconds(), after.Peak>>20, before.Resident>>20, goalExport>>20,
+		verdict(after.Peak <= goalExport))
 	return nil
 }

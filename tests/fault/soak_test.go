@@ -109,9 +109,14 @@ func (r *rig) breakdown(ctx context.Context, what string) error {
 
 // soakKinds are what Scans bring into a cluster and what must be gone with them. Events go by their own time.
 var soakKinds = []schema.GroupVersionKind{
-	{Group: "batch", Version: "v1", Kind: "Job"}, {Version: "v1", Kind: "Pod"}, {Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "ConfigMap"},
-	{Version: "v1", Kind: "ServiceAccount"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}, {Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"},
+	{Group: "batch", Version: "v1", Kind: "Job"},
+	{Version: "v1", Kind: "Pod"},
+	{Version: "v1", Kind: "Secret"},
+	{Version: "v1", Kind: "ConfigMap"},
+	{Version: "v1", Kind: "ServiceAccount"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+	{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"},
 }
 
 // leftovers counts what there is, and waits until that is no more of any kind than after the first round.
@@ -124,7 +129,7 @@ func (r *rig) leftovers(first map[string]int) map[string]int {
 			list := &metav1.PartialObjectMetadataList{}
 			list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 			if err := r.admin.List(ctx, list); err != nil {
-				return false, nil // the API server may have just come back
+				return false, nil //nolint:nilerr // the API server may have just come back
 			}
 			have[kind.Kind] = len(list.Items)
 		}
