@@ -85,7 +85,7 @@ bench-reports: build test-tools ## Measure the reports server: a million results
 	@bin/bench reports $(BENCH_REPORTS_CLUSTER_ARGS)
 
 .PHONY: bench-scale
-bench-scale: build ## Measure the operator with many Scans: memory, restart, latency, lists; BENCH_SCALE_ARGS='-ended 100000 -held 10000' for the full size, which takes hours
+bench-scale: build ## Measure the operator with many Scans: memory, restart, latency, lists; BENCH_SCALE_ARGS='-copied 100000 -held 10000' for the full size
 	@bin/bench scale $(BENCH_SCALE_ARGS)
 
 .PHONY: bench-console

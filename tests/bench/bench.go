@@ -188,6 +188,8 @@ func newRun(ctx context.Context, o Options, cluster *localcluster.Cluster) (*run
 	return b, nil
 }
 
+func scanName(i int) string { return fmt.Sprintf("scan-%06d", i) }
+
 func namespace(i int) string { return fmt.Sprintf("bench-%d", i%namespaces) }
 
 // installCRDs applies the CRDs and waits until the API server serves Scans.
@@ -303,7 +305,7 @@ func (b *run) create(ctx context.Context, from, to int) error {
 	for range creators {
 		workers.Go(func() {
 			for i := range numbers {
-				s := scans.New(namespace(i), fmt.Sprintf("scan-%06d", i), "nmap", "example.com")
+				s := scans.New(namespace(i), scanName(i), "nmap", "example.com")
 				if b.found != nil {
 					s.Labels = map[string]string{labelScan: s.Name}
 				}

@@ -25,6 +25,8 @@ import (
 type Scale struct {
 	// Ended have run to their end and are kept, InFlight have a scanner that does not end, Probe run beside both.
 	Ended, InFlight, Probe int
+	// Copied are copies of one that has ended, with its Jobs.
+	Copied int
 }
 
 // PrintScale lets Scans run to their end, begins others that do not end, and prints what the operator then needs, how fast it is, and how long
@@ -43,13 +45,16 @@ func PrintScale(ctx context.Context, o Options, s Scale) error {
 		return err
 	}
 	defer func() { b.operator.stop() }()
-	fmt.Fprintf(o.Out, "%d cores, %s; %d workers; %d ended Scans, %d in flight, %d hooks\n",
-		runtime.NumCPU(), runtime.Version(), o.Workers, s.Ended, s.InFlight, o.Hooks)
+	fmt.Fprintf(o.Out, "%d cores, %s; %d workers; %d ended Scans and %d copies, %d in flight, %d hooks\n",
+		runtime.NumCPU(), runtime.Version(), o.Workers, s.Ended, s.Copied, s.InFlight, o.Hooks)
 	f, err := b.add(ctx, 0, s.Ended)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "%-48s %10d MiB, at %.1f Scans/s\n", "RSS with the ended ones", f.rss>>20, f.rate)
+	if err := b.addCopies(ctx, s.Copied); err != nil {
+		return err
+	}
 	if err := b.hold(ctx, s.InFlight); err != nil {
 		return err
 	}
@@ -74,6 +79,28 @@ func PrintScale(ctx context.Context, o Options, s Scale) error {
 	if o.Profile != "" {
 		return b.operator.writeProfile(ctx, o.Profile)
 	}
+	return nil
+}
+
+// addCopies writes copies of the first Scan while the operator does not work, and starts it again.
+func (b *run) addCopies(ctx context.Context, n int) error {
+	if n == 0 {
+		return nil
+	}
+	b.operator.stop()
+	if err := b.copyEnded(ctx, scanName(0), n); err != nil {
+		return err
+	}
+	op, err := startOperator(ctx, b.o, b.cluster)
+	if err != nil {
+		return err
+	}
+	b.operator = op
+	after, err := op.read(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b.o.Out, "%-48s %10d MiB, peak %d\n", "RSS with the copies", after.rss>>20, after.peak>>20)
 	return nil
 }
 

@@ -101,7 +101,8 @@ func main() {
 	flag.IntVar(&m.KiB, "kib", 240, "memory: size of the spec of each Scan; 256 is the most that one may have")
 	flag.IntVar(&o.Limit, "limit", 0, "Scans that the cluster runs at a time; 0 for no limit, for fairness 50")
 	s := bench.Scale{Probe: 50}
-	flag.IntVar(&s.Ended, "ended", 1000, "scale: Scans that have ended and are kept; 100000 for the full size")
+	flag.IntVar(&s.Ended, "ended", 1000, "scale: Scans that run to their end and are kept")
+	flag.IntVar(&s.Copied, "copied", 0, "scale: further Scans that have ended, written as copies of one, with their Jobs; 100000 for the full size")
 	flag.IntVar(&s.InFlight, "held", 1000, "scale: Scans that have begun and do not end; 10000 for the full size")
 	var r bench.Reports
 	flag.IntVar(&r.Scale, "divide", 1, "reports: the `number` by which all amounts are divided")
