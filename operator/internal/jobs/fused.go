@@ -127,8 +127,8 @@ func addParser(job *batchv1.Job, p *Parser, file string, cfg Config) {
 	job.Spec.Template.Labels = overlay(job.Spec.Template.Labels, map[string]string{executionv1.LabelReports: "true"})
 }
 
-// waiting is what a parser asks for while it waits: a sleeping process.
-var waiting = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("20Mi")}
+// waiting is what a parser asks for while it waits, which is what a lurker does: a LimitRange that lets one pass lets the other.
+var waiting = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("20Mi")}
 
 // beyond returns what a parser asks for beside a scanner that has ended before the parser works: what the scanner did not ask
 // for, and enough to wait.

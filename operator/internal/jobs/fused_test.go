@@ -178,8 +178,8 @@ func TestBeyond(t *testing.T) {
 	}{
 		"Nothing": {corev1.ResourceRequirements{}, list("200m", "100Mi")},
 		"Less":    {corev1.ResourceRequirements{Requests: list("50m", "60Mi")}, list("150m", "40Mi")},
-		"More":    {corev1.ResourceRequirements{Requests: list("2", "1Gi")}, list("5m", "20Mi")},
-		"Limits":  {corev1.ResourceRequirements{Limits: list("2", "1Gi")}, list("5m", "20Mi")},
+		"More":    {corev1.ResourceRequirements{Requests: list("2", "1Gi")}, list("20m", "20Mi")},
+		"Limits":  {corev1.ResourceRequirements{Limits: list("2", "1Gi")}, list("20m", "20Mi")},
 	} {
 		got := beyond(list("200m", "100Mi"), c.scanner)
 		if len(got) != 2 || got.Cpu().Cmp(*c.want.Cpu()) != 0 || got.Memory().Cmp(*c.want.Memory()) != 0 {

@@ -207,8 +207,11 @@ func (r *Reconciler) observePods(ctx context.Context, o *life.Observation, b *ba
 		return fmt.Errorf("list pods: %w", err)
 	}
 	for i := range pods.Items {
-		j.ScannerEnded = latest(j.ScannerEnded, life.ScannerEnded(&pods.Items[i]))
-		p := life.ActivePart(&pods.Items[i])
+		p := &pods.Items[i]
+		if j.Fused {
+			j.ScannerEnded = latest(j.ScannerEnded, life.ScannerEnded(p))
+			p = life.ActivePart(p)
+		}
 		if t := life.PodTrouble(p); t != nil {
 			j.Trouble = t
 		}

@@ -170,6 +170,7 @@ func stripPod(in any) (any, error) {
 		return in, nil
 	}
 	small := &corev1.Pod{TypeMeta: p.TypeMeta, ObjectMeta: stripMeta(&p.ObjectMeta)}
+	small.Labels = pick(p.Labels, executionv1.LabelReports, executionv1.LabelPhase)
 	names := func(containers []corev1.Container) []corev1.Container {
 		var out []corev1.Container
 		for i := range containers {

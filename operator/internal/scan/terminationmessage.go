@@ -62,6 +62,7 @@ func stripEndedPod(in any) (any, error) {
 		return in, nil
 	}
 	small := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion}}
+	small.Labels = pick(p.Labels, executionv1.LabelReports, executionv1.LabelPhase)
 	if c := metav1.GetControllerOf(p); c != nil {
 		small.OwnerReferences = []metav1.OwnerReference{*c}
 	}

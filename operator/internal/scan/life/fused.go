@@ -19,9 +19,10 @@ import (
 // time, and the status is written once less.
 const QuickParser = time.Second
 
-// isFusedPod reports whether a pod runs the parser beside the scanner.
+// isFusedPod reports whether a pod runs the parser beside the scanner. A container of others may be called like the parser.
 func isFusedPod(p *corev1.Pod) bool {
-	return slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == executionv1.ContainerParser }) > 0
+	both := p.Labels[executionv1.LabelReports] != "" && p.Labels[executionv1.LabelPhase] == executionv1.PhaseScanner
+	return both && slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == executionv1.ContainerParser }) > 0
 }
 
 // ScannerEnded returns when the scanner in a fused pod has ended with 0; the zero time for others.

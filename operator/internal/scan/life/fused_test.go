@@ -69,7 +69,10 @@ func TestQuickParserIsNotShown(t *testing.T) {
 // fusedPod has a scanner and a parser that are in these states.
 func fusedPod(scanner, parser corev1.ContainerState) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: testobjects.Epoch}},
+		ObjectMeta: metav1.ObjectMeta{
+			CreationTimestamp: metav1.Time{Time: testobjects.Epoch},
+			Labels:            map[string]string{executionv1.LabelReports: "true", executionv1.LabelPhase: executionv1.PhaseScanner},
+		},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyOnFailure,
 			Containers:    []corev1.Container{{Name: "nmap"}, {Name: executionv1.ContainerParser, Image: "parser"}, {Name: executionv1.ContainerLurker}},
@@ -117,6 +120,18 @@ func TestActivePart(t *testing.T) {
 				t.Errorf("the pod was changed:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestContainersOfOthersMayBeCalledParser: without the operator's labels such a pod has one phase.
+func TestContainersOfOthersMayBeCalledParser(t *testing.T) {
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Time{Time: testobjects.Epoch}}}
+	for _, label := range []string{executionv1.LabelReports, executionv1.LabelPhase} {
+		p := fusedPod(ended, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}})
+		delete(p.Labels, label)
+		if !ScannerEnded(p).IsZero() || ActivePart(p) != p || PodTrouble(ActivePart(p)) == nil {
+			t.Errorf("without the label %s the pod counts as one of both phases", label)
+		}
 	}
 }
 
