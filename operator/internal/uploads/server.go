@@ -168,7 +168,7 @@ func (s *Handler) scanOf(ctx context.Context, ref podRef) (*executionv1.Scan, st
 	if err := s.get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: by.Name}, &scan); err != nil {
 		return nil, "", err
 	}
-	if scan.UID != by.UID || !uploading(&scan) || hasEnded(&job) || jobs.ScannerName(&scan, scan.ScannerAttempt()) != job.Name {
+	if scan.UID != by.UID || !uploading(&scan, &job) || hasEnded(&job) || jobs.ScannerName(&scan, scan.ScannerAttempt()) != job.Name {
 		return nil, "", refuse(http.StatusForbidden, "Scan %s takes no raw result now", by.Name)
 	}
 	return &scan, fileOf(&job), nil
@@ -189,10 +189,13 @@ func hasEnded(job *batchv1.Job) bool {
 	})
 }
 
-// uploading says whether the raw result of a Scan may still be written: later phases read it. The
-// pods of a Scan may write its state, which therefore only refuses; that the scanner runs, its Job says.
-func uploading(scan *executionv1.Scan) bool {
-	return scan.DeletionTimestamp.IsZero() && scan.Status.State == executionv1.ScanStateScanning
+// uploading says whether the raw result of a Scan may still be written: later phases read it. A parser in the scanner's pod works
+// while the lurker uploads. The pods of a Scan may write its state, which therefore only refuses; that the scanner's pod works, its
+// Job says.
+func uploading(scan *executionv1.Scan, job *batchv1.Job) bool {
+	state := scan.Status.State
+	return scan.DeletionTimestamp.IsZero() &&
+		(state == executionv1.ScanStateScanning || state == executionv1.ScanStateParsing && jobs.IsFused(job))
 }
 
 func (s *Handler) get(ctx context.Context, key types.NamespacedName, o client.Object) error {

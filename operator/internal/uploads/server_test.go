@@ -192,6 +192,23 @@ func TestStatusDoesNotChangeURL(t *testing.T) {
 	}
 }
 
+// TestFreshURLBesideAParser: the parser in the scanner's pod works while the lurker uploads, and the Scan may show that.
+func TestFreshURLBesideAParser(t *testing.T) {
+	w := newWorld(t)
+	before := w.job.DeepCopy()
+	metav1.SetMetaDataAnnotation(&w.job.ObjectMeta, executionv1.AnnotationPhases, string(executionv1.PhasesFused))
+	must(t, cluster.Client.Patch(t.Context(), w.job, client.MergeFrom(before)))
+	token := w.token(w.pod, jobs.UploadAudience)
+	for state, want := range map[executionv1.ScanState]int{
+		executionv1.ScanStateParsing: http.StatusOK, executionv1.ScanStateHookProcessing: http.StatusForbidden,
+	} {
+		w.state(state)
+		if code, body := w.ask(token); code != want {
+			t.Errorf("%s: %d %s, want %d", state, code, body, want)
+		}
+	}
+}
+
 func TestUploadURLRefused(t *testing.T) {
 	cases := map[string]struct {
 		reason string
