@@ -25,17 +25,23 @@ func isFusedPod(p *corev1.Pod) bool {
 	return both && slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == executionv1.ContainerParser }) > 0
 }
 
-// ScannerEnded returns when the scanner in a fused pod has ended with 0; the zero time for others.
+// ScannerEnded returns when the scanner in a fused pod has ended with 0; the zero time for others, and where the lurker has failed: it
+// does so where the scanner has left no result, and then the parser does not begin.
 func ScannerEnded(p *corev1.Pod) time.Time {
+	var ended time.Time
 	if !isFusedPod(p) {
-		return time.Time{}
+		return ended
 	}
 	for _, s := range p.Status.ContainerStatuses {
-		if t := s.State.Terminated; t != nil && t.ExitCode == 0 && s.Name == p.Spec.Containers[0].Name {
-			return t.FinishedAt.Time
+		t := s.State.Terminated
+		switch {
+		case s.Name == executionv1.ContainerLurker && lastFailure(p, s) != nil:
+			return time.Time{}
+		case s.Name == p.Spec.Containers[0].Name && t != nil && t.ExitCode == 0:
+			ended = t.FinishedAt.Time
 		}
 	}
-	return time.Time{}
+	return ended
 }
 
 // ActivePart returns what a pod shows of the phase that it is in. In a fused pod the parser is nothing but waiting while the

@@ -3,6 +3,7 @@
 package life
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +122,26 @@ func TestActivePart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLurkerThatFails: a scanner that has left no result has not handed over, and what the lurker says of it is the scanner's failure,
+// also where the Scan had gone on before the lurker failed.
+func TestLurkerThatFails(t *testing.T) {
+	p := fusedPod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Time{Time: testobjects.Epoch}}},
+		corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	p.Status.ContainerStatuses[2].LastTerminationState = corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "the scanner wrote no result"},
+	}
+	trouble := PodTrouble(ActivePart(p))
+	if !ScannerEnded(p).IsZero() || trouble == nil || !strings.Contains(trouble.Message, "wrote no result") {
+		t.Errorf("ended at %s, trouble %+v", ScannerEnded(p), trouble)
+	}
+	scan := testobjects.Scan("s", testobjects.WithState(executionv1.ScanStateParsing))
+	scan.Status.Conditions = []metav1.Condition{
+		{Type: executionv1.ConditionScanned, Status: metav1.ConditionTrue, Reason: executionv1.ReasonCompleted},
+		{Type: executionv1.ConditionParsed, Status: metav1.ConditionUnknown, Reason: trouble.Reason, Message: trouble.Message},
+	}
+	wantError(executionv1.ReasonScannerFailed, "wrote no result")(t, Decide(observationOf(scan, withJob(ScannerRole, Failed, fused))))
 }
 
 // TestContainersOfOthersMayBeCalledParser: without the operator's labels such a pod has one phase.

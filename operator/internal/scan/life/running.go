@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
@@ -183,6 +184,9 @@ func jobLost(r Role) func(*Observation, *Decision) {
 func failure(o *Observation, j Job, name, phase string) string {
 	message := fmt.Sprintf("The %s failed (Job %s): %s", name, j.Name, j.Failure)
 	c := FindCondition(o.Scan.Status.Conditions, phase)
+	if j.Fused && phase == executionv1.ConditionScanned && meta.IsStatusConditionTrue(o.Scan.Status.Conditions, phase) {
+		c = FindCondition(o.Scan.Status.Conditions, executionv1.ConditionParsed) // the lurker failed when the Scan had gone on
+	}
 	if c == nil || c.Status != metav1.ConditionUnknown || !troubleReasons[c.Reason] {
 		return message
 	}
