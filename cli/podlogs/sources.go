@@ -57,8 +57,7 @@ func (s Selection) wants(phase string) bool {
 
 // wantsJob says whether a phase is selected that a Job runs.
 func (s Selection) wantsJob(j metav1.Object) bool {
-	fused := j.GetAnnotations()[executionv1.AnnotationPhases] == string(executionv1.PhasesFused)
-	return s.wants(jobPhase(j)) || fused && s.wants(scanview.PhaseParser)
+	return s.wants(jobPhase(j)) || executionv1.IsFused(j) && s.wants(scanview.PhaseParser)
 }
 
 // Serves says whether a Job serves a Scan: by its owner, or by the label of Jobs in
@@ -96,7 +95,7 @@ func runs(pod *corev1.Pod, phase string, s Selection) []run {
 	var out []run
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		phase, main := phase, main
-		if c.Name == executionv1.ContainerParser && runsBoth(pod) {
+		if c.Name == executionv1.ContainerParser && executionv1.IsFusedPod(pod) {
 			phase, main = scanview.PhaseParser, c.Name
 		}
 		if s.Container != "" && s.Container != c.Name || !s.wants(phase) {
@@ -119,11 +118,6 @@ func runs(pod *corev1.Pod, phase string, s Selection) []run {
 		}
 	}
 	return out
-}
-
-// runsBoth says whether a pod runs scanner and parser.
-func runsBoth(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == executionv1.VolumeHandoff })
 }
 
 // label names a log at the beginning of its lines.

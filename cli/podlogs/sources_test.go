@@ -63,10 +63,9 @@ func TestRunsOfBothPhases(t *testing.T) {
 		return corev1.ContainerStatus{Name: name, ContainerID: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 	}
 	pod := &corev1.Pod{
-		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "nmap"}, {Name: "parser"}, {Name: "lurker"}}, Volumes: []corev1.Volume{{Name: executionv1.VolumeHandoff}},
-		},
-		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running("nmap"), running("parser"), running("lurker")}},
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{executionv1.LabelReports: "true", executionv1.LabelPhase: executionv1.PhaseScanner}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nmap"}, {Name: "parser"}, {Name: "lurker"}}},
+		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{running("nmap"), running("parser"), running("lurker")}},
 	}
 	job := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Labels:      map[string]string{executionv1.LabelJobType: executionv1.JobTypeScanner},

@@ -151,7 +151,7 @@ func withJobs(p Phase, jobs []batchv1.Job, kind string) Phase {
 	}
 	ended := p.Ended
 	p = withJob(p, newest)
-	if isFused(newest) && !ended.IsZero() {
+	if newest != nil && executionv1.IsFused(newest) && !ended.IsZero() {
 		p.Ended = ended // the Job goes on with the parser
 	}
 	return p
@@ -160,17 +160,12 @@ func withJobs(p Phase, jobs []batchv1.Job, kind string) Phase {
 // fusedPhase is the phase of a parser that has no Job of its own. When it began and ended is in the conditions.
 func fusedPhase(p Phase, jobs []batchv1.Job) Phase {
 	for i := range jobs {
-		if j := &jobs[i]; isFused(j) && p.Progress != Pending && p.Progress != Skipped {
+		if j := &jobs[i]; executionv1.IsFused(j) && p.Progress != Pending && p.Progress != Skipped {
 			p.Job = j.Name
 			p.Attempts++
 		}
 	}
 	return p
-}
-
-// isFused says whether a Job runs scanner and parser.
-func isFused(j *batchv1.Job) bool {
-	return j != nil && j.Annotations[executionv1.AnnotationPhases] == string(executionv1.PhasesFused)
 }
 
 func withJob(p Phase, j *batchv1.Job) Phase {

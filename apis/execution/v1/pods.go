@@ -2,6 +2,13 @@
 
 package v1
 
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // Names of what the operator puts into the pods of a Scan. Settings may not change these.
 const (
 	// ContainerLurker is the container beside the scanner that uploads the result.
@@ -34,3 +41,14 @@ const (
 	// EnvOutputs is where a hook may write what its spec.outputs name.
 	EnvOutputs = "OUTPUT_URLS"
 )
+
+// IsFused reports whether the Job of a scanner runs the parser as well.
+func IsFused(job metav1.Object) bool {
+	return job.GetAnnotations()[AnnotationPhases] == string(PhasesFused)
+}
+
+// IsFusedPod reports whether a pod runs the parser beside the scanner. A container of others may be called like the parser.
+func IsFusedPod(p *corev1.Pod) bool {
+	both := p.Labels[LabelReports] != "" && p.Labels[LabelPhase] == PhaseScanner
+	return both && slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == ContainerParser }) > 0
+}

@@ -16,11 +16,6 @@ import (
 	"github.com/scanyard/scanyard/apis/handover"
 )
 
-// IsFused reports whether the Job of a scanner runs the parser as well.
-func IsFused(job *batchv1.Job) bool {
-	return job.Annotations[executionv1.AnnotationPhases] == string(executionv1.PhasesFused)
-}
-
 // Separate returns why the parser of a Scan cannot run in the scanner's pod, for people; "" if it can. What is not known to be
 // harmless for a second container keeps the phases separate.
 func Separate(scan *executionv1.Scan, kind *executionv1.ScanTypeSpec, definition *executionv1.ParseDefinitionSpec, a Additions) string {

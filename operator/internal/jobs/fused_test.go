@@ -57,7 +57,7 @@ func TestNewFusedScanner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			compare(t, name, job)
-			if !IsFused(job) {
+			if !executionv1.IsFused(job) {
 				t.Error("the Job does not say that it runs both phases")
 			}
 		})

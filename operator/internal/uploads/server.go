@@ -195,7 +195,7 @@ func hasEnded(job *batchv1.Job) bool {
 func uploading(scan *executionv1.Scan, job *batchv1.Job) bool {
 	state := scan.Status.State
 	return scan.DeletionTimestamp.IsZero() &&
-		(state == executionv1.ScanStateScanning || state == executionv1.ScanStateParsing && jobs.IsFused(job))
+		(state == executionv1.ScanStateScanning || state == executionv1.ScanStateParsing && executionv1.IsFused(job))
 }
 
 func (s *Handler) get(ctx context.Context, key types.NamespacedName, o client.Object) error {

@@ -19,17 +19,11 @@ import (
 // time, and the status is written once less.
 const QuickParser = time.Second
 
-// isFusedPod reports whether a pod runs the parser beside the scanner. A container of others may be called like the parser.
-func isFusedPod(p *corev1.Pod) bool {
-	both := p.Labels[executionv1.LabelReports] != "" && p.Labels[executionv1.LabelPhase] == executionv1.PhaseScanner
-	return both && slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == executionv1.ContainerParser }) > 0
-}
-
 // ScannerEnded returns when the scanner in a fused pod has ended with 0; the zero time for others, and where the lurker has failed: it
 // does so where the scanner has left no result, and then the parser does not begin.
 func ScannerEnded(p *corev1.Pod) time.Time {
 	var ended time.Time
-	if !isFusedPod(p) {
+	if !executionv1.IsFusedPod(p) {
 		return ended
 	}
 	for _, s := range p.Status.ContainerStatuses {
@@ -47,7 +41,7 @@ func ScannerEnded(p *corev1.Pod) time.Time {
 // ActivePart returns what a pod shows of the phase that it is in. In a fused pod the parser is nothing but waiting while the
 // scanner works, and what becomes of the scanner is settled when it has ended.
 func ActivePart(p *corev1.Pod) *corev1.Pod {
-	if !isFusedPod(p) {
+	if !executionv1.IsFusedPod(p) {
 		return p
 	}
 	part, ended := *p, ScannerEnded(p)

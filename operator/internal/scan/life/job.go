@@ -107,7 +107,7 @@ func NewJob(b *batchv1.Job) Job {
 		Rerun: b.Annotations[executionv1.AnnotationRerun], Result: jobs.OnJob(b.Annotations),
 		Handover: b.Annotations[executionv1.AnnotationScanAccess] == string(executionv1.ScanAccessHandover),
 	}
-	j.Fused = j.Role == ScannerRole && jobs.IsFused(b)
+	j.Fused = j.Role == ScannerRole && executionv1.IsFused(b)
 	j.HasTTL = b.Spec.TTLSecondsAfterFinished != nil
 	if list, ok := b.Annotations[executionv1.AnnotationHooks]; ok {
 		j.ListsHooks, j.Hooks = true, strings.FieldsFunc(list, func(c rune) bool { return c == ',' })

@@ -23,7 +23,7 @@ func SucceededContainer(p *corev1.Pod) *corev1.ContainerStateTerminated {
 	if len(p.Spec.Containers) > 0 {
 		name = p.Spec.Containers[0].Name
 	}
-	if isFusedPod(p) {
+	if executionv1.IsFusedPod(p) {
 		name = executionv1.ContainerParser
 	}
 	for _, s := range p.Status.ContainerStatuses {
