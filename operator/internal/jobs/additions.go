@@ -65,11 +65,8 @@ func (p Proxy) env() []corev1.EnvVar {
 // add puts the additions into a pod. Ours are the containers that upload, which get only what they
 // need to reach the storage.
 func (a Additions) add(pod *corev1.PodSpec, ca CustomCA) {
-	for _, s := range a.PullSecrets {
-		ref := corev1.LocalObjectReference{Name: s}
-		if !slices.Contains(pod.ImagePullSecrets, ref) {
-			pod.ImagePullSecrets = append(pod.ImagePullSecrets, ref)
-		}
+	for _, name := range a.PullSecrets {
+		pod.ImagePullSecrets = withPullSecrets(pod.ImagePullSecrets, []corev1.LocalObjectReference{{Name: name}})
 	}
 	proxy := a.Proxy.env()
 	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
@@ -84,6 +81,16 @@ func (a Additions) add(pod *corev1.PodSpec, ca CustomCA) {
 			}
 		}
 	}
+}
+
+// withPullSecrets returns pull secrets with those of more that they lack.
+func withPullSecrets(all, more []corev1.LocalObjectReference) []corev1.LocalObjectReference {
+	for _, s := range more {
+		if !slices.Contains(all, s) {
+			all = append(slices.Clip(all), s)
+		}
+	}
+	return all
 }
 
 // addEnv adds the variables that a container does not set.

@@ -98,11 +98,7 @@ func addParser(job *batchv1.Job, p *Parser, file string, cfg Config) {
 	c := w.container()
 	c.Resources.Requests = beyond(c.Resources.Requests, pod.Containers[0].Resources)
 	pod.Containers = append(pod.Containers, c)
-	for _, s := range w.pullSecrets {
-		if !slices.Contains(pod.ImagePullSecrets, s) {
-			pod.ImagePullSecrets = append(slices.Clip(pod.ImagePullSecrets), s)
-		}
-	}
+	pod.ImagePullSecrets = withPullSecrets(pod.ImagePullSecrets, w.pullSecrets)
 	pod.Volumes = append(pod.Volumes, corev1.Volume{
 		Name: executionv1.VolumeHandoff, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("1Mi"))}},
 	})

@@ -89,11 +89,7 @@ func (h *Handover) apply(w *worker) {
 	if h == nil {
 		return
 	}
-	for _, s := range h.PullSecrets {
-		if !slices.Contains(w.pullSecrets, s) {
-			w.pullSecrets = append(slices.Clip(w.pullSecrets), s)
-		}
-	}
+	w.pullSecrets = withPullSecrets(w.pullSecrets, h.PullSecrets)
 	if w.account == "" {
 		w.automount = new(false)
 	}
