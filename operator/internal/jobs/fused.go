@@ -122,10 +122,11 @@ func addParser(job *batchv1.Job, p *Parser, file string, cfg Config) {
 var waiting = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("20Mi")}
 
 // beyond returns what a parser asks for beside a scanner that has ended before the parser works: what the scanner did not ask
-// for, and enough to wait.
+// for, and enough to wait, but never more than the ParseDefinition says: its limit may be as low.
 func beyond(parser corev1.ResourceList, scanner corev1.ResourceRequirements) corev1.ResourceList {
 	left := corev1.ResourceList{}
-	for name, want := range parser {
+	for name, all := range parser {
+		want := all.DeepCopy()
 		has, ok := scanner.Requests[name]
 		if !ok {
 			has = scanner.Limits[name] // Kubernetes takes the limit for a request that is absent
@@ -133,6 +134,9 @@ func beyond(parser corev1.ResourceList, scanner corev1.ResourceRequirements) cor
 		want.Sub(has)
 		if least := waiting[name]; want.Cmp(least) < 0 {
 			want = least
+		}
+		if want.Cmp(all) > 0 {
+			want = all
 		}
 		left[name] = want
 	}

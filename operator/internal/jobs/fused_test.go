@@ -172,16 +172,19 @@ func TestBeyond(t *testing.T) {
 		}
 		return all
 	}
+	usual := list("200m", "100Mi")
 	for name, c := range map[string]struct {
+		parser  corev1.ResourceList
 		scanner corev1.ResourceRequirements
 		want    corev1.ResourceList
 	}{
-		"Nothing": {corev1.ResourceRequirements{}, list("200m", "100Mi")},
-		"Less":    {corev1.ResourceRequirements{Requests: list("50m", "60Mi")}, list("150m", "40Mi")},
-		"More":    {corev1.ResourceRequirements{Requests: list("2", "1Gi")}, list("20m", "20Mi")},
-		"Limits":  {corev1.ResourceRequirements{Limits: list("2", "1Gi")}, list("20m", "20Mi")},
+		"Nothing":     {usual, corev1.ResourceRequirements{}, list("200m", "100Mi")},
+		"Less":        {usual, corev1.ResourceRequirements{Requests: list("50m", "60Mi")}, list("150m", "40Mi")},
+		"More":        {usual, corev1.ResourceRequirements{Requests: list("2", "1Gi")}, list("20m", "20Mi")},
+		"Limits":      {usual, corev1.ResourceRequirements{Limits: list("2", "1Gi")}, list("20m", "20Mi")},
+		"SmallParser": {list("10m", "10Mi"), corev1.ResourceRequirements{Requests: list("2", "1Gi")}, list("10m", "10Mi")},
 	} {
-		got := beyond(list("200m", "100Mi"), c.scanner)
+		got := beyond(c.parser, c.scanner)
 		if len(got) != 2 || got.Cpu().Cmp(*c.want.Cpu()) != 0 || got.Memory().Cmp(*c.want.Memory()) != 0 {
 			t.Errorf("%s: want %v, got %v", name, c.want, got)
 		}
