@@ -62,7 +62,12 @@ func PrintScale(ctx context.Context, o Options, s Scale) error {
 		return err
 	}
 	fmt.Fprintf(o.Out, "%-48s %10d MiB, peak %d (goal 256)\n", "RSS with both", f.rss>>20, f.peak>>20)
-	fmt.Fprintf(o.Out, "%-48s %10d ms, p50 %d (goal 2000)\n", "scanner Job's end to parser Job, p99", f.p99.Milliseconds(), f.p50.Milliseconds())
+	const next = "scanner Job's end to the next Job, p99"
+	if f.p99 == 0 {
+		fmt.Fprintf(o.Out, "%-48s %10s: no Job follows without hooks, where parsers run in the scanner's pod\n", next, "-")
+	} else {
+		fmt.Fprintf(o.Out, "%-48s %10d ms, p50 %d (goal 2000)\n", next, f.p99.Milliseconds(), f.p50.Milliseconds())
+	}
 	if err := b.printPages(ctx); err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -305,10 +304,7 @@ var _ = Describe("Charts", Label("charts"), func() {
 		got := done(ctx, scans.New(ns, "restricted", "nmap", "-p", "1", "127.0.0.1"))
 		wantJobs(got, "scanner", "read-and-write-hook/update-field", "read-only-hook/generic-webhook") // the parser runs in the scanner's pod
 		Expect(delivered(ctx, "/"+ns)).To(HaveLen(1), "calls of the hook")
-		var pods corev1.PodList
-		if err := w.admin.List(ctx, &pods, client.InNamespace(ns)); err != nil || len(pods.Items) != 3 {
-			Fail(fmt.Sprintf("%d pods ran, want 3 (%v)", len(pods.Items), err))
-		}
+		Expect(podsOf(ctx, ns)).To(HaveLen(3), "pods that ran")
 	})
 })
 

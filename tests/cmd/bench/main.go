@@ -40,7 +40,8 @@ Columns: finished Scans after the step, Scans added by it, Scans finished per se
 pods made per Scan, writes of the operator to the API server per Scan and its reads
 there (past its cache), its CPU time and that of the API server per Scan, its memory
 now and at its peak, and how long it took from the end of a scanner Job, as a watch
-shows it, until the parser Job was there.
+shows it, until the next Job of the Scan was there: the parser's, or the first hook's where
+the parser runs in the scanner's pod.
 
 bench fairness lets one namespace flood the queue, and compares how long others take
 for a few Scans beside it and on an idle cluster.
