@@ -113,6 +113,7 @@ var free = map[string]bool{
 // choices are the values that a name may have wherever it stands.
 var choices = map[string][]any{
 	"pullPolicy": {"IfNotPresent", "Always", "Never"}, "failurePolicy": {"Fail", "Ignore"}, "runOn": {"Success", "Failure", "Always"}, "scanAccess": {"Handover", "API", nil},
+	"phases": {"Fused", "Separate", nil},
 }
 
 // also are values that are often given in another type than that of their default, as in --set scanner.image.tag=8.

@@ -91,6 +91,7 @@ var shared = map[string]string{
 	"parser.affinity": "map[]", "parser.tolerations": "[]", "parser.resources": "map[]",
 	"scanner.image.repository": "*", "scanner.image.tag": "<nil>", "scanner.image.pullPolicy": "IfNotPresent", "scanner.nameAppend": "<nil>",
 	"scanner.ttlSecondsAfterFinished": "<nil>", "scanner.activeDeadlineSeconds": "<nil>", "scanner.backoffLimit": "*", "scanner.suspend": "false",
+	"scanner.phases":    "<nil>",
 	"scanner.resources": "map[]", "scanner.env": "[]", "scanner.envFrom": "[]", "scanner.extraVolumes": "[]", "scanner.extraVolumeMounts": "[]",
 	"scanner.extraContainers": "[]", "scanner.nodeSelector": "map[]", "scanner.affinity": "map[]", "scanner.tolerations": "[]",
 	"scanner.podSecurityContext": "*", "scanner.securityContext": "*",

@@ -22,7 +22,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -124,11 +123,11 @@ func (r *rig) install(p install.Programs) {
 	r.must(err)
 	for i := range namespaces {
 		ns := namespace(i)
-		r.must(r.helm.Install(r.ctx, install.Release{Chart: "test-scan", Namespace: ns}))
+		release := install.Release{Chart: "test-scan", Namespace: ns}
 		if keepsPhasesApart(ns) {
-			kind := &executionv1.ScanType{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test-scan"}}
-			r.must(r.admin.Patch(r.ctx, kind, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"phases":"Separate"}}`))))
+			release.Values = map[string]any{"scanner": map[string]any{"phases": executionv1.PhasesSeparate}}
 		}
+		r.must(r.helm.Install(r.ctx, release))
 		r.must(r.admin.Create(r.ctx, &executionv1.ScanCompletionHook{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reads"},
 			Spec:       executionv1.ScanCompletionHookSpec{Type: executionv1.ReadOnly, Image: "docker.io/fault/ok"},

@@ -101,7 +101,7 @@ for folder in */cascading-rules; do
 done
 
 # Every value that all scanners share, once, and what is particular to one.
-render nmap-full nmap --set scanner.nameAppend=-privileged,scanner.activeDeadlineSeconds=3600,scanner.ttlSecondsAfterFinished=0,scanner.suspend=true \
+render nmap-full nmap --set scanner.nameAppend=-privileged,scanner.activeDeadlineSeconds=3600,scanner.ttlSecondsAfterFinished=0,scanner.suspend=true,scanner.phases=Separate \
 	--set 'imagePullSecrets[0].name=pull,scanner.env[0].name=A,scanner.env[0].value=b,scanner.extraVolumes[0].name=v' \
 	--set 'scanner.extraVolumes[0].configMap.name=c,scanner.extraVolumeMounts[0].name=v,scanner.extraVolumeMounts[0].mountPath=/v' \
 	--set 'scanner.extraContainers[0].name=side,scanner.extraContainers[0].image=x,scanner.podSecurityContext.fsGroup=1' \

@@ -12,7 +12,7 @@ what scanyard-lib.scanType, .parseDefinition and .cascadingRules take, and
       "clusterWide" list "imagePullSecrets" list "cascadingRules" (list "enabled")
       "parser" (list "enabled" "image" "scanAccess" "ttlSecondsAfterFinished" "env" "scopeLimiterAliases" "nodeSelector" "affinity" "tolerations" "resources")
       "scanner" (list "image" "nameAppend" "ttlSecondsAfterFinished" "activeDeadlineSeconds" "backoffLimit" "resources" "env" "envFrom"
-        "extraVolumes" "extraVolumeMounts" "extraContainers" "nodeSelector" "affinity" "tolerations" "podSecurityContext" "securityContext" "suspend"))
+        "extraVolumes" "extraVolumeMounts" "extraContainers" "nodeSelector" "affinity" "tolerations" "podSecurityContext" "securityContext" "suspend" "phases"))
       (.values | default dict))) }}
 {{- range .scanTypes | default (list dict) }}
 ---
@@ -49,6 +49,9 @@ spec:
   extractResults:
     type: {{ .resultType }}
     location: /home/securecodebox/{{ .resultFile }}
+  {{- with $scanner.phases }}
+  phases: {{ . }}
+  {{- end }}
   jobTemplate:
     spec:
       suspend: {{ $scanner.suspend | default false }}
