@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -99,9 +100,7 @@ var _ = Describe("Decisions of the operator", Label("forwarding"), Ordered, func
 		cancelled := shellScan(ns, "cancelled", "sleep 600")
 		create(ctx, cancelled)
 		until(ctx, cancelled, "run", func(s *executionv1.Scan) bool { return s.Status.State == executionv1.ScanStateScanning })
-		before := cancelled.DeepCopy()
-		cancelled.Spec.Cancel = new(true)
-		Expect(w.admin.Patch(ctx, cancelled, client.MergeFrom(before), client.FieldOwner("somebody"))).To(Succeed())
+		setCancel(ctx, cancelled, true, "somebody")
 		Expect(arrives(ctx, "scan_cancelled", "cancelled")["details"]).To(And(HaveKeyWithValue("by", "somebody"), HaveKeyWithValue("scanType", "sh")))
 
 		By("refusing a setting")
@@ -119,7 +118,7 @@ var _ = Describe("Decisions of the operator", Label("forwarding"), Ordered, func
 		Expect(fmt.Sprint(refused["input"])).NotTo(ContainSubstring("hostNetwork"))
 
 		By("refusing a Scan, and letting another wait")
-		create(ctx, &settingsv1alpha2.ClusterScanSetting{
+		createGlobal(ctx, &settingsv1alpha2.ClusterScanSetting{
 			ObjectMeta: metav1.ObjectMeta{Name: settingsv1alpha2.Name},
 			Spec:       settingsv1alpha2.ClusterScanSettingSpec{Limits: &settingsv1alpha2.ClusterLimits{MaxRunning: new(int32(1))}},
 		})
@@ -127,10 +126,16 @@ var _ = Describe("Decisions of the operator", Label("forwarding"), Ordered, func
 		missing.Spec.HookSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Sometimes"}}}
 		create(ctx, missing)
 		Expect(arrives(ctx, "scan_refused", "invalid")["details"]).To(HaveKeyWithValue("reason", executionv1.ReasonInvalidSpec))
-		first, second := shellScan(ns, "first", "sleep 3; "+quick), shellScan(ns, "second", quick)
+		// The first Scan ends only when the second has been told to wait: however slow the machine is.
+		first, second := shellScan(ns, "first", "sleep 600"), shellScan(ns, "second", quick)
 		create(ctx, first)
 		until(ctx, first, "run", func(s *executionv1.Scan) bool { return s.Status.State == executionv1.ScanStateScanning })
 		create(ctx, second)
+		until(ctx, second, "wait", func(s *executionv1.Scan) bool {
+			admitted := meta.FindStatusCondition(s.Status.Conditions, executionv1.ConditionAdmitted)
+			return admitted != nil && admitted.Reason == executionv1.ReasonClusterLimit
+		})
+		setCancel(ctx, first, true, "somebody")
 		wantDone(ctx, second)
 		Expect(arrives(ctx, "scan_waited", "second")["details"]).To(HaveKeyWithValue("limit", executionv1.ReasonClusterLimit))
 		text, err := fetch(ctx, "http://"+w.op.Metrics+"/metrics")
