@@ -59,13 +59,14 @@ each() {
 
 # Go does not see what a TestMain reads, such as CRDs and programs: results of packages with an API server are never taken from the cache.
 # Lint vets; without debugging data a test links in two thirds of the time.
+# Suites wait for pods and have the processors first. Four packages at once, as half of them wait for a server or a far end.
 units() {
   local with_server=github.com/scanyard/scanyard/tests/testcluster rc=0
   go list -test -f '{{.ImportPath}} {{join .Deps " "}}' work | awk -v server="$with_server" '
     $1 ~ /\.test$/ {kind = "pure"; for (i = 2; i <= NF; i++) if ($i == server) kind = "server"; sub(/\.test$/, "", $1); print kind, $1}
   ' >"$reports/packages"
-  hack/gotest.sh -timeout=20m -vet=off -ldflags=-w -- $(sed -n 's/^pure //p' "$reports/packages") || rc=1
-  hack/gotest.sh -count=1 -timeout=20m -vet=off -ldflags=-w -- $(sed -n 's/^server //p' "$reports/packages") || rc=1
+  nice -n 5 hack/gotest.sh -p=4 -timeout=20m -vet=off -ldflags=-w -- $(sed -n 's/^pure //p' "$reports/packages") || rc=1
+  nice -n 5 hack/gotest.sh -count=1 -p=4 -timeout=20m -vet=off -ldflags=-w -- $(sed -n 's/^server //p' "$reports/packages") || rc=1
   return "$rc"
 }
 
