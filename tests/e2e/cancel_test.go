@@ -16,7 +16,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,13 +59,9 @@ func wantCancelled(ctx context.Context, s *executionv1.Scan, by string) *executi
 		Fail(fmt.Sprintf("condition Cancelled is %+v", c))
 	}
 	eventually(ctx, "the pods of the Scan to end", func(ctx context.Context) (bool, error) {
-		var pods corev1.PodList
 		var jobs batchv1.JobList
-		if err := w.admin.List(ctx, &pods, client.InNamespace(s.Namespace)); err != nil {
-			return false, err
-		}
 		err := w.admin.List(ctx, &jobs, client.InNamespace(s.Namespace))
-		return len(pods.Items)+len(jobs.Items) == 0, err
+		return len(podsOf(ctx, s.Namespace))+len(jobs.Items) == 0, err
 	})
 	return got
 }

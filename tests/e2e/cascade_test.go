@@ -374,16 +374,14 @@ var _ = Describe("Cascading Scans", Label("cascades"), func() {
 		s := cascadingOn(shellScan(ns, "many", "printf '%s' '"+nmapXML(ports...)+"' >"+resultPath))
 		create(ctx, s)
 		eventually(ctx, "the hook to say what is refused", func(ctx context.Context) (bool, error) {
-			var pods corev1.PodList
-			err := w.admin.List(ctx, &pods, client.InNamespace(ns))
-			for i := range pods.Items {
-				for _, c := range pods.Items[i].Status.ContainerStatuses {
+			for _, pod := range podsOf(ctx, ns) {
+				for _, c := range pod.Status.ContainerStatuses {
 					if end := c.State.Terminated; c.Name == "hook" && end != nil {
 						return strings.Contains(end.Message, fmt.Sprintf("rule ports: %d Scans were not started", first+total-refused)) && strings.Contains(end.Message, "not yet"), nil
 					}
 				}
 			}
-			return false, err
+			return false, nil
 		})
 		letAll()
 		got := wantDone(ctx, s)
@@ -459,19 +457,17 @@ func hookLog(ctx context.Context, s *executionv1.Scan, hook string) string {
 	GinkgoHelper()
 	job := jobsOf(s)[hook]
 	Expect(job).NotTo(BeNil(), "Scan %s has no Job of hook %s", s.Name, hook)
-	return podLogs(ctx, job.Namespace, client.MatchingLabels{"job-name": job.Name})
+	return podLogs(ctx, job.Namespace, ofJob(job))
 }
 
 // podLogs returns what pods have logged, one after another.
 func podLogs(ctx context.Context, ns string, which ...client.ListOption) string {
 	GinkgoHelper()
-	var pods corev1.PodList
-	Expect(w.admin.List(ctx, &pods, append(which, client.InNamespace(ns))...)).To(Succeed())
 	var out strings.Builder
-	for i := range pods.Items {
-		for _, c := range pods.Items[i].Spec.Containers {
-			b, err := w.kube.CoreV1().Pods(ns).GetLogs(pods.Items[i].Name, &corev1.PodLogOptions{Container: c.Name}).DoRaw(ctx)
-			Expect(err).NotTo(HaveOccurred(), "read the log of %s", pods.Items[i].Name)
+	for _, pod := range podsOf(ctx, ns, which...) {
+		for _, c := range pod.Spec.Containers {
+			b, err := w.kube.CoreV1().Pods(ns).GetLogs(pod.Name, &corev1.PodLogOptions{Container: c.Name}).DoRaw(ctx)
+			Expect(err).NotTo(HaveOccurred(), "read the log of %s", pod.Name)
 			out.Write(b)
 		}
 	}

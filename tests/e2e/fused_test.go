@@ -3,12 +3,8 @@
 package e2e
 
 import (
-	"context"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 )
@@ -18,14 +14,6 @@ func fusedParser(namespace, resultType string) *executionv1.ParseDefinition {
 	p := parser(namespace, resultType)
 	p.Spec.ScanAccess, p.Spec.Phases = executionv1.ScanAccessHandover, executionv1.PhasesFused
 	return p
-}
-
-// podsOf lists the pods of a namespace.
-func podsOf(ctx context.Context, namespace string) []corev1.Pod {
-	GinkgoHelper()
-	var pods corev1.PodList
-	Expect(w.admin.List(ctx, &pods, client.InNamespace(namespace))).To(Succeed())
-	return pods.Items
 }
 
 var _ = Describe("A parser in the scanner's pod", Label("isolation"), func() {

@@ -273,18 +273,16 @@ func visible(ctx context.Context, s *executionv1.Scan) map[string]string {
 	out["the operator's log"] = linesWith(logs, s.Namespace)
 	var now executionv1.Scan
 	var events eventsv1.EventList
-	var pods corev1.PodList
 	Expect(w.admin.Get(ctx, client.ObjectKeyFromObject(s), &now)).To(Succeed())
-	for _, list := range []client.ObjectList{&events, &pods} {
-		Expect(w.admin.List(ctx, list, client.InNamespace(s.Namespace))).To(Succeed())
-	}
+	Expect(w.admin.List(ctx, &events, client.InNamespace(s.Namespace))).To(Succeed())
+	pods := podsOf(ctx, s.Namespace)
 	show("the Scan", now)
 	show("an Event", events.Items)
-	for i := range pods.Items {
-		show("the status of pod "+pods.Items[i].Name, pods.Items[i].Status)
+	for _, pod := range pods {
+		show("the status of pod "+pod.Name, pod.Status)
 	}
 	out["the log of a pod"] = podLogs(ctx, s.Namespace)
-	if !strings.Contains(out["the log of a pod"], "hook ") || len(events.Items) == 0 || len(pods.Items) == 0 || out["the operator's log"] == "" {
+	if !strings.Contains(out["the log of a pod"], "hook ") || len(events.Items) == 0 || len(pods) == 0 || out["the operator's log"] == "" {
 		Fail(fmt.Sprintf("there is nothing to look at: %v", out))
 	}
 	return out

@@ -94,16 +94,15 @@ func wantNoSignature(ctx context.Context, s *executionv1.Scan) {
 	}
 	now.Status.FindingDownloadLink, now.Status.RawResultDownloadLink, now.Status.FindingHeadLink, now.Status.RawResultHeadLink, now.Status.ScannerLogDownloadLink = "", "", "", "", ""
 	texts["the Scan"] = asJSON(now)
-	var pods corev1.PodList
 	var jobs batchv1.JobList
 	var events corev1.EventList
 	var newEvents eventsv1.EventList
-	for _, list := range []client.ObjectList{&pods, &jobs, &events, &newEvents} {
+	for _, list := range []client.ObjectList{&jobs, &events, &newEvents} {
 		Expect(w.admin.List(ctx, list, client.InNamespace(s.Namespace))).To(Succeed())
 	}
 	// Their specs hold the URLs as arguments: that is the contract.
-	for i := range pods.Items {
-		texts["the status of pod "+pods.Items[i].Name] = asJSON(pods.Items[i].Status)
+	for _, pod := range podsOf(ctx, s.Namespace) {
+		texts["the status of pod "+pod.Name] = asJSON(pod.Status)
 	}
 	for i := range jobs.Items {
 		texts["the status of Job "+jobs.Items[i].Name] = asJSON(jobs.Items[i].Status)
@@ -131,15 +130,13 @@ func asJSON(v any) string {
 // readableLogs are those of all containers that have run.
 func readableLogs(ctx context.Context, ns string) string {
 	GinkgoHelper()
-	var pods corev1.PodList
-	Expect(w.admin.List(ctx, &pods, client.InNamespace(ns))).To(Succeed())
 	var out strings.Builder
-	for i := range pods.Items {
-		for _, c := range pods.Items[i].Status.ContainerStatuses {
+	for _, pod := range podsOf(ctx, ns) {
+		for _, c := range pod.Status.ContainerStatuses {
 			if c.State.Waiting != nil {
 				continue
 			}
-			b, err := w.kube.CoreV1().Pods(ns).GetLogs(pods.Items[i].Name, &corev1.PodLogOptions{Container: c.Name}).DoRaw(ctx)
+			b, err := w.kube.CoreV1().Pods(ns).GetLogs(pod.Name, &corev1.PodLogOptions{Container: c.Name}).DoRaw(ctx)
 			if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.ErrStatus.Code == http.StatusBadRequest {
 				continue // it has never run, or was removed meanwhile
 			}

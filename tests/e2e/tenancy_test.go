@@ -334,16 +334,14 @@ func ownClusterScanType(ctx context.Context, name string) string {
 // podOfHook is the pod of a Scan's hook.
 func podOfHook(ctx context.Context, s *executionv1.Scan, hook string) *corev1.Pod {
 	GinkgoHelper()
-	var pods corev1.PodList
+	var pods []corev1.Pod
 	eventually(ctx, "the hook's pod", func(ctx context.Context) (bool, error) {
-		job := jobsOf(s)[hook]
-		if job == nil {
-			return false, nil
+		if job := jobsOf(s)[hook]; job != nil {
+			pods = podsOf(ctx, job.Namespace, ofJob(job))
 		}
-		err := w.admin.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{"job-name": job.Name})
-		return len(pods.Items) == 1, err
+		return len(pods) == 1, nil
 	})
-	return &pods.Items[0]
+	return &pods[0]
 }
 
 // wantNoCopyOf looks through what a team's admin can read in its namespace.

@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/apis/exitcode"
@@ -25,11 +24,9 @@ var _ = Describe("Uploads of results", Label("results"), func() {
 		until(ctx, s, "be scanned", func(s *executionv1.Scan) bool {
 			return s.Status.State != "" && s.Status.State != executionv1.ScanStateScanning
 		})
-		var pods corev1.PodList
-		if err := w.admin.List(ctx, &pods, client.InNamespace(ns), client.MatchingLabels{"job-name": jobsOf(s)["scanner"].Name}); err != nil || len(pods.Items) != 1 {
-			Fail(fmt.Sprintf("%d scanner pods: %v", len(pods.Items), err))
-		}
-		log, err := w.kube.CoreV1().Pods(ns).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{Container: "lurker"}).DoRaw(ctx)
+		pods := podsOf(ctx, ns, ofJob(jobsOf(s)["scanner"]))
+		Expect(pods).To(HaveLen(1), "pods of the scanner")
+		log, err := w.kube.CoreV1().Pods(ns).GetLogs(pods[0].Name, &corev1.PodLogOptions{Container: "lurker"}).DoRaw(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		if !strings.Contains(string(log), "has expired") || strings.Contains(string(log), "X-Amz-Signature") {
 			Fail(fmt.Sprintf("the lurker did not go through the endpoint, or logs a URL's signature:\n%s", log))

@@ -239,6 +239,19 @@ func jobsOf(s *executionv1.Scan) map[string]*batchv1.Job {
 	return out
 }
 
+// podsOf lists the pods of a namespace, or those of them that options choose.
+func podsOf(ctx context.Context, namespace string, which ...client.ListOption) []corev1.Pod {
+	GinkgoHelper()
+	var pods corev1.PodList
+	Expect(w.admin.List(ctx, &pods, append(which, client.InNamespace(namespace))...)).To(Succeed())
+	return pods.Items
+}
+
+// ofJob chooses the pods of a Job.
+func ofJob(job *batchv1.Job) client.ListOption {
+	return client.MatchingLabels{batchv1.JobNameLabel: job.Name}
+}
+
 // wantJobs holds the Jobs that a Scan has ever had against those it should have had,
 // each once.
 func wantJobs(s *executionv1.Scan, roles ...string) {
