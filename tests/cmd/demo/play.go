@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/scanyard/scanyard/tests/install"
 	"github.com/scanyard/scanyard/tests/localcluster"
 )
@@ -34,8 +36,9 @@ func up(ctx context.Context, out io.Writer, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	if old, err := localcluster.Attach(filepath.Join(dir, clusterDir)); err == nil {
-		fmt.Fprintf(out, "It is up already:\n  export KUBECONFIG=%s\n", old.Kubeconfig)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if _, err := localcluster.Attach(filepath.Join(dir, clusterDir)); err == nil {
+		fmt.Fprintf(out, "It is up already:\n  export KUBECONFIG=%s\n", kubeconfig)
 		return nil
 	}
 	c.say("starting the cluster                etcd, kube-apiserver, controllers, a node and S3")
@@ -55,6 +58,9 @@ func up(ctx context.Context, out io.Writer, s settings) (err error) {
 	if err == nil {
 		token, err = y.token(ctx)
 	}
+	if err == nil {
+		err = kubeconfigFor(teamA, y.cluster.Kubeconfig, kubeconfig)
+	}
 	if err != nil {
 		return errors.Join(err, y.remove())
 	}
@@ -64,17 +70,31 @@ func up(ctx context.Context, out io.Writer, s settings) (err error) {
 		return fmt.Errorf("read the API server's address: %w", err)
 	}
 	kubectl := s.programs.Path("localcluster") + " kubectl --data-dir " + y.cluster.DataDir
-	fmt.Fprintf(out, instructions, y.cluster.Kubeconfig, kubectl, api.Port(), teamA, os.Args[0], s.programs.Path("scanyard"), address, token)
+	fmt.Fprintf(out, instructions, kubeconfig, kubectl, api.Port(), teamA, os.Args[0], s.programs.Path("scanyard"), address, token)
 	return nil
 }
 
-// instructions take the kubeconfig, a kubectl, a port to scan, the team's namespace,
+// kubeconfigFor copies a kubeconfig to a file whose context has a namespace, so that the commands of
+// README and docs, which name none, mean the namespace where things are installed.
+func kubeconfigFor(namespace, from, to string) error {
+	config, err := clientcmd.LoadFromFile(from)
+	if err != nil {
+		return fmt.Errorf("read the cluster's kubeconfig: %w", err)
+	}
+	config.Contexts[config.CurrentContext].Namespace = namespace
+	if err := clientcmd.WriteToFile(*config, to); err != nil {
+		return fmt.Errorf("write a kubeconfig for namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// instructions take the kubeconfig of the team's namespace, a kubectl, a port to scan, that namespace,
 // this program, the command line, and the console's address with a token to sign in with.
 const instructions = `Your cluster:
 
-  export KUBECONFIG=%[1]s
-  alias scanyard="%[6]s -n %[4]s"
-  alias kubectl="%[2]s"     # unless you have one
+  export KUBECONFIG=%[1]s     # its namespace is %[4]s
+  alias scanyard="%[6]s"
+  alias kubectl="%[2]s -n %[4]s"     # unless you have one
 
 Scan something; the cluster's own API server will do:
 
