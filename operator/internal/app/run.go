@@ -99,8 +99,12 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
+	accounts, err := rbac.NewReader(ctx, mgr, mgr.GetAPIReader(), o.accessMode(), o.WatchNamespaces)
+	if err != nil {
+		return err
+	}
 	r = scan.NewReconciler(scan.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Events: mgr.GetEventRecorder("scanyard"), Clock: clock.RealClock{},
 		Storage: storage, Settings: o.Scan, Expiry: o.Expiry, Jobs: o.Jobs, Metrics: scanMetrics,
 		Access: o.accessMode(), Namespaces: o.WatchNamespaces, Tenancy: settings, Queue: waiting, Health: monitor, Decisions: told,
 	})

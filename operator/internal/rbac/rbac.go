@@ -99,7 +99,7 @@ func Conflict(err error) (remedy string, ok bool) {
 
 // Access makes ServiceAccounts, Roles and RoleBindings. It is safe for concurrent use.
 type Access struct {
-	// reader is not cached: a cache would hold every Role of the cluster.
+	// reader has no cache of all accounts and Roles of the cluster, see NewReader.
 	reader client.Reader
 	writer client.Writer
 	clock  clock.PassiveClock
@@ -134,7 +134,7 @@ const (
 	Shared
 )
 
-// New returns an Access. The reader must not be cached.
+// New returns an Access. The reader is one of NewReader, or asks the API server.
 func New(reader client.Reader, writer client.Writer, c clock.PassiveClock, mode Mode) *Access {
 	return &Access{
 		reader: reader, writer: writer, clock: c, mode: mode, seen: map[types.NamespacedName]time.Time{},

@@ -148,6 +148,9 @@ func finally(reason, message string) *life.Rejection {
 // create creates a Job; success if the Job exists and belongs to the Scan.
 func (r *Reconciler) create(ctx context.Context, o *life.Observation, job *batchv1.Job) error {
 	err := r.client.Create(ctx, job)
+	if err == nil {
+		r.ledger.noteMade(o.Scan.UID, job)
+	}
 	if apierrors.IsAlreadyExists(err) {
 		err = r.checkOurs(ctx, o, job)
 	}

@@ -5,9 +5,11 @@ package scan
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -29,10 +31,16 @@ type ledger struct {
 	since time.Time
 	// unbegun are the Scans that were born under this operator and that it has not tried to begin.
 	unbegun map[types.UID]struct{}
+	// made are Jobs that this operator has made, by their Scan, until the cache shows them.
+	made map[types.UID][]*batchv1.Job
 }
 
+// madeTrusted is how long a Job counts as there that this operator has made and that the cache does not show: the cache is behind by
+// moments. Afterwards the API server is asked.
+const madeTrusted = 5 * time.Second
+
 func newLedger() *ledger {
-	return &ledger{entries: map[types.UID]*executionv1.ScanStatus{}, unbegun: map[types.UID]struct{}{}}
+	return &ledger{entries: map[types.UID]*executionv1.ScanStatus{}, unbegun: map[types.UID]struct{}{}, made: map[types.UID][]*batchv1.Job{}}
 }
 
 // open notes when this operator began to work, and returns it.
@@ -100,6 +108,36 @@ func (l *ledger) forget(uid types.UID) {
 	defer l.mu.Unlock()
 	delete(l.entries, uid)
 	delete(l.unbegun, uid)
+	delete(l.made, uid)
+}
+
+// noteMade remembers a Job of a Scan as the API server has made it.
+func (l *ledger) noteMade(scan types.UID, b *batchv1.Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.made[scan] = append(l.made[scan], keptOf(b))
+}
+
+// unseen returns the Jobs of a Scan that were made a moment ago and that the cache does not show, and forgets all others. They must not be changed.
+func (l *ledger) unseen(scan types.UID, now time.Time, shown []batchv1.Job) []*batchv1.Job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := slices.DeleteFunc(l.made[scan], func(m *batchv1.Job) bool {
+		return now.Sub(m.CreationTimestamp.Time) >= madeTrusted || slices.ContainsFunc(shown, func(b batchv1.Job) bool { return b.UID == m.UID })
+	})
+	if len(left) == 0 {
+		delete(l.made, scan)
+		return nil
+	}
+	l.made[scan] = left
+	return slices.Clone(left)
+}
+
+// awaits reports whether a Scan has a Job that the cache did not show when the Scan was observed.
+func (l *ledger) awaits(scan types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.made[scan]) > 0
 }
 
 // adopt adds a Scan to the ledger: the Scan is new, or the operator was just started.

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
@@ -72,5 +74,42 @@ func TestLedgerOfTheUnbegun(t *testing.T) {
 	l.forget("b")
 	if l.isUnbegun("a") || l.isUnbegun("b") {
 		t.Error("a Scan that has begun, or is gone, is unbegun")
+	}
+}
+
+// TestLedgerOfMadeJobs: a Job that this operator has made counts as there for a moment, until the cache shows it.
+func TestLedgerOfMadeJobs(t *testing.T) {
+	s := testobjects.Scan("s")
+	at := metav1.NewTime(testobjects.Epoch)
+	job := func(uid types.UID) *batchv1.Job {
+		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: uid, CreationTimestamp: at, Labels: map[string]string{"other": "label"}}}
+	}
+	for name, tc := range map[string]struct {
+		after  time.Duration
+		shown  []batchv1.Job
+		want   []types.UID
+		reason string
+	}{
+		"Behind":  {want: []types.UID{"scanner", "hook"}, reason: "the cache shows none yet"},
+		"Shown":   {shown: []batchv1.Job{*job("scanner")}, want: []types.UID{"hook"}, reason: "the cache knows more of a Job that it shows"},
+		"All":     {shown: []batchv1.Job{*job("hook"), *job("scanner")}, reason: "nothing is left to remember"},
+		"TooLong": {after: madeTrusted, reason: "the Job may be gone; the API server is asked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger()
+			l.noteMade(s.UID, job("scanner"))
+			l.noteMade(s.UID, job("hook"))
+			var got []types.UID
+			for _, b := range l.unseen(s.UID, at.Add(tc.after), tc.shown) {
+				got = append(got, b.UID)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || l.awaits(s.UID) != (len(tc.want) > 0) {
+				t.Errorf("awaits %t, %s (-want +got):\n%s", l.awaits(s.UID), tc.reason, diff)
+			}
+			l.forget(s.UID)
+			if l.awaits(s.UID) || l.unseen("another", at.Time, nil) != nil {
+				t.Error("a Job is remembered for a Scan that has none")
+			}
+		})
 	}
 }

@@ -108,14 +108,17 @@ func (r *Reconciler) read(ctx context.Context, o *life.Observation, need life.Ne
 func (r *Reconciler) observeJobs(ctx context.Context, o *life.Observation, unknown bool) error {
 	var list batchv1.JobList
 	// This read does not wait for our own writes: under load a write of another Scan is always on its
-	// way. observeLost finds a Job that the cache has not seen yet.
+	// way. The ledger has the Jobs that were made a moment ago, and observeLost finds others that the cache has not seen yet.
 	err := r.client.List(ctx, &list, client.MatchingFields{indexScanUID: string(o.Scan.UID)},
 		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 	if err != nil {
 		return fmt.Errorf("list Jobs: %w", err)
 	}
+	all := r.ledger.unseen(o.Scan.UID, o.Now, list.Items)
 	for i := range list.Items {
-		b := &list.Items[i]
+		all = append(all, &list.Items[i])
+	}
+	for _, b := range all {
 		trusted, err := r.isTrusted(ctx, o, b, unknown)
 		if err != nil {
 			return err

@@ -53,7 +53,9 @@ type Options struct {
 	// Client reads from the cache and waits there for its own writes.
 	Client client.Client
 	// Live reads from the API server.
-	Live     client.Reader
+	Live client.Reader
+	// Accounts reads accounts and their rights, see rbac.NewReader; nil means Live.
+	Accounts client.Reader
 	Events   events.EventRecorder
 	Clock    clock.PassiveClock
 	Storage  Storage
@@ -104,6 +106,9 @@ func NewReconciler(o Options) *Reconciler {
 	if o.Queue == nil {
 		o.Queue = queue.New(queue.Options{Clock: o.Clock})
 	}
+	if o.Accounts == nil {
+		o.Accounts = o.Live
+	}
 	o.Settings.Namespaces = o.Namespaces
 	return &Reconciler{
 		queue: o.Queue, ledger: newLedger(), health: o.Health,
@@ -111,7 +116,7 @@ func NewReconciler(o Options) *Reconciler {
 		catalog:      catalog.New(o.Client),
 		previousRuns: newPreviousRuns(),
 		mirrors:      catalog.NewMirrors(o.Client, o.Client),
-		access:       rbac.New(o.Live, o.Client, o.Clock, o.Access),
+		access:       rbac.New(o.Accounts, o.Client, o.Clock, o.Access),
 		settings:     o.Settings, expiry: o.Expiry, jobs: o.Jobs, metrics: o.Metrics,
 		tenancy: o.Tenancy, decisions: o.Decisions,
 	}
@@ -123,6 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if o == nil {
 		return reconcile.Result{}, err
 	}
+	awaits := r.ledger.awaits(o.Scan.UID)
 	var d life.Decision
 	if err == nil {
 		d = life.Decide(o)
@@ -136,6 +142,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, errors.Join(err, r.reportOutage(ctx, o, outage))
 	}
 	switch {
+	case err == nil && awaits && (d.RequeueAfter == 0 || d.RequeueAfter > madeTrusted):
+		return reconcile.Result{RequeueAfter: madeTrusted}, nil // the Job may have gone before any watch has shown it
 	case err == nil:
 		return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):

@@ -137,6 +137,11 @@ func stripJob(in any) (any, error) {
 	if !ok {
 		return in, nil
 	}
+	return keptOf(b), nil
+}
+
+// keptOf returns what is kept of a Job.
+func keptOf(b *batchv1.Job) *batchv1.Job {
 	small := &batchv1.Job{
 		TypeMeta:   b.TypeMeta,
 		ObjectMeta: stripMeta(&b.ObjectMeta),
@@ -160,7 +165,7 @@ func stripJob(in any) (any, error) {
 			}
 		}
 	}
-	return small, nil
+	return small
 }
 
 // stripPod keeps of a pod what life.PodTrouble and life.PendingSince read.

@@ -27,6 +27,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	"github.com/scanyard/scanyard/operator/internal/jobs"
+	"github.com/scanyard/scanyard/operator/internal/rbac"
 	"github.com/scanyard/scanyard/operator/internal/scan"
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 	"github.com/scanyard/scanyard/operator/internal/store"
@@ -106,7 +107,11 @@ func (w *world) run(further []string, options ...worldOption) {
 		ParserDeadline: o.Settings.ParserDeadline, HookDeadline: o.Settings.HookDeadline, StatusLinks: o.Settings.StatusLinks,
 	}, nil)
 	o.Tenancy = w.tenancy
-	w.stop = w.Run(mgr, func(ctx context.Context) error { return scan.NewReconciler(o).SetupWithManager(ctx, mgr, 4) })
+	w.stop = w.Run(mgr, func(ctx context.Context) error {
+		accounts, err := rbac.NewReader(ctx, mgr, o.Live, o.Access, append([]string{w.Namespace}, further...))
+		o.Accounts = accounts
+		return errors.Join(err, scan.NewReconciler(o).SetupWithManager(ctx, mgr, 4))
+	})
 }
 
 func (w *world) scanType(options ...func(*executionv1.ScanTypeSpec)) *executionv1.ScanType {

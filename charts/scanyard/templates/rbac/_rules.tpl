@@ -9,7 +9,7 @@ scan pods it has to hold itself (marked G).
   pods                             G        sees images that cannot be pulled and pods that find no node; lurkers get pods
   pods/log                         G        lurkers keep the end of the scanner's log; the operator itself reads none
   serviceaccounts, roles, rolebindings      makes lurker, the accounts of single Scans, and what an executionNamespace
-                                            needs, and removes the latter two
+                                            needs, and removes the latter two; watches those that have a fixed name
   jobs                                      runs scanners, parsers and hooks
   scans                            G        moves them on, adds finalizers, creates them from schedules and removes old ones
   scans/status                     G        state, conditions, counters; parsers and hooks patch counters
@@ -36,9 +36,17 @@ scan pods it has to hold itself (marked G).
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [create, delete, get]
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  resourceNames: [lurker, parser, scan-completion-hook]
+  verbs: [list, watch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [create, delete, get, patch]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  resourceNames: [lurker, parser, scan-completion-hook]
+  verbs: [list, watch]
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [create, delete, get, list, patch, watch]
