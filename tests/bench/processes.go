@@ -6,10 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/scanyard/scanyard/tests/localcluster"
@@ -24,13 +21,11 @@ type usedMemory struct {
 
 func (l *reportLoad) memory(ctx context.Context) (usedMemory, error) {
 	var m usedMemory
-	// What a Go program has resident swings by several times of what the program holds: garbage is not collected before there is
-	// some times as much of it, and goes back to the kernel late.
 	var profile bytes.Buffer
-	if _, err := l.ask(ctx, "/debug/pprof/heap?gc=1&debug=1", "text/plain", &profile); err != nil {
+	if _, err := l.ask(ctx, usage.HeldPath, "text/plain", &profile); err != nil {
 		return m, err
 	}
-	held, err := heldOf(profile.String())
+	held, err := usage.Held(profile.String())
 	if err != nil {
 		return m, err
 	}
@@ -41,17 +36,6 @@ func (l *reportLoad) memory(ctx context.Context) (usedMemory, error) {
 	server, err := usage.Of(l.server.Process.Pid)
 	m.server, m.serverPeak = float64(server.Resident)/(1<<20), float64(server.Peak)/(1<<20)
 	return m, err
-}
-
-// heldOf reads the bytes of a heap from a profile in the form for people (runtime/pprof, debug=1).
-func heldOf(profile string) (int64, error) {
-	const key = "# HeapAlloc = "
-	for line := range strings.Lines(profile) {
-		if value, ok := strings.CutPrefix(line, key); ok {
-			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("the heap profile of kube-apiserver has no line %q", key)
 }
 
 // components are the processes of the cluster.

@@ -9,8 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -24,6 +22,8 @@ import (
 type Process struct {
 	// Log is the file with what all its lives have logged.
 	Log string
+	// Profiles is the address where it serves profiles (net/http/pprof).
+	Profiles string
 
 	newCommand func(*os.File) *exec.Cmd
 
@@ -35,7 +35,7 @@ type Process struct {
 // NewProcess prepares an operator for a cluster. Its addresses stay the same over all
 // its lives.
 func NewProcess(p Programs, kubeconfig, log string, s localcluster.ObjectStore, args ...string) (*Process, error) {
-	free, err := ports.Free(3)
+	free, err := ports.Free(4)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the operator: %w", err)
 	}
@@ -47,12 +47,13 @@ func NewProcess(p Programs, kubeconfig, log string, s localcluster.ObjectStore, 
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace,
 		"--metrics-bind-address=" + loopback(free[0]), "--health-probe-bind-address=" + loopback(free[1]),
 		"--upload-endpoint-bind-address=" + loopback(free[2]), "--upload-endpoint-url=https://" + loopback(free[2]),
+		"--pprof-bind-address=" + loopback(free[3]),
 	}, args...)
 	env := append(os.Environ(),
 		"S3_ENDPOINT="+host, "S3_PORT="+port, "S3_USE_SSL=false", "S3_BUCKET="+s.Bucket, "S3_REGION="+s.Region, "S3_PATH_STYLE=true",
 		"MINIO_ACCESS_KEY="+s.AccessKey, "MINIO_SECRET_KEY="+s.SecretKey,
 		"LURKER_IMAGE=docker.io/scanyard/lurker:process", "LURKER_PULL_POLICY=IfNotPresent")
-	return &Process{Log: log, newCommand: func(out *os.File) *exec.Cmd {
+	return &Process{Log: log, Profiles: "http://" + loopback(free[3]), newCommand: func(out *os.File) *exec.Cmd {
 		cmd := exec.Command(p.Path("operator"), args...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
 		// It goes with the test, however that ends.
@@ -100,21 +101,10 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// PeakMemory is the most memory that the operator's present life has had so far, in bytes (VmHWM, proc(5)).
-func (p *Process) PeakMemory() (int64, error) {
+// PID is the process of the operator's present life, or of its last.
+func (p *Process) PID() int {
 	cmd, _ := p.life()
-	file := fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("%s has no VmHWM", file)
+	return cmd.Process.Pid
 }
 
 // Keep starts the operator again whenever it ends, as a Deployment does, until the
