@@ -371,7 +371,8 @@ func TestConversionCertificateRotation(t *testing.T) {
 	eventually(t, "the API server trusts the new certificate", func() bool { return read() == nil })
 }
 
-// TestUninstallLeavesUsableAPI: with the operator gone, the one patch of the documentation lets both versions be used.
+// TestUninstallLeavesUsableAPI: with the operator gone, the one patch of the documentation lets both versions be used. The CRDs of the release
+// before are refused, since they do not have the version that is stored.
 func TestUninstallLeavesUsableAPI(t *testing.T) {
 	o := &operator{}
 	o.cert.Store(ensure(t, namespace(t)))
@@ -395,6 +396,14 @@ func TestUninstallLeavesUsableAPI(t *testing.T) {
 		t.Errorf("%+v", now.Spec)
 	}
 	must(t, cluster.Client.Delete(t.Context(), now))
+	for _, before := range olderCRDs(t) {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), crd))
+		crd.Spec = before.Spec
+		if err := cluster.Client.Update(t.Context(), crd); err == nil || !strings.Contains(err.Error(), "status.storedVersions") {
+			t.Errorf("%s of the release before: %v", crd.Name, err)
+		}
+	}
 }
 
 // store makes one of the versions the stored one.

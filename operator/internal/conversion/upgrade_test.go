@@ -37,6 +37,14 @@ func older(t *testing.T) {
 			return apierrors.IsNotFound(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 		})
 	}
+	for _, crd := range olderCRDs(t) {
+		must(t, cluster.Client.Create(t.Context(), crd))
+	}
+}
+
+// olderCRDs are those of settings as they were before v1alpha2.
+func olderCRDs(t *testing.T) (crds []*apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
 	files, err := filepath.Glob("testdata/released/*.yaml")
 	must(t, err)
 	if len(files) != len(conversion.CRDs()) {
@@ -47,8 +55,9 @@ func older(t *testing.T) {
 		must(t, err)
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		must(t, yaml.UnmarshalStrict(raw, crd))
-		must(t, cluster.Client.Create(t.Context(), crd))
+		crds = append(crds, crd)
 	}
+	return crds
 }
 
 // newer puts the CRDs of the chart in the place of the older ones, as the documentation says: applied by the server's side.
