@@ -57,6 +57,7 @@ const tokenFile = adminToken + ",admin,system:masters\n" + tenantToken + ",tenan
 // door is a server on a real listener, with a database of its own.
 type door struct {
 	url    string
+	ca     []byte // that a server with a certificate is known by
 	store  *mvcc.Store
 	client *http.Client
 	stop   func()       // asks the server to stop
@@ -253,7 +254,7 @@ func (d *door) config() *rest.Config {
 	if d.custom != nil {
 		return d.custom
 	}
-	return &rest.Config{Host: d.url, BearerToken: adminToken, QPS: -1, Timeout: patience}
+	return &rest.Config{Host: d.url, BearerToken: adminToken, QPS: -1, Timeout: patience, TLSClientConfig: rest.TLSClientConfig{CAData: d.ca}}
 }
 
 func (d *door) dynamic(t *testing.T) dynamic.Interface {

@@ -6,8 +6,10 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -17,7 +19,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/scanyard/scanyard/reports/internal/dbtest"
 	"github.com/scanyard/scanyard/reports/internal/server"
@@ -101,7 +106,13 @@ func readStalled(t *testing.T, conn net.Conn) (told int, last *metav1.Status) {
 	}
 	defer response.Body.Close()
 	defer conn.Close() // first, since the body would be read to its end, and a watch has none
-	events := json.NewDecoder(response.Body)
+	return readTold(t, response.Body)
+}
+
+// readTold reads the events of a watch until they end, or all writes have been told of.
+func readTold(t *testing.T, watched io.Reader) (told int, last *metav1.Status) {
+	t.Helper()
+	events := json.NewDecoder(watched)
 	for {
 		var event struct {
 			Type   string
@@ -169,21 +180,94 @@ func TestStalledWatchesEnd(t *testing.T) {
 	seen := d.others(t, namespace, from)
 	d.writeLarge(t, namespace)
 	seen()
+	open.cut(t, d)
+	if told, last := readStalled(t, conn); told == stalledWrites || last != nil && !apierrors.IsResourceExpired(&apierrors.StatusError{ErrStatus: *last}) {
+		t.Errorf("told of %d writes, then %+v", told, last)
+	}
+}
+
+// cut waits until one of two watches is cut off, and asks the server other things meanwhile.
+func (w *watching) cut(t *testing.T, d *door) {
+	t.Helper()
 	deadline := time.Now().Add(patience)
-	for open.open.Load() > 1 {
+	for w.open.Load() > 1 {
 		if time.Now().After(deadline) {
 			t.Fatal("the watch goes on")
 		}
 		runtime.Gosched()
 		d.ask(t, request{path: "/livez"}).is(http.StatusOK)
 	}
-	if told, last := readStalled(t, conn); told == stalledWrites || last != nil && !apierrors.IsResourceExpired(&apierrors.StatusError{ErrStatus: *last}) {
-		t.Errorf("told of %d writes, then %+v", told, last)
-	}
-	if now := open.open.Load(); now != 1 {
+	if now := w.open.Load(); now != 1 {
 		t.Errorf("%d watches are open, must be the other one", now)
 	}
-	if cut := open.stalled.Load(); cut != 1 {
-		t.Errorf("%d watches are counted as cut off, must be the one", cut)
+	if stalled := w.stalled.Load(); stalled != 1 {
+		t.Errorf("%d watches are counted as cut off, must be the one", stalled)
 	}
+}
+
+// Over HTTP/2, all watches that kube-apiserver passes on come by one connection. Only the one that nobody reads ends.
+func TestStalledWatchOverHTTP2Ends(t *testing.T) {
+	var open watching
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := serve(t, dbtest.New(t, sqldb.SQLite), func(o *server.Options) {
+		o.Limits, o.Observer = server.Limits{WatchStall: time.Second}, &open
+		if o.Certificate, err = dynamiccertificates.NewStaticCertKeyContent("test", certificate, key); err != nil {
+			t.Fatal(err)
+		}
+	})
+	d.ca = certificate
+	if d.client, err = rest.HTTPClientFor(d.config()); err != nil {
+		t.Fatal(err)
+	}
+	const namespace = "team-a"
+	from := d.create(t, policyReports, "elsewhere", report("first")).at("metadata", "resourceVersion")
+	conns := &connections{}
+	stalled := d.watchHTTP2(t, conns, namespace, from)
+	seen := d.others(t, namespace, from)
+	d.writeLarge(t, namespace)
+	seen()
+	open.cut(t, d)
+	if told, _ := readTold(t, stalled); told == stalledWrites {
+		t.Error("a watch that was cut off is told of all writes")
+	}
+	if told, last := readTold(t, d.watchHTTP2(t, conns, namespace, from)); told != stalledWrites || last != nil {
+		t.Errorf("a watch by the same connection is told of %d writes, then %+v", told, last)
+	}
+	if conns.first == nil || conns.more {
+		t.Errorf("the requests did not share one connection: %+v", conns)
+	}
+}
+
+// connections are those that requests got.
+type connections struct {
+	first net.Conn
+	more  bool
+}
+
+// watchHTTP2 begins a watch from a number, of which nothing is read yet.
+func (d *door) watchHTTP2(t *testing.T, conns *connections, namespace, from string) io.Reader {
+	t.Helper()
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		if conns.first == nil {
+			conns.first = got.Conn
+		}
+		conns.more = conns.more || conns.first != got.Conn
+	}})
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path(policyReports, namespace)+"?watch=1&resourceVersion="+from, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "application/json")
+	response, err := d.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() }) // a watch that was cut off ends with an error
+	if response.StatusCode != http.StatusOK || response.ProtoMajor != 2 {
+		t.Fatal(response.Proto, response.Status)
+	}
+	return response.Body
 }
