@@ -10,7 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/scanyard/scanyard/tests/reportsapi"
 )
 
 const golden = "../../charts/internal/golden"
@@ -199,5 +203,13 @@ func TestSecretsAreOutOfReach(t *testing.T) {
 				t.Errorf("%s: the operator may %v Secrets in every namespace", name, r.Verbs)
 			}
 		}
+	}
+}
+
+// TestReportsAreMeasuredAsInstalled: benchmarks and tests bound the memory of the reports API server as the chart does.
+func TestReportsAreMeasuredAsInstalled(t *testing.T) {
+	env := one[appsv1.Deployment](t, "reports", "Deployment").Spec.Template.Spec.Containers[0].Env
+	if !slices.Contains(env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: reportsapi.GoMemory}) {
+		t.Errorf("GOMEMLIMIT must be %s as in tests/reportsapi: %v", reportsapi.GoMemory, env)
 	}
 }

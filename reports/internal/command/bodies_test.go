@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +27,7 @@ func TestManyLargeBodies(t *testing.T) {
 		mostKiB      = 400 << 10
 		collection   = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/team-a/policyreports"
 	)
-	t.Setenv("GOMEMLIMIT", "460MiB") // as the chart has it
+	t.Setenv("GOMEMLIMIT", chartMemory(t))
 	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
 	if code, said := server.do("admin-token", http.MethodPost, collection, strings.Repeat(" ", size+1)); code != http.StatusRequestEntityTooLarge || !strings.Contains(said, strconv.Itoa(size)) {
 		t.Errorf("one byte more: %d %s", code, said)
@@ -71,7 +73,7 @@ func TestMemoryOfWriters(t *testing.T) {
 		collection       = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/team-a/policyreports"
 	)
 	reports := dbtest.Size(40, 600)
-	t.Setenv("GOMEMLIMIT", "460MiB") // as the chart has it
+	t.Setenv("GOMEMLIMIT", chartMemory(t))
 	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
 	idle := server.used().Resident >> 10
 	whole := make(chan struct{})
@@ -157,4 +159,18 @@ func (p *process) post(t *testing.T, path, body string, release <-chan struct{})
 func (p *process) used() usage.Figures {
 	p.t.Helper()
 	return usage.OfT(p.t, p.cmd.Process.Pid)
+}
+
+// chartMemory is the GOMEMLIMIT that the chart gives the server by default.
+func chartMemory(t *testing.T) string {
+	t.Helper()
+	rendered, err := os.ReadFile("../../../charts/internal/golden/reports.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`name: GOMEMLIMIT\n +value: (\S+)`).FindSubmatch(rendered)
+	if found == nil {
+		t.Fatal("the chart sets no GOMEMLIMIT")
+	}
+	return string(found[1])
 }

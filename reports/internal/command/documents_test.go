@@ -109,8 +109,8 @@ func (p *process) send(method, path string, body []byte, header map[string]strin
 
 // F30: a document of 20 MB is written and read with little more memory than a small one.
 func TestMemoryOfDocuments(t *testing.T) {
-	const most = 32 << 10            // KiB
-	t.Setenv("GOMEMLIMIT", "460MiB") // as the chart has it
+	const most = 32 << 10 // KiB
+	t.Setenv("GOMEMLIMIT", chartMemory(t))
 	server := start(t, "--sqlite", filepath.Join(t.TempDir(), "reports.db"))
 	server.upload("small", document(1_000))
 	idle := server.used().Resident >> 10

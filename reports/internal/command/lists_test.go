@@ -24,7 +24,7 @@ func TestListsOfManyBytes(t *testing.T) {
 		ofMany       = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/team-a/policyreports"
 		ofFew        = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/team-b/policyreports"
 	)
-	t.Setenv("GOMEMLIMIT", "460MiB") // as the chart has it
+	t.Setenv("GOMEMLIMIT", chartMemory(t))
 	file := filepath.Join(t.TempDir(), "reports.db")
 	server := start(t, "--sqlite", file)
 	for path, size := range map[string]int{ofMany: large, ofFew: largest} {
