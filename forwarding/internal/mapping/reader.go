@@ -117,15 +117,17 @@ func NewReaderAt(source Source, findings io.Reader, at Position) *Reader {
 		r.findings = finding.NewReaderAt(findings, limits, int(r.total), at.Offset)
 	}
 	r.mapper = mapper{
-		subject: source.ClusterID, assessment: string(source.Scan.UID), scanType: source.Scan.Spec.ScanType, extra: map[string]string{},
+		subject: source.ClusterID, assessment: string(source.Scan.UID), scanType: source.Scan.Spec.ScanType,
 		namespace: source.Scan.Namespace, held: source.Exceptions, decoder: finding.NewDecoder(0),
 	}
-	maps.Copy(r.mapper.extra, source.Extra)
+	extra := map[string]string{}
+	maps.Copy(extra, source.Extra)
 	if name := source.Extra[KeyClusterName]; name != "" {
 		r.mapper.subject = name
 	}
-	delete(r.mapper.extra, KeyClusterName)
-	r.mapper.extra[extraNamespace], r.mapper.extra[extraScan], r.mapper.extra[extraScanType] = source.Scan.Namespace, source.Scan.Name, source.Scan.Spec.ScanType
+	delete(extra, KeyClusterName)
+	extra[extraNamespace], extra[extraScan], extra[extraScanType] = source.Scan.Namespace, source.Scan.Name, source.Scan.Spec.ScanType
+	r.mapper.target, r.mapper.cluster = extrasOf(extra)
 	return r
 }
 
