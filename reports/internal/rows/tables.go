@@ -51,35 +51,54 @@ func nameOf(text string) string {
 // numbersOf returns the numbers of texts, and gives one to those that are new.
 func numbersOf(ctx context.Context, tx *sqldb.Tx, texts []string) (map[string]int64, error) {
 	bySum := make(map[string]string, len(texts))
-	sums := make([]string, 0, len(texts))
-	for _, text := range texts {
-		sum := sha256.Sum256([]byte(text))
-		sums = append(sums, hex.EncodeToString(sum[:]))
-		bySum[sums[len(sums)-1]] = text
-	}
 	numbers := make(map[string]int64, len(texts))
+	var sums []string // of texts whose numbers are not known without the database
+	for _, text := range texts {
+		digest := sha256.Sum256([]byte(text))
+		sum := hex.EncodeToString(digest[:])
+		if number, known := tx.Number(sum); known {
+			numbers[text] = number
+			continue
+		}
+		sums = append(sums, sum)
+		bySum[sum] = text
+	}
 	for part := range slices.Chunk(sums, atOnce) {
 		if err := readNumbers(ctx, tx, part, bySum, numbers); err != nil {
 			return nil, err
 		}
 	}
-	if len(numbers) == len(bySum) {
-		return numbers, nil
-	}
-	var last int64
-	if err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(id), 0) FROM names`).Scan(&last); err != nil {
+	fresh, err := newNumbers(ctx, tx, sums, bySum, numbers)
+	if err != nil {
 		return nil, err
 	}
-	var fresh []any
+	if err := tx.Insert(ctx, "names", []string{"id", "sha", "s"}, "", fresh...); err != nil {
+		return nil, err
+	}
+	for sum, text := range bySum {
+		tx.NoteNumber(sum, numbers[text])
+	}
+	return numbers, nil
+}
+
+// newNumbers numbers the texts that have no number yet, and returns their rows.
+func newNumbers(ctx context.Context, tx *sqldb.Tx, sums []string, bySum map[string]string, numbers map[string]int64) (fresh []any, err error) {
+	var last int64
 	for _, sum := range sums {
 		text := bySum[sum]
-		if _, known := numbers[text]; !known {
-			last++
-			numbers[text] = last
-			fresh = append(fresh, last, sum, nameOf(text))
+		if _, known := numbers[text]; known {
+			continue
 		}
+		if last == 0 {
+			if err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(id), 0) FROM names`).Scan(&last); err != nil {
+				return nil, err
+			}
+		}
+		last++
+		numbers[text] = last
+		fresh = append(fresh, last, sum, nameOf(text))
 	}
-	return numbers, tx.Insert(ctx, "names", []string{"id", "sha", "s"}, "", fresh...)
+	return fresh, nil
 }
 
 func readNumbers(ctx context.Context, tx *sqldb.Tx, sums []string, bySum map[string]string, numbers map[string]int64) error {

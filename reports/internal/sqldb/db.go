@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"k8s.io/utils/lru"
 )
 
 // statementTimeout bounds one read of a request.
@@ -64,6 +66,7 @@ type DB struct {
 	config  Config
 	pools   pools
 	rebound sync.Map // query text to query text with the driver's placeholders
+	numbers *lru.Cache
 }
 
 // Open connects to a database and brings its schema up to date. Errors that end the process are *StartError.
@@ -72,7 +75,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 		return nil, &StartError{Exit: ExitUnusable, Err: errs.ToAggregate()}
 	}
 	config = config.withDefaults()
-	db := &DB{config: config, dialect: dialectOf(config.Driver)}
+	db := &DB{config: config, dialect: dialectOf(config.Driver), numbers: newNumbers(config.Driver)}
 	var err error
 	if db.pools, err = db.dialect.open(ctx, config); err != nil {
 		return nil, asStartError(err)
@@ -259,6 +262,7 @@ func (db *DB) write(ctx, asked context.Context, fn func(tx *Tx, revision int64) 
 	if err := tx.Commit(); err != nil {
 		return &CommitError{Err: err}
 	}
+	t.keepNumbers()
 	return nil
 }
 
@@ -269,6 +273,7 @@ type Tx struct {
 	// asked is the context that the transaction was asked for with. Its statements are given the narrower ctx, which ends
 	// with the transaction and when the database has stopped to answer.
 	asked, ctx context.Context //nolint:containedctx // of the transaction
+	noted      map[string]int64
 }
 
 func (t *Tx) within(ctx context.Context) context.Context {

@@ -11,9 +11,12 @@ import (
 )
 
 // step is how many rows one statement inserts where each value is a parameter: 21 parameters for each at most, of the 32,766
-// that SQLite allows. Numbers of rows are powers of two, so that there are few different statements, and databases keep them
+// that SQLite allows. Numbers of rows beyond a few are powers of two, so that there are few different statements, and databases keep them
 // prepared: translating and planning a statement takes longer than to run it for a few rows.
-const step = 128
+const (
+	step = 128
+	few  = 8
+)
 
 // In returns the condition that a column has one of some values, and the parameters: others, and the values behind them.
 func (t *Tx) In(column string, values []string, before ...any) (condition string, args []any) {
@@ -88,12 +91,12 @@ func marks(n, columns int) string {
 	return strings.TrimSuffix(strings.Repeat(group+", ", n), ", ")
 }
 
-// parts cuts values into as many parts of step rows as there are, and what is left into halves of that.
+// parts cuts values into as many parts of step rows as there are, and what is left into halves of that, until few rows are left.
 func parts(values []any, width int) iter.Seq[[]any] {
 	return func(yield func([]any) bool) {
 		for n := step; len(values) > 0; {
 			for n*width > len(values) {
-				n /= 2
+				n = max(n/2, min(few, len(values)/width))
 			}
 			if !yield(values[:n*width]) {
 				return
