@@ -37,8 +37,34 @@ type row struct {
 	of   func(f *reportFigures) float64
 }
 
+const smallRow = "create 1 KB (3 results)"
+
+// accepted is what fails the run in the place of goals that are missed for a reason that is known.
+var accepted = map[string]float64{
+	smallRow: 1.3, // docs/decisions/2026-11-28-small-reports.md
+}
+
+// most is what the server may need before the run fails.
+func (r *row) most() float64 {
+	if most, ok := accepted[r.name]; ok {
+		return most
+	}
+	return r.goal * tolerance
+}
+
+// said is the goal as the table shows it.
+func (r *row) said() string {
+	if r.goal == 0 {
+		return ""
+	}
+	if most, ok := accepted[r.name]; ok {
+		return fmt.Sprintf("%.2f, accepted %.2f", r.goal, most)
+	}
+	return fmt.Sprintf("%.2f", r.goal)
+}
+
 var reportRows = []row{
-	{"create 1 KB (3 results)", "CPU s / 1,000", 1, func(f *reportFigures) float64 { return f.cpu[small] }},
+	{smallRow, "CPU s / 1,000", 1, func(f *reportFigures) float64 { return f.cpu[small] }},
 	{"create 10 KB (33 results)", "CPU s / 1,000", 0.7, func(f *reportFigures) float64 { return f.cpu[medium] }},
 	{"create 100 KB (330 results)", "CPU s / 1,000", 0.35, func(f *reportFigures) float64 { return f.cpu[large] }},
 	{"list 3,000 of 10 KB, whole", "CPU s", 1.5, func(f *reportFigures) float64 { return f.cpu[whole] }},
@@ -67,7 +93,8 @@ var limits = []struct {
 }
 
 // PrintReports measures CRDs in etcd, then the reports API server on each database, each in a cluster of its own, and prints
-// the CPU time of all processes that have a part in it. A goal that is missed by more than a seventh is an error.
+// the CPU time of all processes that have a part in it. A goal that is missed by more than a seventh is an error, or
+// where a miss is accepted, what exceeds that.
 func PrintReports(ctx context.Context, o Options, r Reports) error {
 	fmt.Fprintf(o.Out, "%d cores, %s; 8 clients; kube-apiserver, etcd, the reports API server and its database together\n", runtime.NumCPU(), runtime.Version())
 	columns := append([]string{""}, r.Databases...) // "" is etcd
@@ -90,24 +117,22 @@ func printReports(out io.Writer, columns []string, all []*reportFigures) error {
 	}
 	fmt.Fprintln(w, "goal")
 	var missed []string
-	for _, r := range reportRows {
+	for i := range reportRows {
+		r := &reportRows[i]
 		base := r.of(all[0])
 		fmt.Fprintf(w, "%s\t%s\t%.2f\t", r.name, r.unit, base)
-		for i, f := range all[1:] {
+		for at, f := range all[1:] {
 			value := r.of(f)
 			if base == 0 {
 				fmt.Fprintf(w, "%.2f\t\t", value)
 				continue
 			}
 			fmt.Fprintf(w, "%.2f\t%.2f\t", value, value/base)
-			if r.goal > 0 && columns[i+1] == "sqlite" && value/base > r.goal*tolerance {
-				missed = append(missed, fmt.Sprintf("%s on %s: %.2f of what CRDs need, goal %.2f", r.name, columns[i+1], value/base, r.goal))
+			if r.goal > 0 && columns[at+1] == "sqlite" && value/base > r.most() {
+				missed = append(missed, fmt.Sprintf("%s on %s: %.2f of what CRDs need, goal %s", r.name, columns[at+1], value/base, r.said()))
 			}
 		}
-		if r.goal > 0 {
-			fmt.Fprintf(w, "%.2f", r.goal)
-		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(w, r.said())
 	}
 	for _, l := range limits {
 		for i, f := range all[1:] {
@@ -120,7 +145,7 @@ func printReports(out io.Writer, columns []string, all []*reportFigures) error {
 		return err
 	}
 	if len(missed) > 0 {
-		return fmt.Errorf("goals are missed by more than a seventh:\n  %s", strings.Join(missed, "\n  "))
+		return fmt.Errorf("goals are missed by more than a seventh, or by more than is accepted:\n  %s", strings.Join(missed, "\n  "))
 	}
 	return nil
 }

@@ -35,7 +35,16 @@ func TestGoalsOfReports(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "create 100 KB (330 results) on sqlite: 0.41 of what CRDs need, goal 0.35") {
 		t.Errorf("a goal that is missed: %v", err)
 	}
-	within.peak = 500
+	within.cpu[small] = 12.9 // goal 1
+	if err := printReports(io.Discard, []string{"", "sqlite"}, []*reportFigures{base, within}); err != nil {
+		t.Errorf("a miss that is accepted: %v", err)
+	}
+	within.cpu[small] = 13.1
+	err = printReports(io.Discard, []string{"", "sqlite"}, []*reportFigures{base, within})
+	if err == nil || !strings.Contains(err.Error(), "create 1 KB (3 results) on sqlite: 1.31 of what CRDs need, goal 1.00, accepted 1.30") {
+		t.Errorf("more than is accepted: %v", err)
+	}
+	within.cpu[small], within.peak = 1, 500
 	if err := printReports(io.Discard, []string{"", "sqlite"}, []*reportFigures{base, within}); err == nil || !strings.Contains(err.Error(), "500.00, goal 400.00") {
 		t.Errorf("too much memory: %v", err)
 	}
