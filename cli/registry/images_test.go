@@ -201,7 +201,10 @@ func TestWhoHas(t *testing.T) {
 	clitest.Ends(t, w.Run("registry", "who-has", "lodash@<4.17.21"), 0, "CVE-2021-23337")
 	clitest.Ends(t, w.Run("registry", "who-has", "lodash@>=4.17.21"), 0, "No image")
 	clitest.Ends(t, w.Run("registry", "who-has", "lodash@>=4.0.0,<4.17.21"), 0, "CVE-2021-23337")
-	clitest.Ends(t, w.Run("registry", "who-has", "lodash@<x y>"), 1, "lodash@<x y>: ")
+	for _, versions := range []string{"<x y>", "<", "latest", "<1:2-3"} {
+		clitest.Ends(t, w.Run("registry", "who-has", "lodash@"+versions), 1, `RANGE of lodash: Invalid value: "`+versions+`": `)
+	}
+	clitest.Ends(t, w.Run("registry", "who-has", "left-pad@<1:2-3"), 0, "No image")
 	clitest.Ends(t, w.Run("registry", "who-has", "lodash@"), 1, "has no version behind @")
 	clitest.Ends(t, w.Run("registry", "who-has", "lodash", "-o", "csv"), 0, "IMAGE,PLATFORM", "COPY package-lock.json /app/")
 }

@@ -110,7 +110,7 @@ func (o *whoOptions) run(ctx context.Context, text string) error {
 	}
 	reports, err := o.ask(ctx, r, a)
 	if err != nil {
-		return explainReports(o.session, err)
+		return explainReports(o.session, a.explainRange(err))
 	}
 	var hits []hit
 	images := map[string]bool{}
@@ -125,9 +125,6 @@ func (o *whoOptions) run(ctx context.Context, text string) error {
 		hits = append(hits, found...)
 	}
 	if len(hits) == 0 {
-		if err := o.checkRange(ctx, r, a); err != nil {
-			return err
-		}
 		fmt.Fprintf(o.session.ErrOut, "No image%s has %s.\n", o.where(r), text)
 		return nil
 	}
@@ -173,32 +170,13 @@ func (o *whoOptions) ask(ctx context.Context, r *reader, a asked) ([]client.Obje
 	}
 }
 
-// checkRange tells what is wrong with a range that nothing was found in: each type of packages has versions of its own, and which
-// types are meant shows in what is installed.
-func (o *whoOptions) checkRange(ctx context.Context, r *reader, a asked) error {
-	if a.versions == "" {
-		return nil
+// explainRange says which part of the argument the server has refused: each type of packages has versions of its own, and which types
+// are meant only the server knows, from what is installed.
+func (a asked) explainRange(err error) error {
+	if said := session.Refused(err, "spec.package.versionRange"); said != "" {
+		return fmt.Errorf("RANGE of %s: %s", a.name, said)
 	}
-	status, err := o.answer(ctx, r, reportsv1.FindingQuerySpec{
-		Kinds: []string{"vulnerabilityreports"}, Limit: maxRows, Package: &reportsv1.PackageQuery{Name: a.name},
-	})
-	if err != nil {
-		return explainReports(o.session, err)
-	}
-	var wrong error
-	for i := range status.Rows {
-		p := status.Rows[i].Package
-		if p == nil {
-			continue
-		}
-		if wrong = query.VersionRange(a.versions).Check(p.Type); wrong == nil {
-			return nil
-		}
-	}
-	if wrong != nil {
-		return fmt.Errorf("%s@%s: %w", a.name, a.versions, wrong)
-	}
-	return nil
+	return err
 }
 
 // answer creates the question; the object that comes back has the answer.

@@ -3,12 +3,14 @@
 package reports
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/cli/session"
 )
 
 // imageFlags ask for findings of images only.
@@ -48,4 +50,12 @@ func (f *imageFlags) ask(spec *reportsv1alpha1.FindingQuerySpec) {
 		spec.Package = &reportsv1alpha1.PackageQuery{Name: name, Type: f.pkgType, VersionRange: versions}
 	}
 	spec.Fixable = f.fixable
+}
+
+// explain names the flag that the server has refused: which versions are meant it knows from the packages that are installed.
+func (f *imageFlags) explain(err error) error {
+	if said := session.Refused(err, "spec.package.versionRange"); said != "" {
+		return fmt.Errorf("--package %s: %s", f.pkg, said)
+	}
+	return err
 }

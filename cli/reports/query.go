@@ -153,7 +153,7 @@ func (o *queryOptions) run(ctx context.Context, filter string) error {
 	for {
 		answer, err := ask(ctx, t, spec)
 		if err != nil {
-			return explain(o.session, k, err)
+			return explain(o.session, k, o.of.explain(err))
 		}
 		found += len(answer.Rows) + len(answer.Groups)
 		if err := out.page(answer); err != nil {

@@ -50,6 +50,20 @@ func (s *Session) Explain(err error) error {
 	return err
 }
 
+// Refused is what the API server says of a field of an object that was refused, "" where that is about something else.
+func Refused(err error, field string) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return ""
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field == field {
+			return cause.Message
+		}
+	}
+	return ""
+}
+
 type explained struct {
 	text  string
 	cause error

@@ -3,6 +3,7 @@
 package query
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,7 @@ func TestQuestionRefuses(t *testing.T) {
 		"Presence":       {reportsv1.FindingQuerySpec{Images: &reportsv1.ImagesQuery{Presence: "here"}}, `spec.images.presence: Unsupported value: "here"`},
 		"RangeAlone":     {reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{VersionRange: "<2"}}, `spec.package.versionRange: Forbidden: must stand beside name`},
 		"Range":          {reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{Name: "x", VersionRange: "<"}}, `spec.package.versionRange: Invalid value: "<": must be a version, or comparisons`},
+		"RangeOfWords":   {reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{Name: "x", VersionRange: ">=1|<latest"}}, `spec.package.versionRange: Invalid value: ">=1|<latest": must be a version, or comparisons`},
 		"RangeOfType":    {reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{Name: "x", Type: "npm", VersionRange: "<1:2-3"}}, `spec.package.versionRange: Invalid value: "<1:2-3": range "vers:npm/<1:2-3"`},
 		"RangeOfNoType":  {reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{Name: "x", Type: "x", VersionRange: "<1"}}, `spec.package.versionRange: Invalid value: "<1": range "vers:x/<1": versions of "x" cannot be compared`},
 		"GroupBy":        {reportsv1.FindingQuerySpec{GroupBy: []string{"cvss"}}, `spec.groupBy[0]: Unsupported value: "cvss"`},
@@ -130,6 +132,25 @@ func TestImages(t *testing.T) {
 	}
 	if q := ask(t, reportsv1.FindingQuerySpec{Package: &reportsv1.PackageQuery{}}); q.Kinds != nil {
 		t.Errorf("a package that may be any: %+v", q)
+	}
+}
+
+func TestCheckTypes(t *testing.T) {
+	for name, c := range map[string]struct {
+		versionRange VersionRange
+		types        []string
+		want         string
+	}{
+		"NoTypes":  {"<1:2-3", nil, ""},
+		"OneOfTwo": {"<1:2-3", []string{"npm", "deb"}, ""},
+		"None":     {"<1:2-3", []string{"npm", "cobol"}, `range "vers:npm/<1:2-3"`},
+		"NoOrder":  {"<1", []string{"cobol"}, `range "vers:cobol/<1": versions of "cobol" cannot be compared`},
+		"NoType":   {"<1", []string{""}, `range "vers:/<1"`},
+	} {
+		err := c.versionRange.CheckTypes(c.types...)
+		if got := fmt.Sprint(err); (err == nil) != (c.want == "") || c.want != "" && !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %v, want an error that begins with %q", name, err, c.want)
+		}
 	}
 }
 

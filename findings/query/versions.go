@@ -20,15 +20,38 @@ func (r VersionRange) of(packageType string) (*vers.Range, error) {
 }
 
 // Check tells what is wrong with a range of a type; without a type, of every type.
-func (r VersionRange) Check(packageType string) (err error) {
+func (r VersionRange) Check(packageType string) error {
 	if packageType != "" {
-		_, err = r.of(packageType)
-		return err
+		return r.CheckTypes(packageType)
 	}
-	if slices.ContainsFunc(vers.Schemes(), func(scheme string) bool { _, err = r.of(scheme); return err == nil }) {
+	// Maven and RPM take any text for a version, so that a mistyped range would be one of theirs, with nothing in it.
+	if !slices.ContainsFunc(r.constraints(), withoutDigit) && r.CheckTypes(vers.Schemes()...) == nil {
 		return nil
 	}
 	return errors.New(`must be a version, or comparisons with | between them, such as ">=2.0.0|<2.17.1"`)
+}
+
+// CheckTypes tells why a range is one of none of the types; without types there is nothing to tell.
+func (r VersionRange) CheckTypes(packageTypes ...string) error {
+	var wrong error
+	for _, packageType := range packageTypes {
+		_, err := r.of(packageType)
+		if err == nil {
+			return nil
+		}
+		if wrong == nil {
+			wrong = err
+		}
+	}
+	return wrong
+}
+
+func (r VersionRange) constraints() []string {
+	return strings.FieldsFunc(string(r), func(c rune) bool { return c == '|' || c == ',' })
+}
+
+func withoutDigit(text string) bool {
+	return !strings.ContainsAny(text, "0123456789") && strings.TrimSpace(text) != "*"
 }
 
 // Takes returns those versions of a package's type that are in the range. Where versions of the type cannot be compared,

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/scanyard/scanyard/findings/query"
 )
 
@@ -72,6 +74,15 @@ func (r *run) ofVersions(ctx context.Context) (sqlText, error) {
 			versions[one.kind] = map[string]int64{}
 		}
 		versions[one.kind][texts[one.version]] = one.version
+	}
+	// Nothing compares the range with what is installed: no answer would be taken for "nobody has it".
+	var types []string
+	for _, kind := range slices.Sorted(maps.Keys(versions)) {
+		types = append(types, texts[kind])
+	}
+	if err := r.question.VersionRange.CheckTypes(types...); err != nil {
+		at := field.NewPath("spec", "package", "versionRange")
+		return never, &InvalidError{field.ErrorList{field.Invalid(at, string(r.question.VersionRange), err.Error())}}
 	}
 	var parts []sqlText
 	for _, kind := range slices.Sorted(maps.Keys(versions)) {

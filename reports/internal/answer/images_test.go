@@ -3,10 +3,12 @@
 package answer
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,6 +76,18 @@ func TestOfImages(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" || int(*a.Total) != len(c.want) {
 				t.Errorf("%s: %s, %d in all (-want +got):\n%s", name, c.reason, *a.Total, diff)
 			}
+		}
+		// zlib is a package of deb and one of npm, whose versions have no epoch; lodash is one of npm alone.
+		odd := reportsv1.ClusterFindingQuerySpec{FindingQuerySpec: pkg("zlib", "", "<1:2-3")}
+		_, err := f.answerer().Answer(t.Context(), &Input{Spec: odd, Scope: everywhere, Now: now})
+		if err != nil {
+			t.Errorf("a range that one of two types compares: %v", err)
+		}
+		odd.Package = pkg("lodash", "", "<1:2-3").Package
+		_, err = f.answerer().Answer(t.Context(), &Input{Spec: odd, Scope: everywhere, Now: now})
+		var invalid *InvalidError
+		if want := `spec.package.versionRange: Invalid value: "<1:2-3": range "vers:npm/<1:2-3"`; !errors.As(err, &invalid) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("a range that no installed type compares: %v, want %s", err, want)
 		}
 		grouped := reportsv1.ClusterFindingQuerySpec{FindingQuerySpec: spec{Images: &reportsv1.ImagesQuery{Repository: "shop/api"}, GroupBy: []string{"rule"}}}
 		got, err := f.answerer().Answer(t.Context(), &Input{Spec: grouped, Scope: everywhere, Now: now})
