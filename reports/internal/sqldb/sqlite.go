@@ -33,7 +33,7 @@ func (sqliteDialect) open(ctx context.Context, config Config) (pools, error) {
 	if err != nil {
 		return pools{}, err
 	}
-	writer, err := openPrepared(sqliteName(path, config, writerPragmas, "_txlock", "immediate"))
+	writer, err := openPrepared(sqliteName(path, config, writerPragmas, "_txlock", "immediate"), keptByWriter)
 	if err != nil {
 		return pools{}, errors.Join(err, release())
 	}
@@ -41,7 +41,7 @@ func (sqliteDialect) open(ctx context.Context, config Config) (pools, error) {
 	if err := writer.PingContext(ctx); err != nil {
 		return pools{}, errors.Join(sqliteReason(path, err), writer.Close(), release())
 	}
-	readers, err := sql.Open("sqlite", sqliteName(path, config, readerPragmas, "_query_only", "1"))
+	readers, err := openPrepared(sqliteName(path, config, readerPragmas, "_query_only", "1"), keptByReader)
 	if err != nil {
 		return pools{}, errors.Join(err, writer.Close(), release())
 	}
