@@ -87,6 +87,16 @@ func RightUntil(input *Input) time.Time {
 	return input.Now.AddDate(1, 0, 0)
 }
 
+// NamesMoments tells whether a question compares with moments that it names: who asks it later, about as long ago, asks another one.
+func NamesMoments(input *Input) bool {
+	named := *input
+	named.Spec.Since = nil // which looks back from whenever it is asked
+	q, _, err := read(&named)
+	return err != nil || slices.ContainsFunc(termsOf(q.Where), func(t query.Term) bool {
+		return t.Field == query.Timestamp || t.Field == query.FirstSeen || t.Field == query.FixedAt
+	})
+}
+
 // At is an earlier answer as it is at a time: what is open has been open for longer.
 func At(status *reportsv1.FindingQueryStatus, now time.Time) *reportsv1.FindingQueryStatus {
 	if len(status.Rows) == 0 {

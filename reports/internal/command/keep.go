@@ -83,7 +83,7 @@ func (k *keepFlags) maxAgeOf(name string) (time.Duration, error) {
 
 // virtual returns what makes the kinds that are created and not stored. Upkeep and marks begin with them: all need the storages.
 func (k *keepFlags) virtual(
-	database sqldb.Config, replica *mvcc.Replica, sqliteFile string, watched *metrics.Metrics, followed *exceptions,
+	database sqldb.Config, replica *mvcc.Replica, sqliteFile string, watched *metrics.Metrics, followed *exceptions, warmer *findingqueries.Warmer,
 ) func(server.Deps) (map[string]rest.Storage, error) {
 	return func(deps server.Deps) (map[string]rest.Storage, error) {
 		names := map[int64]string{}
@@ -112,7 +112,7 @@ func (k *keepFlags) virtual(
 					{Number: kinds.VulnerabilityReportNumber, Name: "VulnerabilityReport", Word: "vulnerabilityreports"},
 				},
 			},
-			Observer: watched, Revision: deps.Store.Current,
+			Observer: watched, Revision: deps.Store.Current, Warmer: warmer,
 		})
 		return map[string]rest.Storage{
 			"findingqueries": questions, "clusterfindingqueries": clusterQuestions, "reportimports": newImports(deps, sqliteFile),

@@ -23,6 +23,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/scanyard/scanyard/reports/internal/access"
+	"github.com/scanyard/scanyard/reports/internal/findingqueries"
 	"github.com/scanyard/scanyard/reports/internal/kinds"
 	"github.com/scanyard/scanyard/reports/internal/metrics"
 	"github.com/scanyard/scanyard/reports/internal/mvcc"
@@ -205,9 +206,12 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, getenv func(string)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	warmer := &findingqueries.Warmer{}
+	tasks = append(tasks, server.Task{Name: "answers", Run: warmer.Run})
 	return server.Run(ctx, server.Options{
 		Store: store, Listener: listener, Certificate: certificate, Access: f.access(), Groups: f.groups, Limits: f.limits,
-		Tasks: append(tasks, followed.tasks()...), Virtual: f.keep.virtual(database, replica, f.database.sqlite, watched, followed), Observer: watched,
+		Tasks: append(tasks, followed.tasks()...), Virtual: f.keep.virtual(database, replica, f.database.sqlite, watched, followed, warmer),
+		Observer:   watched,
 		Suppressed: followed.suppressed(),
 		Ready:      func(url string) { announce(out, url, ca) },
 	})

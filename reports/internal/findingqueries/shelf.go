@@ -10,6 +10,7 @@ import (
 	"time"
 
 	reportsv1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
+	"github.com/scanyard/scanyard/reports/internal/answer"
 )
 
 const (
@@ -40,19 +41,25 @@ type shelf struct {
 	order   []string // what was not asked for longest first
 	weight  int      // of all answers
 	flights map[string]*flight
+	// warm: a Warmer renews answers.
+	warm bool
 }
 
 type kept struct {
+	// input is the question; nil for one that names moments, which nobody asks again an hour later.
+	input  *answer.Input
 	status *reportsv1.FindingQueryStatus
 	at     time.Time
 	took   time.Duration
+	// asked is when somebody wanted the answer.
+	asked time.Time
 	// until is how long the answer is right, whatever the clock says, if nothing is written.
 	until time.Time
 }
 
-// life is for how long the answer is given again while the counter of the database stands at revision, 0 if that is not known. Rows are those of
-// now: who has changed something looks for it among them.
-func (k *kept) life(revision int64) time.Duration {
+// fresh is for how long the answer is given again, and renewed in its second half, while the counter of the database stands at revision, 0 if that
+// is not known. Rows are those of now: who has changed something looks for it among them.
+func (k *kept) fresh(revision int64) time.Duration {
 	life := time.Duration(0)
 	if k.took >= worthWaiting && k.status.Rows == nil {
 		life = min(keptTimes*k.took, keptLongest)
@@ -61,6 +68,14 @@ func (k *kept) life(revision int64) time.Duration {
 		life = max(life, min(k.until.Sub(k.at), sameLongest))
 	}
 	return life
+}
+
+// life is for how long the answer is given, to be renewed behind who asks.
+func (s *shelf) life(k *kept, revision int64) time.Duration {
+	if s.warm && k.isWarm(k.at) {
+		return max(k.fresh(revision), warmLongest)
+	}
+	return k.fresh(revision)
 }
 
 func (k *kept) weight() int { return 1 + len(k.status.Groups) + rowWeight*len(k.status.Rows) }
@@ -113,9 +128,10 @@ func (s *shelf) look(key string, now time.Time, revision int64) (status *reports
 	defer s.mu.Unlock()
 	inWork := s.flights[key]
 	if k := s.answers[key]; k != nil {
-		age, life := now.Sub(k.at), k.life(revision)
+		age, fresh, life := now.Sub(k.at), k.fresh(revision), s.life(k, revision)
+		k.asked = now
 		s.order = append(slices.DeleteFunc(s.order, func(other string) bool { return other == key }), key)
-		if age < life/2 || age < life && inWork != nil {
+		if age < fresh/2 || age < life && inWork != nil {
 			return k.status, nil, nil
 		}
 		if age < life {
@@ -125,12 +141,17 @@ func (s *shelf) look(key string, now time.Time, revision int64) (status *reports
 	if inWork != nil {
 		return nil, inWork, nil
 	}
+	return status, nil, s.begin(key)
+}
+
+// begin has all who ask wait for the answer that the caller computes, until done is called.
+func (s *shelf) begin(key string) (done func(*reportsv1.FindingQueryStatus)) {
 	if s.flights == nil {
 		s.flights = map[string]*flight{}
 	}
 	mine := &flight{done: make(chan struct{})}
 	s.flights[key] = mine
-	return status, nil, func(status *reportsv1.FindingQueryStatus) {
+	return func(status *reportsv1.FindingQueryStatus) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.flights, key)
@@ -140,20 +161,29 @@ func (s *shelf) look(key string, now time.Time, revision int64) (status *reports
 }
 
 // keep keeps an answer that took long, and forgets one that does not any more.
-func (s *shelf) keep(key string, answer kept) {
+func (s *shelf) keep(key string, k kept) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at := slices.Index(s.order, key)
+	if before := s.answers[key]; before != nil {
+		k.asked = before.asked
+	}
 	s.forget(key)
-	if answer.took < worthKeeping || len(answer.status.Groups) > mostGroups || len(answer.status.Rows) > mostRows {
+	if k.took < worthKeeping || len(k.status.Groups) > mostGroups || len(k.status.Rows) > mostRows {
 		return
 	}
-	for s.weight+answer.weight() > maxWeight {
+	for s.weight+k.weight() > maxWeight {
 		s.forget(s.order[0])
+		at = max(at-1, min(at, 0))
 	}
 	if s.answers == nil {
 		s.answers = map[string]*kept{}
 	}
-	s.answers[key], s.order, s.weight = &answer, append(s.order, key), s.weight+answer.weight()
+	if at < 0 || at > len(s.order) {
+		at = len(s.order)
+	}
+	// What was renewed while nobody asked has still not been asked for longer than others.
+	s.answers[key], s.order, s.weight = &k, slices.Insert(s.order, at, key), s.weight+k.weight()
 }
 
 func (s *shelf) forget(key string) {

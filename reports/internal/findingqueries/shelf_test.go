@@ -126,6 +126,72 @@ func TestAnswersThatTookLong(t *testing.T) {
 	}
 }
 
+// Questions that take long and were asked in the last days are answered at once, from at most five minutes ago.
+func TestAnswersAreKeptWarm(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(now)
+	answerer, warmer := &counted{clock: clock, took: time.Second, revision: 1}, &Warmer{}
+	namespaced, _ := New(Config{Answerer: answerer, Clock: clock, Warmer: warmer, Revision: func(context.Context) (int64, error) { return answerer.revision, nil }})
+	namespaced.desk.renew = func(run func()) { run() }
+	namespaced.desk.shelf.keepWarm()
+	bySeverity := reportsv1.FindingQuerySpec{GroupBy: []string{"severity"}}
+	byRule, recent := reportsv1.FindingQuerySpec{GroupBy: []string{"rule"}}, reportsv1.FindingQuerySpec{GroupBy: []string{"rule"}, Since: &metav1.Duration{Duration: time.Hour}}
+	ofADay := reportsv1.FindingQuerySpec{GroupBy: []string{"severity"}, Where: []reportsv1.Term{{Field: "fixedAt", Op: ">=", Value: "2026-11-01T00:00:00Z"}}}
+	for _, step := range []struct {
+		reason  string
+		later   time.Duration
+		write   bool
+		warm    bool // the Warmer looks for what is due before
+		ask     *reportsv1.FindingQuerySpec
+		got     int64 // the answer
+		answers int64 // how many were computed in all
+	}{
+		{reason: "nobody has asked", warm: true, answers: 0},
+		{reason: "the first one waits", ask: &bySeverity, got: 1, answers: 1},
+		{reason: "it is new", later: time.Minute, write: true, warm: true, answers: 1},
+		{reason: "half of its time is over", later: 2 * time.Minute, warm: true, answers: 2},
+		{reason: "who asks gets it, and it is renewed", later: 4 * time.Minute, write: true, ask: &bySeverity, got: 2, answers: 3},
+		{reason: "so the next one gets a new one", ask: &bySeverity, got: 3, answers: 3},
+		{reason: "nothing was written", later: 4 * time.Minute, warm: true, answers: 3},
+		{reason: "nothing was written for long", later: 2 * time.Minute, warm: true, answers: 4},
+		{reason: "nobody has renewed it", later: 6 * time.Minute, write: true, ask: &bySeverity, got: 5, answers: 5},
+		{reason: "what looks back from now", ask: &recent, got: 6, answers: 6},
+		{reason: "the oldest is renewed", later: 3 * time.Minute, write: true, warm: true, answers: 7},
+		{reason: "and then the other", warm: true, answers: 8},
+		{reason: "and nothing more", warm: true, answers: 8},
+		{reason: "long after", later: warmFor, write: true, warm: true, answers: 8},
+		{reason: "a moment that the question names", ask: &ofADay, got: 9, answers: 9},
+		{reason: "is another one later", later: 3 * time.Minute, write: true, warm: true, answers: 9},
+	} {
+		if step.write {
+			answerer.revision++
+		}
+		clock.SetTime(clock.Now().Add(step.later))
+		if step.warm {
+			warmer.once(t.Context())
+		}
+		got := int64(0)
+		if step.ask != nil {
+			obj, err := namespaced.Create(in(t.Context(), "team-a"), &reportsv1.FindingQuery{Spec: *step.ask}, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = obj.(*reportsv1.FindingQuery).Status.Groups[0].Count
+		}
+		if got != step.got || answerer.asked != step.answers {
+			t.Errorf("%s: answer %d of %d, want %d of %d", step.reason, got, answerer.asked, step.got, step.answers)
+		}
+	}
+	answerer.took = worthKeeping
+	if _, err := namespaced.Create(in(t.Context(), "team-a"), &reportsv1.FindingQuery{Spec: byRule}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	clock.SetTime(clock.Now().Add(time.Hour))
+	answerer.revision++
+	if before := answerer.asked; warmer.once(t.Context()) != 0 || answerer.asked != before {
+		t.Error("a quick answer was renewed")
+	}
+}
+
 // While an answer is made anew, others get the one before; when its time is over they wait, and whoever goes stops waiting.
 func TestOneMakesAnAnswerAnew(t *testing.T) {
 	var s shelf

@@ -54,6 +54,8 @@ type Config struct {
 	Observer Observer
 	// Revision reads where the counter of the database stands. An answer is right as long as it stays there. Nil: nobody knows.
 	Revision func(ctx context.Context) (int64, error)
+	// Warmer renews answers while nobody asks, once it runs; nil: nobody does.
+	Warmer *Warmer
 }
 
 // Storage is a create-only kind of questions.
@@ -123,6 +125,9 @@ func New(config Config) (namespaced, clusterwide *Storage) {
 		config.Revision = func(context.Context) (int64, error) { return 0, nil }
 	}
 	d := &desk{config: config, gate: gate{free: atOnce}, renew: func(run func()) { go run() }}
+	if config.Warmer != nil {
+		config.Warmer.desk = d
+	}
 	storage := func(k kind) *Storage {
 		return &Storage{TableConvertor: rest.NewDefaultTableConvertor(k.groupResource()), kind: k, desk: d}
 	}
@@ -237,7 +242,11 @@ func (d *desk) anew(
 	if status, err = d.ask(ctx, input); err != nil {
 		return nil, err
 	}
-	d.shelf.keep(key, kept{status: status, at: begun, took: d.config.Clock.Since(begun), until: answer.RightUntil(input)})
+	k := kept{status: status, at: begun, took: d.config.Clock.Since(begun), asked: begun, until: answer.RightUntil(input)}
+	if !answer.NamesMoments(input) {
+		k.input = input
+	}
+	d.shelf.keep(key, k)
 	return status, nil
 }
 
