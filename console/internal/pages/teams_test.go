@@ -33,6 +33,14 @@ func TestTeams(t *testing.T) {
 	gone.Namespace, gone.FixedAt, gone.Suppressed = "team-red", last, false
 	w.Rows = append(w.Rows, gone)
 	has(t, w.Get("/teams"), `data-name="fixed">−1</td>`)
+	lacks(t, w.Get("/teams"), "checks\"")
+	// Kyverno checks, since something passes; what scanners find is no check that failed. A team that passes nothing shows so.
+	good, bad, worse := w.Rows[0], w.Rows[0], w.Rows[0]
+	good.Namespace, good.Source, good.Result, good.Suppressed = "team-blue", "kyverno", "pass", false
+	bad.Namespace, bad.Source, bad.Result, bad.Suppressed = "team-blue", "kyverno", "warn", false
+	worse.Namespace, worse.Source, worse.Result, worse.Suppressed = "team-red", "kyverno", "fail", false
+	w.Rows = append(w.Rows, good, bad, worse)
+	has(t, w.Get("/teams"), `title="1 of 2 checks">50 %</td>`, `title="0 of 1 checks">0 %</td>`)
 }
 
 func TestOneTeam(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	reportsv1alpha1 "github.com/scanyard/scanyard/apis/reports/v1alpha1"
 	"github.com/scanyard/scanyard/console/internal/charts"
 	"github.com/scanyard/scanyard/console/internal/cluster"
+	"github.com/scanyard/scanyard/findings/query"
 )
 
 // OpenFindings keeps what counts: neither passed, nor excepted.
@@ -40,11 +41,17 @@ func (q *Request) Trends(scope cluster.Scope) (t Trends, notes []string) {
 	return t, notes
 }
 
-// Score asks the reports API which share of the checks of a scope passed at the end of each day.
-func (q *Request) Score(scope cluster.Scope) (score charts.Trend, notes []string) {
+// Score asks the reports API which share of the checks of some sources passed in a scope at the end of each day.
+func (q *Request) Score(scope cluster.Scope, sources []string) (score charts.Trend, notes []string) {
 	days := map[string]*charts.Score{}
+	var narrow []reportsv1alpha1.Term
+	if len(sources) <= query.MaxValues && !slices.Contains(sources, "") { // no term can ask for what names no source beside others
+		narrow = []reportsv1alpha1.Term{{Field: "source", Op: "in", Values: sources}}
+	}
 	count := func(term reportsv1alpha1.Term, add func(*charts.Score, int64)) {
-		answer, err := q.Viewer.Ask(q.Context(), scope, daily(term, "count"))
+		spec := daily(term, "count")
+		spec.Where = append(spec.Where, narrow...)
+		answer, err := q.Viewer.Ask(q.Context(), scope, spec)
 		if err != nil {
 			notes = append(notes, "Which checks passed cannot be read: "+err.Error())
 			return

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -52,6 +53,7 @@ func Register(a *web.App) error {
 const (
 	newDays   = 7
 	maxGroups = 10_000
+	passed    = "pass"
 )
 
 // team is a namespace in the table.
@@ -95,6 +97,8 @@ type table struct {
 	byName map[string]*team
 	Store  bool
 	notes  []string
+	// checkers are the sources of results that something passes.
+	checkers []string
 }
 
 func (t *table) of(name string) *team {
@@ -144,7 +148,7 @@ func tableOf(q *web.Request, scope cluster.Scope) (*table, error) {
 			one.Total += n
 		}
 		one.Counts = web.Ranked(one.Open)
-		if one.Pass > 0 { // results of Scans are findings, which nothing passes
+		if one.Checked > 0 {
 			one.Share = strconv.FormatInt(100*one.Pass/one.Checked, 10) + " %"
 		}
 	}
@@ -200,15 +204,43 @@ func (t *table) ask(q *web.Request, scope cluster.Scope) error {
 	if err != nil {
 		return err
 	}
-	checks := reportsv1alpha1.FindingQuerySpec{Kinds: []string{"reports"}, GroupBy: []string{"namespace", "result"}}
-	return ask(checks, func(one *team, g *reportsv1alpha1.FindingGroup) {
-		if g.Key["result"] != "skip" {
-			one.Checked += g.Count
+	return t.check(q, scope)
+}
+
+// check fills which share of its checks each namespace passes. What checks, and does not only find, shows in that something passes: of what a
+// scanner looks at nothing does. The answer comes from the daily figures of the reports API, which know namespaces, sources and results.
+func (t *table) check(q *web.Request, scope cluster.Scope) error {
+	spec := reportsv1alpha1.FindingQuerySpec{
+		Where:   []reportsv1alpha1.Term{{Field: "result", Op: "in", Values: []string{"pass", "fail", "warn", "error"}}},
+		GroupBy: []string{"namespace", "source", "result"}, Limit: maxGroups,
+	}
+	var groups []reportsv1alpha1.FindingGroup
+	checkers := map[string]bool{}
+	for {
+		answer, err := q.Viewer.Ask(q.Context(), scope, spec)
+		if err != nil {
+			return err
 		}
-		if g.Key["result"] == "pass" {
-			one.Pass += g.Count
+		for _, g := range answer.Groups {
+			if g.Key["result"] == passed {
+				checkers[g.Key["source"]] = true
+			}
 		}
-	})
+		groups = append(groups, answer.Groups...)
+		if spec.Continue = answer.Continue; spec.Continue == "" {
+			break
+		}
+	}
+	for _, g := range groups {
+		if name := g.Key["namespace"]; name != "" && checkers[g.Key["source"]] {
+			t.of(name).Checked += g.Count
+			if g.Key["result"] == passed {
+				t.of(name).Pass += g.Count
+			}
+		}
+	}
+	t.checkers = slices.Sorted(maps.Keys(checkers))
+	return nil
 }
 
 // count fills the figures from the status of the newest runs, where there is no reports API.
@@ -347,8 +379,8 @@ func (p *pages) one(q *web.Request) (*web.View, error) {
 	if t.Store {
 		trends, lacking := q.Trends(scope)
 		d.Trends, notes = trends, append(notes, lacking...)
-		if d.Pass > 0 {
-			score, lacking := q.Score(scope)
+		if d.Checked > 0 {
+			score, lacking := q.Score(scope, t.checkers)
 			d.Score, notes = score, append(notes, lacking...)
 		}
 	}
