@@ -69,9 +69,16 @@ func (q *Queue) takeOne(ctx context.Context, step Step, adapter string) (*Delive
 	return &Delivery{Message: decoded, Redelivered: metadata.NumDelivered > 1, message: message}, nil
 }
 
-// bury moves a message to the dead letters. It is terminated only after the dead letter is stored.
+// bury moves a message to the dead letters. It is terminated only after the dead letter is stored. Who is ending ends it, too.
 func (q *Queue) bury(ctx context.Context, message jetstream.Msg, reason string) error {
-	if err := q.putDead(ctx, message.Subject(), message.Headers(), message.Data(), reason); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiTimeout)
+	defer cancel()
+	metadata, err := message.Metadata()
+	if err != nil {
+		return fmt.Errorf("read what the queue says of a message: %w", err)
+	}
+	id := deadID(metadata.Sequence.Stream, metadata.Timestamp)
+	if err := q.putDead(ctx, id, message.Subject(), message.Headers(), message.Data(), reason); err != nil {
 		return err
 	}
 	if err := message.TermWithReason(reason); err != nil {
@@ -80,7 +87,12 @@ func (q *Queue) bury(ctx context.Context, message jetstream.Msg, reason string) 
 	return nil
 }
 
-func (q *Queue) putDead(ctx context.Context, subject string, header nats.Header, data []byte, reason string) error {
+// deadID names a message of the work queue, so that the one that is buried twice is one dead letter.
+func deadID(sequence uint64, stored time.Time) string {
+	return fmt.Sprintf("%d-%d", sequence, stored.UnixNano())
+}
+
+func (q *Queue) putDead(ctx context.Context, id, subject string, header nats.Header, data []byte, reason string) error {
 	dead := nats.NewMsg(subjectDead + subject[len(subjectWork):])
 	dead.Data = data
 	for _, name := range []string{headerSchema, headerStep, headerNamespace, headerJob, headerTrace} {
@@ -89,7 +101,7 @@ func (q *Queue) putDead(ctx context.Context, subject string, header nats.Header,
 		}
 	}
 	dead.Header.Set(headerDeadReason, reason)
-	if _, err := q.js.PublishMsg(ctx, dead); err != nil {
+	if _, err := q.js.PublishMsg(ctx, dead, jetstream.WithMsgID(id)); err != nil {
 		return fmt.Errorf("put a message to the dead letters: %w", err)
 	}
 	return nil

@@ -233,6 +233,36 @@ func TestUnreadableMessageIsDeadLettered(t *testing.T) {
 	}
 }
 
+// TestBuriedTwice: who was not sure that a message is buried buries it again, which changes nothing.
+func TestBuriedTwice(t *testing.T) {
+	controller, worker := start(t).ready(t, hasty)
+	if _, err := controller.js.Publish(t.Context(), subjectOf(SBOM, "trivy"), []byte("garbage")); err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := worker.js.Consumer(t.Context(), Stream, consumerOf(SBOM, "trivy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	message, err := consumer.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel() // a worker that ends
+	for range 2 {
+		if err := worker.bury(gone, message, "garbage"); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+			t.Fatal(err)
+		}
+	}
+	stream, err := controller.js.Stream(t.Context(), DeadStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Msgs; n != 1 {
+		t.Errorf("%d dead letters", n)
+	}
+}
+
 // TestDeliveredTooOften: such a message leaves the work queue, by the server's word or by the sweep.
 func TestDeliveredTooOften(t *testing.T) {
 	for _, byAdvisory := range []bool{true, false} {

@@ -52,7 +52,7 @@ func (q *Queue) buryAt(ctx context.Context, sequence uint64) error {
 	if err != nil {
 		return fmt.Errorf("read a message that was delivered too often: %w", err)
 	}
-	if err := q.putDead(ctx, message.Subject, message.Header, message.Data, deadReasonDelivered); err != nil {
+	if err := q.putDead(ctx, deadID(message.Sequence, message.Time), message.Subject, message.Header, message.Data, deadReasonDelivered); err != nil {
 		return err
 	}
 	if err := stream.DeleteMsg(ctx, sequence); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
