@@ -36,6 +36,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,6 +101,17 @@ func control(arguments []string) error {
 	return Run(ctrl.SetupSignalHandler(), kubernetes, &o)
 }
 
+// full: hack/long.sh.
+var full = flag.Bool("full", false, "run tests of the fault list at their full size, which takes minutes")
+
+// sized is the short size of a test, or the full one where that is asked for.
+func sized(short, whole int) int {
+	if *full {
+		return whole
+	}
+	return short
+}
+
 const (
 	// patience bounds what a test waits for; nothing that works takes that long.
 	patience = 2 * time.Minute
@@ -115,6 +127,8 @@ type place struct {
 	client   client.Client
 	registry *registrytest.Registry
 	config   string
+	// reports is how the reports API is reached without kube-apiserver.
+	reports *rest.Config
 }
 
 func newPlace(t testing.TB) *place {
@@ -193,6 +207,8 @@ func (p *place) startReports() {
 	p.must(err)
 	number, err := strconv.ParseInt(portText, 10, 32)
 	p.must(err)
+	p.reports = rest.CopyConfig(p.cluster.Config)
+	p.reports.Host, p.reports.CAFile, p.reports.CAData, p.reports.ServerName = ready.URL, "", certificate, "reports."+system+".svc"
 	p.extend(address, int32(number), certificate)
 }
 
@@ -258,7 +274,7 @@ func (p *place) until(what string, holds func(context.Context) (bool, error)) {
 }
 
 func untilHolds(t testing.TB, holds func(context.Context) (bool, error)) error {
-	return wait.PollUntilContextTimeout(t.Context(), look, patience, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(t.Context(), look, time.Duration(sized(1, 5))*patience, true, func(ctx context.Context) (bool, error) {
 		ok, err := holds(ctx)
 		if apierrors.IsNotFound(err) {
 			return false, nil
@@ -286,7 +302,7 @@ func (p *place) row(t *testing.T) *world {
 func (p *place) space(t testing.TB) *world {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "row-"}}
-	w := &world{place: &place{t: t, cluster: p.cluster, client: p.client, registry: p.registry, config: p.config}}
+	w := &world{place: &place{t: t, cluster: p.cluster, client: p.client, registry: p.registry, config: p.config, reports: p.reports}}
 	w.must(w.client.Create(t.Context(), namespace))
 	w.namespace = namespace.Name
 	return w

@@ -118,7 +118,7 @@ func TestFaultAdapterDiesOverOneImage(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			w := newWorld(t)
 			var bad string
-			const images = 10
+			images := sized(10, 50)
 			for i := range images {
 				digest := w.known("shop/api", strconv.Itoa(i), i)
 				if i == 4 {
@@ -470,7 +470,7 @@ func TestFaultDeletedSBOM(t *testing.T) {
 // F6: a message that comes twice makes nothing twice.
 func TestFaultEveryMessageTwice(t *testing.T) {
 	w := newWorld(t)
-	const images = 6
+	images := sized(6, 50)
 	for i := range images {
 		w.known("shop/api", strconv.Itoa(i), i)
 	}

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -189,7 +190,7 @@ func (w *world) discoveredOnly() {
 // feed lets in what waits, again and again, until all images are settled. What is in flight is let in twice at times: that does no harm.
 func (w *world) feed(n int) map[string]int {
 	w.t.Helper()
-	deadline := time.After(2 * patience)
+	deadline := time.After(time.Duration(sized(2, 10)) * patience)
 	for {
 		states := map[string]int{}
 		var match []queue.Item
@@ -208,8 +209,8 @@ func (w *world) feed(n int) map[string]int {
 		if states[reportsv1.ImageScanned]+states[reportsv1.ImageQuarantined]+states[reportsv1.ImageFailed] == n {
 			return states
 		}
-		if len(match) > 0 {
-			w.put(w.message(queue.Match, match...))
+		for part := range slices.Chunk(match, batch) {
+			w.put(w.message(queue.Match, part...))
 		}
 		for range len(match) + states[reportsv1.ImagePending] + 1 {
 			select {
@@ -229,7 +230,7 @@ func (w *world) feed(n int) map[string]int {
 func TestFaultWorkersKilled(t *testing.T) {
 	w := newWorld(t)
 	w.hasty()
-	const images, kills = 16, 6
+	images, kills := sized(16, 200), sized(6, 40)
 	for i := range images {
 		w.known("shop/api", strconv.Itoa(i), i)
 	}
@@ -292,7 +293,7 @@ func TestFaultWorkersKilled(t *testing.T) {
 func TestFaultMatchKillsTheWorker(t *testing.T) {
 	w := newWorld(t)
 	w.hasty()
-	const images = 6
+	images := sized(6, batch)
 	var bad string
 	for i := range images {
 		if digest := w.known("shop/api", strconv.Itoa(i), i); i == 2 {

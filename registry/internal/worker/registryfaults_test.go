@@ -208,15 +208,15 @@ func TestFaultPasswordChanges(t *testing.T) {
 // F17: one tag with a broken manifest among many is one warning.
 func TestFaultOneBrokenTag(t *testing.T) {
 	w := newWorld(t)
-	const tags = 40
+	tags := int64(sized(40, 499))
 	for i := range tags {
-		w.known("shop/api", fmt.Sprintf("1.%d", i), i)
+		w.known("shop/api", fmt.Sprintf("1.%d", i), int(i))
 	}
 	w.registry.Manifest("shop/api", "broken", imagetest.TypeManifest, []byte(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","layers":7}`))
 	w.work()
 	w.discovered(jobUID)
 	r := w.repositories()["shop/api"].Status
-	if r.State != reportsv1.RepositoryDone || r.Tags.Selected != tags || r.Tags.Skipped != 1 || r.ByReason["InvalidManifest"] != 1 || len(w.images()) != tags {
+	if r.State != reportsv1.RepositoryDone || r.Tags.Selected != tags || r.Tags.Skipped != 1 || r.ByReason["InvalidManifest"] != 1 || len(w.images()) != int(tags) {
 		t.Errorf("%+v, %d images", r, len(w.images()))
 	}
 	want := []reportsv1.RepositoryWarning{{Code: "InvalidManifest", Count: 1, Examples: []string{"broken"}}}

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -70,6 +71,17 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// full: hack/long.sh.
+var full = flag.Bool("full", false, "run tests of the fault list at their full size, which takes minutes")
+
+// sized is the short size of a test, or the full one where that is asked for.
+func sized(short, whole int) int {
+	if *full {
+		return whole
+	}
+	return short
 }
 
 const (
