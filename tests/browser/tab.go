@@ -25,6 +25,9 @@ import (
 // Patience is how long a tab may take for all it does: a browser that hangs must not hang the suite.
 const Patience = 4 * time.Minute
 
+// manyLoads is more than what loads while nobody waits for one.
+const manyLoads = 1000
+
 // Options are what a tab shows.
 type Options struct {
 	// Base is what stands before the paths of pages.
@@ -46,7 +49,10 @@ type Tab struct {
 
 	t       testing.TB
 	options Options
-	loads   chan struct{}
+	// loads are the documents that are loaded, by the loaders of which the browser tells.
+	loads chan cdp.LoaderID
+	// shown is the document of the tab; only events read and write it, one after the other.
+	shown cdp.LoaderID
 
 	mu sync.Mutex
 	// wrong are requests to others, dialogs, complaints and errors of scripts.
@@ -58,7 +64,7 @@ func Open(t testing.TB, browser context.Context, o Options) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	b := &Tab{t: t, options: o, loads: make(chan struct{}, 1)}
+	b := &Tab{t: t, options: o, loads: make(chan cdp.LoaderID, manyLoads)}
 	if err := chromedp.Listen(ctx, b.note); err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +76,15 @@ func Open(t testing.TB, browser context.Context, o Options) *Tab {
 
 func (b *Tab) note(event any) {
 	switch e := event.(type) {
+	case *page.EventFrameNavigated:
+		if e.Frame.ParentID == "" {
+			b.shown = e.Frame.LoaderID
+		}
 	case *page.EventLoadEventFired:
 		select {
-		case b.loads <- struct{}{}:
-		default: // one that nobody has waited for is there already
+		case b.loads <- b.shown:
+		default:
+			b.blame("more pages than a test may visit between two links")
 		}
 	case *network.EventRequestWillBeSent:
 		u := e.Request.URL
@@ -124,18 +135,24 @@ func (b *Tab) Visit(path string) {
 	}
 }
 
-// Leads does what must lead to another page, and waits until that is there.
+// Leads does what must lead to another page, and waits until that is there. The word that the page before is loaded may come late: it is told
+// from the other one by its document.
 func (b *Tab) Leads(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	select {
-	case <-b.loads: // of the page before
-	default:
+	before := Call(b, page.GetFrameTree, cdp.Empty{}).FrameTree.Frame.LoaderID
+	for len(b.loads) > 0 {
+		<-b.loads
 	}
 	b.Do(actions...)
-	select {
-	case <-b.loads:
-	case <-b.Ctx.Done():
-		b.t.Fatal("no page was loaded")
+	for {
+		select {
+		case loaded := <-b.loads:
+			if loaded != before {
+				return
+			}
+		case <-b.Ctx.Done():
+			b.t.Fatal("no page was loaded")
+		}
 	}
 }
 
