@@ -12,6 +12,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,26 +29,45 @@ type observer struct {
 	ended   map[types.UID]time.Time // by Scan: when its scanner Job was seen to be complete
 	waits   []time.Duration
 	settled map[types.UID]bool
+	begun   map[types.UID]bool // by Scan: whether its scanner's Job was seen
 	done    int
 	failed  string
 }
 
 // observe follows Jobs and Scans until the context ends.
 func observe(ctx context.Context, c client.WithWatch) *observer {
-	o := &observer{ended: map[types.UID]time.Time{}, settled: map[types.UID]bool{}}
+	o := &observer{ended: map[types.UID]time.Time{}, settled: map[types.UID]bool{}, begun: map[types.UID]bool{}}
 	o.changed = sync.NewCond(&o.mu)
 	follow.Start(ctx, c, &batchv1.JobList{}, func(j *batchv1.Job, there bool) {
 		if there {
 			o.job(j, time.Now())
 		}
-	}, client.HasLabels{executionv1.LabelJobType})
+	}, notCopied(executionv1.LabelJobType))
 	follow.Start(ctx, c, &executionv1.ScanList{}, func(s *executionv1.Scan, _ bool) {
-		if s.Status.State == executionv1.ScanStateDone || s.Status.State == executionv1.ScanStateErrored {
+		switch s.Status.State {
+		case executionv1.ScanStateDone, executionv1.ScanStateErrored:
 			o.scan(s)
+		case executionv1.ScanStateScanning:
+			o.began(s)
 		}
-	})
+	}, notCopied())
 	context.AfterFunc(ctx, o.changed.Broadcast)
 	return o
+}
+
+// notCopied selects what has some labels and is not a copy: a hundred thousand copies would take more memory here than in the operator.
+func notCopied(has ...string) client.MatchingLabelsSelector {
+	s := labels.NewSelector()
+	add := func(key string, op selection.Operator) {
+		if r, err := labels.NewRequirement(key, op, nil); err == nil { // the keys are constants
+			s = s.Add(*r)
+		}
+	}
+	for _, key := range has {
+		add(key, selection.Exists)
+	}
+	add(labelCopied, selection.DoesNotExist)
+	return client.MatchingLabelsSelector{Selector: s}
 }
 
 func (o *observer) job(j *batchv1.Job, now time.Time) {
@@ -86,11 +107,24 @@ func (o *observer) scan(s *executionv1.Scan) {
 		return
 	}
 	o.settled[s.UID] = true
+	delete(o.begun, s.UID)
 	o.done++
 	if s.Status.State == executionv1.ScanStateErrored {
 		o.failed = fmt.Sprintf("Scan %s is Errored: %s", s.Name, s.Status.ErrorDescription)
 	}
 	o.changed.Broadcast()
+}
+
+func (o *observer) began(s *executionv1.Scan) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.begun[s.UID] = true
+	o.changed.Broadcast()
+}
+
+// scanning waits until so many Scans that have not ended have begun.
+func (o *observer) scanning(ctx context.Context, n int) error {
+	return o.until(ctx, func() bool { return len(o.begun) >= n })
 }
 
 func (o *observer) reset() {

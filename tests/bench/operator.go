@@ -61,15 +61,19 @@ func startOperator(ctx context.Context, o Options, cluster *localcluster.Cluster
 		return nil, err
 	}
 	op := &operator{cmd: cmd, metrics: "http://" + address(free[0]) + "/metrics", profile: "http://" + address(free[2]) + "/debug/pprof/", log: log}
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyWithin, true, func(ctx context.Context) (bool, error) {
 		return get(ctx, "http://"+address(free[1])+"/readyz", func(*bufio.Scanner) {}) == nil, nil
 	})
 	if err != nil {
-		op.stop()
-		return nil, fmt.Errorf("the operator is not ready; its log is %s: %w", log.Name(), err)
+		_ = op.cmd.Process.Kill() // it may have ended
+		_ = op.cmd.Wait()
+		return nil, errors.Join(fmt.Errorf("the operator is not ready; its log is %s: %w", log.Name(), err), log.Close())
 	}
 	return op, nil
 }
+
+// readyWithin bounds the start of an operator, only to end a run that is broken: with 100,000 Scans its caches take a while.
+const readyWithin = 5 * time.Minute
 
 // storageEnv says where object storage is.
 func storageEnv(s localcluster.ObjectStore) []string {
@@ -88,6 +92,15 @@ func storageEnv(s localcluster.ObjectStore) []string {
 func (op *operator) stop() {
 	_ = op.cmd.Process.Kill() // it may have ended
 	op.stopped()
+}
+
+// end ends the operator as a rollout does: it gives its lease up.
+func (op *operator) end() error {
+	if err := op.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("end the operator: %w", err)
+	}
+	op.stopped()
+	return nil
 }
 
 // stopped waits until the operator has ended, and removes its log.
@@ -124,6 +137,22 @@ func (op *operator) profileCPU(ctx context.Context, file string) (wait func() er
 	}
 	done := make(chan error, 1)
 	go func() { done <- op.fetchProfile(ctx, fmt.Sprintf("profile?seconds=%d", profiledFor), file) }()
+	return func() error { return <-done }
+}
+
+// profileAPIServer is the same for kube-apiserver.
+func (b *run) profileAPIServer(ctx context.Context, file string) (wait func() error) {
+	if file == "" {
+		return func() error { return nil }
+	}
+	done := make(chan error, 1)
+	go func() {
+		raw, err := b.api.Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(profiledFor)).DoRaw(ctx)
+		if err == nil {
+			err = os.WriteFile(file, raw, 0o600)
+		}
+		done <- err
+	}()
 	return func() error { return <-done }
 }
 

@@ -41,6 +41,8 @@ type Options struct {
 	JobSyncs int
 	// Audit has the API server write down each request, see Layout.AuditLog.
 	Audit bool
+	// Env is added to the environment of the cluster's processes.
+	Env []string
 	// Output receives progress lines; nil drops them.
 	Output io.Writer
 	// Timeout bounds the start; 0 means a minute.
@@ -126,6 +128,7 @@ func (c *Cluster) launch(o Options, said *tail) error {
 	}
 	// The context given to Start bounds the start, not the life of the cluster.
 	cmd := exec.Command(o.Binary, args...)
+	cmd.Env = append(os.Environ(), o.Env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err

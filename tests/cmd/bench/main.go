@@ -76,6 +76,7 @@ func addFlags(o *bench.Options) {
 	flag.IntVar(&o.SimNodes, "sim-nodes", 10, "nodes that simulate pods")
 	flag.StringVar(&o.Profile, "profile", "", "`file` for the operator's heap profile after the last step (go tool pprof)")
 	flag.StringVar(&o.CPUProfile, "cpu-profile", "", "`file` for a CPU profile of the operator's first 30 s with Scans (go tool pprof)")
+	flag.StringVar(&o.APICPUProfile, "api-cpu-profile", "", "`file` for a CPU profile of kube-apiserver in the same time (go tool pprof)")
 	flag.IntVar(&o.Hooks, "hooks", 0, "hooks of each Scan, which run one after another")
 	flag.StringVar((*string)(&o.ScanAccess), "scan-access", string(executionv1.ScanAccessHandover),
 		"how parsers and hooks reach their Scan: Handover or API, which is that of secureCodeBox's images")
