@@ -207,7 +207,7 @@ func (g *getOptions) tables(ctx context.Context, gvk schema.GroupVersionKind, na
 			return page(table)
 		})
 		if err == nil && n == 0 {
-			fmt.Fprintln(g.session.ErrOut, nothing(gvk, namespace, g.selector))
+			fmt.Fprintln(g.session.ErrOut, nothing(gvk, namespace, g.selector)+g.noSuchNamespace(ctx, namespace))
 		}
 		return g.session.Explain(err)
 	}
@@ -222,6 +222,24 @@ func (g *getOptions) tables(ctx context.Context, gvk schema.GroupVersionKind, na
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// noSuchNamespace says so of a namespace that does not exist: a list in one is empty, as in any other.
+// Who may not look at the namespace is told nothing.
+func (g *getOptions) noSuchNamespace(ctx context.Context, namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	c, err := g.session.Client()
+	if err != nil {
+		return ""
+	}
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); !apierrors.IsNotFound(err) {
+		return ""
+	}
+	return " There is no such namespace."
 }
 
 func nothing(gvk schema.GroupVersionKind, namespace, selector string) string {

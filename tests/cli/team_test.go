@@ -79,6 +79,7 @@ var _ = Describe("The command line", Label("cli"), func() {
 		s.run(ctx, w.victor, 1, "delete", "twice")
 		s.run(ctx, w.nobody, 1, "get")
 		s.run(ctx, terminal.Program{Path: w.binary, Env: []string{"KUBECONFIG=/dev/null"}}, 1, "get")
+		s.run(ctx, w.root, 0, "get", "-n", "nowhere")
 		s.run(ctx, w.root, 1, "get", "--context", "nowhere")
 		s.run(ctx, w.root, 1, "get", "--server", "https://127.0.0.1:1")
 		s.compare("TestBadInput")
