@@ -232,7 +232,7 @@ func appendValue(dst []byte, start int, key string, value json.RawMessage) ([]by
 	dst = appendKey(dst, start, key)
 	at := len(dst)
 	dst = append(dst, value...)
-	if bytes.ContainsAny(value, "\r\n") { // between parts only: texts hold them escaped
+	if bytes.IndexByte(value, '\n') >= 0 || bytes.IndexByte(value, '\r') >= 0 { // between parts only: texts hold them escaped
 		for i := at; i < len(dst); i++ {
 			if dst[i] == '\n' || dst[i] == '\r' {
 				dst[i] = ' '
@@ -249,6 +249,10 @@ func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	asIs := 0 // from here on nothing is appended yet, and nothing has to be changed
 	for i := 0; i < len(s); {
+		if i+8 <= len(s) && jsontext.Plain(s[i:i+8]) {
+			i += 8
+			continue
+		}
 		c := s[i]
 		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
 			i++

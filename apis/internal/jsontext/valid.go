@@ -107,6 +107,14 @@ const (
 // zeros has a bit set if a byte of x is zero.
 func zeros(x uint64) uint64 { return (x - ones) & ^x & highs }
 
+// Plain tells whether eight bytes stand in a JSON text as they are: ASCII without quotes, backslashes and control characters.
+func Plain(eight string) bool {
+	_ = eight[7]
+	x := uint64(eight[0]) | uint64(eight[1])<<8 | uint64(eight[2])<<16 | uint64(eight[3])<<24 |
+		uint64(eight[4])<<32 | uint64(eight[5])<<40 | uint64(eight[6])<<48 | uint64(eight[7])<<56
+	return x&highs == 0 && zeros(x^('"'*ones))|zeros(x^('\\'*ones))|(x-' '*ones)&highs == 0
+}
+
 // quoted gives the end of the text in quotes that begins at i.
 func quoted(text []byte, i int) int {
 	for i++; i < len(text); {

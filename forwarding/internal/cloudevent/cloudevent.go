@@ -47,7 +47,7 @@ type Attribute struct{ Key, Value string }
 // Event is a record as an event.
 type Event struct {
 	Attributes []Attribute
-	// Data is JSON, with no line break between its parts.
+	// Data is JSON, with no line break between its parts. It may change with the next event of the Stream.
 	Data []byte
 	// Message is the record as the protocol knows it.
 	Message *forwardingv1.Record
@@ -63,6 +63,7 @@ type Stream struct {
 	id      *forwardingv1.StreamId
 	run     string
 	sources map[string]string // by the name of the stream of a producer
+	line    []byte            // of the last decision that came as a message
 }
 
 // NewStream gives the maker of a stream's events.
@@ -79,7 +80,7 @@ func (s *Stream) Event(record sink.Record) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("record %s: %w", record.EventID, err)
 	}
-	subject, data, err := content(s.id, record.Line, message)
+	subject, data, err := s.content(record.Line, message)
 	if err != nil {
 		return Event{}, fmt.Errorf("record %s: %w", record.EventID, err)
 	}
@@ -159,11 +160,12 @@ func oneLine(data []byte) []byte {
 	return data
 }
 
-func content(stream *forwardingv1.StreamId, line []byte, message *forwardingv1.Record) (subject string, data []byte, err error) {
+func (s *Stream) content(line []byte, message *forwardingv1.Record) (subject string, data []byte, err error) {
 	switch body := message.GetBody().(type) {
 	case *forwardingv1.Record_Decision:
 		if line == nil {
-			line, err = decisionwire.Line(body.Decision)
+			s.line, err = decisionwire.AppendLine(s.line[:0], body.Decision)
+			line = s.line
 		} else if bytes.IndexByte(line, '\n') >= 0 || bytes.IndexByte(line, '\r') >= 0 {
 			line = oneLine(bytes.Clone(line))
 		}
@@ -173,10 +175,10 @@ func content(stream *forwardingv1.StreamId, line []byte, message *forwardingv1.R
 		return body.Result.GetSubject(), oneLine(data), err
 	case *forwardingv1.Record_ScanSummary:
 		data, err = object(body.ScanSummary)
-		return stream.GetName(), data, err
+		return s.id.GetName(), data, err
 	case *forwardingv1.Record_Closing:
 		data, err = closing(body.Closing)
-		return stream.GetName(), data, err
+		return s.id.GetName(), data, err
 	}
 	return "", nil, errors.New("its body is of a kind that has no event")
 }

@@ -45,13 +45,13 @@ func Message(record sink.Record) (*forwardingv1.Record, error) {
 	return message, nil
 }
 
-// Line gives the line of a decision that came as a message.
-func Line(d *forwardingv1.Decision) ([]byte, error) {
+// AppendLine appends the line of a decision that came as a message.
+func AppendLine(dst []byte, d *forwardingv1.Decision) ([]byte, error) {
 	r, err := recordOf(d)
 	if err != nil {
-		return nil, err
+		return dst, err
 	}
-	return decision.Append(nil, r)
+	return decision.Append(dst, r)
 }
 
 // Validate tells which key of a decision that came as a message breaks its rule. What passes here and [forwardingv1.Check] has a line.

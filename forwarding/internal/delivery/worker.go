@@ -16,6 +16,7 @@ import (
 	"github.com/scanyard/scanyard/forwarding/internal/breaker"
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
 	"github.com/scanyard/scanyard/forwarding/internal/retry"
+	"github.com/scanyard/scanyard/forwarding/internal/wire"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -508,8 +509,8 @@ func recordOf(r *queue.Record) (sink.Record, error) {
 	}
 	message := r.Decoded
 	if message == nil {
-		message = &forwardingv1.Record{}
-		if err := proto.Unmarshal(r.Message, message); err != nil {
+		var err error
+		if message, err = wire.DecodeRecord(r.Message); err != nil {
 			return sink.Record{}, err
 		}
 	}

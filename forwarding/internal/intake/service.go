@@ -16,6 +16,7 @@ import (
 	"github.com/scanyard/scanyard/forwarding/internal/queue"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver"
 	"github.com/scanyard/scanyard/forwarding/internal/receiver/store"
+	"github.com/scanyard/scanyard/forwarding/internal/wire"
 )
 
 // Keeper is the queue as ForwardingService sees it: records are acknowledged when they are synced.
@@ -79,7 +80,7 @@ func (k *Keeper) Start(_ context.Context, batch store.Batch) (store.Pending, err
 	messages, all := make([][]byte, 0, len(batch.Records)), make([]byte, 0, batch.Bytes)
 	for _, record := range batch.Records {
 		begin := len(all)
-		if all, err = (proto.MarshalOptions{UseCachedSize: batch.Bytes > 0}).MarshalAppend(all, record); err != nil {
+		if all, err = wire.AppendRecord(all, record); err != nil {
 			return store.Pending{}, fmt.Errorf("encode record %s: %w", record.GetEventId(), err)
 		}
 		messages = append(messages, all[begin:len(all):len(all)])

@@ -13,31 +13,60 @@ import (
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
 )
 
-// AppendRecord appends a record as protobuf has it. A Result, of which a Scan can have millions, is written field by field: protobuf counts the sizes
-// of all parts first, and reads maps by reflection, which is most of what it takes.
+// Fields of a record and of its time.
+const (
+	recordEventID, recordSequence, recordObservedAt, recordDigest, recordSchema protowire.Number = 1, 2, 3, 4, 5
+	recordResult, recordDecision                                                protowire.Number = 10, 12
+	timestampSeconds, timestampNanos                                            protowire.Number = 1, 2
+)
+
+// AppendRecord appends a record as protobuf has it. A Result, of which a Scan can have millions, and a decision are written field by field: protobuf
+// counts the sizes of all parts first, and reads maps by reflection, which is most of what it takes.
 func AppendRecord(to []byte, r *forwardingv1.Record) ([]byte, error) {
-	result := r.GetResult()
-	if result == nil || len(r.ProtoReflect().GetUnknown()) > 0 || len(result.ProtoReflect().GetUnknown()) > 0 {
+	if !isKnown(r) {
 		return proto.MarshalOptions{}.MarshalAppend(to, r)
 	}
 	w := appender{to: to}
-	w.text(1, r.GetEventId())
-	w.number(2, r.GetSequence())
+	w.text(recordEventID, r.GetEventId())
+	w.number(recordSequence, r.GetSequence())
 	if at := r.GetObservedAt(); at != nil {
-		start := w.begin(3)
-		w.number(1, uint64(at.GetSeconds()))
-		w.number(2, uint64(int64(at.GetNanos())))
+		start := w.begin(recordObservedAt)
+		w.number(timestampSeconds, uint64(at.GetSeconds()))
+		w.number(timestampNanos, uint64(int64(at.GetNanos())))
 		w.end(start)
 	}
-	w.bytes(4, r.GetDigest())
-	w.number(5, uint64(r.GetSchema()))
-	start := w.begin(10)
-	w.result(result)
-	w.end(start)
+	w.bytes(recordDigest, r.GetDigest())
+	w.number(recordSchema, uint64(r.GetSchema()))
+	if result := r.GetResult(); result != nil {
+		start := w.begin(recordResult)
+		w.result(result)
+		w.end(start)
+	} else {
+		start := w.begin(recordDecision)
+		w.decision(r.GetDecision())
+		w.end(start)
+	}
 	if w.wrong != 0 {
 		return to, fmt.Errorf("field %d of a record is not valid UTF-8", w.wrong)
 	}
 	return w.to, nil
+}
+
+// isKnown tells whether a record is one that is written here: a Result or a decision, without fields of a later version.
+func isKnown(r *forwardingv1.Record) bool {
+	plain := func(m proto.Message) bool { return len(m.ProtoReflect().GetUnknown()) == 0 }
+	if !plain(r) || !plain(r.GetObservedAt()) {
+		return false
+	}
+	if d := r.GetDecision(); d != nil {
+		return plain(d)
+	}
+	for _, reference := range r.GetResult().GetReferences() {
+		if !plain(reference) {
+			return false
+		}
+	}
+	return r.GetResult() != nil && plain(r.GetResult())
 }
 
 // appender appends fields. It leaves out what is empty, as proto3 does.
@@ -56,12 +85,7 @@ func (w *appender) result(r *forwardingv1.Result) {
 	w.text(6, r.GetDescription())
 	w.text(7, r.GetSeverity())
 	w.text(8, r.GetInstructions())
-	for key, value := range r.GetExtra() {
-		start := w.begin(9)
-		w.always(1, key)
-		w.always(2, value)
-		w.end(start)
-	}
+	w.entries(9, r.GetExtra())
 	w.text(10, r.GetTitle())
 	w.text(11, r.GetFindingId())
 	w.text(12, r.GetFingerprint())
@@ -82,6 +106,33 @@ func (w *appender) result(r *forwardingv1.Result) {
 		w.number(21, 1)
 	}
 	w.text(22, r.GetException())
+}
+
+func (w *appender) decision(d *forwardingv1.Decision) {
+	w.text(1, d.GetTimeStamp())
+	w.text(2, d.GetDecisionId())
+	w.text(3, d.GetMessage())
+	w.text(4, d.GetEventType())
+	w.text(5, d.GetConstraintKind())
+	w.text(6, d.GetConstraintName())
+	w.text(7, d.GetConstraintAction())
+	w.text(8, d.GetResourceKind())
+	w.text(9, d.GetResourceNamespace())
+	w.text(10, d.GetResourceName())
+	w.bytes(11, d.GetInputJson())
+	w.bytes(12, d.GetDetailsJson())
+	w.bytes(13, d.GetExtraJson())
+	w.entries(14, d.GetExtra())
+}
+
+// entries appends a map.
+func (w *appender) entries(number protowire.Number, all map[string]string) {
+	for key, value := range all {
+		start := w.begin(number)
+		w.always(1, key)
+		w.always(2, value)
+		w.end(start)
+	}
 }
 
 func (w *appender) text(number protowire.Number, text string) {

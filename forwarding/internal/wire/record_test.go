@@ -66,12 +66,14 @@ func TestAppendRecord(t *testing.T) {
 	if count := fill(whole.ProtoReflect(), "result"); count < 25 {
 		t.Fatalf("%d fields are set", count)
 	}
+	decision := &forwardingv1.Record{}
+	fill(decision.ProtoReflect(), "decision")
 	unknown := proto.CloneOf(whole)
 	unknown.GetResult().ProtoReflect().SetUnknown([]byte{0xf8, 0x3f, 1})
 	for name, record := range map[string]*forwardingv1.Record{
-		"Whole": whole, "Unknown": unknown, "Empty": {},
+		"Whole": whole, "Decision": decision, "Unknown": unknown, "Empty": {},
 		"EmptyResult": {EventId: "e", Body: &forwardingv1.Record_Result{Result: &forwardingv1.Result{}}},
-		"Other":       {EventId: "e", Body: &forwardingv1.Record_Decision{Decision: &forwardingv1.Decision{Message: "m"}}},
+		"Other":       {EventId: "e", Body: &forwardingv1.Record_Closing{Closing: &forwardingv1.Closing{Records: 4}}},
 	} {
 		encoded, err := wire.AppendRecord([]byte("before"), record)
 		if err != nil {

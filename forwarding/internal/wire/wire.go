@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is what both ends of the protocol need of gRPC: compression by zstd and gzip, the times of keepalive, sizes, and the
-// details of errors.
+// Package wire is what both ends of the protocol need of gRPC: compression by zstd and gzip, the times of keepalive, sizes, the
+// details of errors, and records to bytes and back, quickly.
 package wire
 
 import (

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	collectorv1 "go.opentelemetry.io/proto/otlp/collector/logs/v1"
@@ -35,10 +36,11 @@ const (
 	methodGRPC     = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 	pathHTTP       = "/v1/logs"
 	maxAnswer      = 1 << 20
+	maxKept        = 4 << 20
 )
 
 // export sends one ExportLogsServiceRequest. single is true where it holds at most one record.
-type export func(ctx context.Context, request []byte, single bool) (*collectorv1.ExportLogsServiceResponse, error)
+type export func(ctx context.Context, request mem.Buffer, single bool) (*collectorv1.ExportLogsServiceResponse, error)
 
 // Sink exports logs to one far end.
 type Sink struct {
@@ -47,6 +49,27 @@ type Sink struct {
 	now    func() time.Time
 	export export
 	close  func() error
+	// buffers holds the memory of requests that have gone out; nil: nothing tells when that is.
+	buffers *buffers
+}
+
+// buffers are the memory of requests, used again.
+type buffers struct{ pool sync.Pool }
+
+// Get gives a buffer without content, of any capacity.
+func (b *buffers) Get(int) *[]byte {
+	if known, ok := b.pool.Get().(*[]byte); ok {
+		return known
+	}
+	return new([]byte)
+}
+
+// Put takes a buffer that nobody reads any more. One that is much larger than a request should be is given up.
+func (b *buffers) Put(buffer *[]byte) {
+	if cap(*buffer) <= maxKept {
+		*buffer = (*buffer)[:0]
+		b.pool.Put(buffer)
+	}
 }
 
 // Open makes the sink. It connects with the first delivery.
@@ -95,11 +118,11 @@ func (s *Sink) overGRPC(compression string) error {
 	if compression != "" {
 		options = append(options, grpc.UseCompressor(compression))
 	}
-	s.close = conn.Close
-	s.export = func(ctx context.Context, request []byte, _ bool) (*collectorv1.ExportLogsServiceResponse, error) {
+	s.close, s.buffers = conn.Close, &buffers{}
+	s.export = func(ctx context.Context, request mem.Buffer, _ bool) (*collectorv1.ExportLogsServiceResponse, error) {
 		response := &collectorv1.ExportLogsServiceResponse{}
 		if err := conn.Invoke(ctx, methodGRPC, request, response, options...); err != nil {
-			return nil, answer.Call(err, s.trust, len(request) == 0)
+			return nil, answer.Call(err, s.trust, request.Len() == 0)
 		}
 		return response, nil
 	}
@@ -112,9 +135,11 @@ type codec struct{}
 // Name is that of the format on the wire.
 func (codec) Name() string { return "proto" }
 
-// Marshal gives the bytes.
+// Marshal gives the bytes, which gRPC lets go when they are on their way.
 func (codec) Marshal(request any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(request.([]byte))}, nil // export sends nothing else
+	buffer := request.(mem.Buffer) // export sends nothing else
+	buffer.Ref()
+	return mem.BufferSlice{buffer}, nil
 }
 
 // Unmarshal reads a response.
@@ -138,8 +163,8 @@ func (s *Sink) overHTTP(compression string) {
 		client.CloseIdleConnections()
 		return nil
 	}
-	s.export = func(ctx context.Context, request []byte, single bool) (*collectorv1.ExportLogsServiceResponse, error) {
-		response, err := s.post(ctx, client, to.String(), request, compression)
+	s.export = func(ctx context.Context, request mem.Buffer, single bool) (*collectorv1.ExportLogsServiceResponse, error) {
+		response, err := s.post(ctx, client, to.String(), request.ReadOnlyData(), compression)
 		if err != nil {
 			return nil, s.trust.Explain(err)
 		}
@@ -202,6 +227,7 @@ func (s *Sink) Deliver(ctx context.Context, batch sink.Batch) (sink.Outcome, err
 func (s *Sink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, error) {
 	var outcome sink.Outcome
 	request, n := s.request(batches, &outcome)
+	defer request.Free()
 	if n == 0 {
 		return outcome, nil
 	}
@@ -224,18 +250,21 @@ func (s *Sink) Gather(ctx context.Context, batches []sink.Batch) (sink.Outcome, 
 // Unordered is true: OTLP promises no order.
 func (*Sink) Unordered() bool { return true }
 
-// beside is about what a record has in a request beside its content.
-const beside = 640
-
 // request makes the request, and tells how many records it has. What no log record can be made of is rejected.
-func (s *Sink) request(batches []sink.Batch, outcome *sink.Outcome) (request []byte, n int) {
-	size := 0
-	for _, batch := range batches {
-		for _, record := range batch.Records {
-			size += beside + len(record.Line) + proto.Size(record.Message)
-		}
+func (s *Sink) request(batches []sink.Batch, outcome *sink.Outcome) (request mem.Buffer, n int) {
+	room := new([]byte)
+	if s.buffers != nil {
+		room = s.buffers.Get(0)
 	}
-	to, now := make([]byte, 0, size), s.now()
+	*room, n = s.appendRequest(*room, batches, outcome)
+	if s.buffers == nil {
+		return mem.SliceBuffer(*room), n
+	}
+	return mem.NewBuffer(room, s.buffers), n
+}
+
+func (s *Sink) appendRequest(to []byte, batches []sink.Batch, outcome *sink.Outcome) (request []byte, n int) {
+	now := s.now()
 	for _, batch := range batches {
 		before, had := len(to), n
 		var resourceLogs, scopeLogs, start int
@@ -277,7 +306,7 @@ func resourceValue(key string, stream *forwardingv1.StreamId) string {
 }
 
 // send exports within the timeout, and once more where the secrets changed since the far end refused them.
-func (s *Sink) send(ctx context.Context, request []byte, single bool) (*collectorv1.ExportLogsServiceResponse, error) {
+func (s *Sink) send(ctx context.Context, request mem.Buffer, single bool) (*collectorv1.ExportLogsServiceResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	response, err := s.export(ctx, request, single)
@@ -289,7 +318,7 @@ func (s *Sink) send(ctx context.Context, request []byte, single bool) (*collecto
 
 // Probe exports nothing, which far ends accept.
 func (s *Sink) Probe(ctx context.Context) error {
-	_, err := s.send(ctx, []byte{}, true)
+	_, err := s.send(ctx, mem.SliceBuffer{}, true)
 	if err != nil && sink.AsError(err).Class == sink.Refused {
 		return &sink.Error{Class: sink.Incompatible, Reason: sink.NotCompatible, Message: sink.AsError(err).Message}
 	}
