@@ -8,25 +8,25 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/scanyard/scanyard/forwarding/internal/exporter"
+	"github.com/scanyard/scanyard/forwarding/internal/garbage"
 	_ "github.com/scanyard/scanyard/forwarding/internal/sinks"
 	"github.com/scanyard/scanyard/forwarding/internal/version"
 )
 
 func main() { os.Exit(run()) }
 
-// collectAt has garbage collected when there is half as much of it as of what is used, unless GOGC says otherwise: most of it is records that are on
-// disk already, and a small pod has no room for as much again.
-const collectAt = 50
+// garbageBytes come together before garbage is collected, unless GOGC says otherwise: most of it is records that are on disk already, and a small pod
+// has no room for as much again as is used.
+const garbageBytes = 8 << 20
 
 func run() int {
 	syscall.Umask(0o077) // files of the queue are for its user only
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
+		garbage.CollectEvery(garbageBytes)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -31,36 +31,69 @@ type repeated struct {
 	sync.Mutex
 
 	seeds [2]maphash.Seed
-	known map[mark]bool
-	order []mark // a ring; oldest is where the next one goes when it is full
+	order []mark // a ring; next is where the next one goes when it is full
 	next  int
+	// places are where marks stand in order, from 1, each at its own slot or behind it without a gap: a map would take four times the memory.
+	places []uint32
+	text   []byte // that was hashed last
 }
 
+// slots are twice as many as marks, so that searches are short.
+const slots = 2 * maxMarks
+
 func (r *repeated) init() {
-	if r.known == nil {
-		r.known = map[mark]bool{}
+	if r.places == nil {
+		r.places = make([]uint32, slots)
 		r.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	}
 }
 
 func (r *repeated) mark(session string, record *forwardingv1.Record) mark {
-	text := binary.BigEndian.AppendUint64([]byte(session), record.GetSequence())
-	text = append(append(text, record.GetDigest()...), record.GetEventId()...)
-	return mark{maphash.Bytes(r.seeds[0], text), maphash.Bytes(r.seeds[1], text)}
+	text := binary.BigEndian.AppendUint64(append(r.text[:0], session...), record.GetSequence())
+	r.text = append(append(text, record.GetDigest()...), record.GetEventId()...)
+	return mark{maphash.Bytes(r.seeds[0], r.text), maphash.Bytes(r.seeds[1], r.text)}
 }
 
+func (r *repeated) known(m mark) bool { return r.places[r.find(m)] != 0 }
+
+// find gives the slot of a mark, or the free one where it would be.
+func (r *repeated) find(m mark) int {
+	at := m.slot()
+	for r.places[at] != 0 && r.order[r.places[at]-1] != m {
+		at = (at + 1) % slots
+	}
+	return at
+}
+
+// slot is the slot of a mark where no other has it.
+func (m mark) slot() int { return int(m[0] % slots) }
+
 func (r *repeated) add(m mark) {
-	if r.known[m] {
+	if r.known(m) {
 		return
 	}
-	r.known[m] = true
 	if len(r.order) < maxMarks {
 		r.order = append(r.order, m)
+		r.places[r.find(m)] = uint32(len(r.order))
 		return
 	}
-	delete(r.known, r.order[r.next])
+	r.forget(r.order[r.next])
 	r.order[r.next] = m
+	r.places[r.find(m)] = uint32(r.next + 1)
 	r.next = (r.next + 1) % maxMarks
+}
+
+// forget frees the slot of a mark, and closes the gap: marks behind it that have been pushed there move up.
+func (r *repeated) forget(m mark) {
+	gap := r.find(m)
+	for at := (gap + 1) % slots; r.places[at] != 0; at = (at + 1) % slots {
+		home := r.order[r.places[at]-1].slot()
+		if (at-home+slots)%slots >= (at-gap+slots)%slots {
+			r.places[gap] = r.places[at]
+			gap = at
+		}
+	}
+	r.places[gap] = 0
 }
 
 // Remember reads which records came in last, so that a sender that lost its stream by our end does not bring them twice.

@@ -98,7 +98,7 @@ func (k *Keeper) submit(batch store.Batch, stream []byte, messages [][]byte) (st
 	for i, record := range batch.Records {
 		s.Through = max(s.Through, record.GetSequence())
 		m := k.repeated.mark(s.Session, record)
-		if k.repeated.known[m] {
+		if k.repeated.known(m) {
 			continue
 		}
 		r := &queue.Record{ID: record.GetEventId(), Time: now, Stream: stream, Message: messages[i], Decoded: record}

@@ -239,6 +239,7 @@ func (q *Queue) commit(c *codec, jobs []*job) {
 		q.fatal(err)
 		return
 	}
+	_ = batch.Close() // which keeps its memory for the next one
 	q.options.Committed(records, q.options.Now().Sub(began))
 	q.publish(order, sessions, moved)
 	for _, j := range jobs {
