@@ -140,6 +140,9 @@ func stripJob(in any) (any, error) {
 	return keptOf(b), nil
 }
 
+// endedJobs are the labels and annotations of Jobs that have succeeded.
+var endedJobs sharedMaps
+
 // keptOf returns what is kept of a Job.
 func keptOf(b *batchv1.Job) *batchv1.Job {
 	small := &batchv1.Job{
@@ -163,6 +166,11 @@ func keptOf(b *batchv1.Job) *batchv1.Job {
 			if c.Type == batchv1.JobComplete {
 				small.Status.Conditions = []batchv1.JobCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
 			}
+		}
+		if metav1.GetControllerOf(b) != nil {
+			delete(small.Labels, executionv1.LabelScanUID) // the controller says which Scan it is
+			delete(small.Annotations, executionv1.AnnotationScan)
+			small.Labels, small.Annotations = endedJobs.of(small.Labels), endedJobs.of(small.Annotations)
 		}
 	}
 	return small
