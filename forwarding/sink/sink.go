@@ -52,8 +52,6 @@ type Record struct {
 	ObservedAt time.Time
 	Line       []byte
 	Message    *forwardingv1.Record
-	// Encoded is Message as protobuf where that is at hand, and else nil. Nobody changes it.
-	Encoded []byte
 	// Metadata is what the exporter knows about the producer of a decision; it becomes Decision.extra.
 	Metadata map[string]string
 }

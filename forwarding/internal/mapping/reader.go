@@ -117,17 +117,15 @@ func NewReaderAt(source Source, findings io.Reader, at Position) *Reader {
 		r.findings = finding.NewReaderAt(findings, limits, int(r.total), at.Offset)
 	}
 	r.mapper = mapper{
-		subject: source.ClusterID, assessment: string(source.Scan.UID), scanType: source.Scan.Spec.ScanType,
+		subject: source.ClusterID, assessment: string(source.Scan.UID), scanType: source.Scan.Spec.ScanType, extra: map[string]string{},
 		namespace: source.Scan.Namespace, held: source.Exceptions, decoder: finding.NewDecoder(0),
 	}
-	extra := map[string]string{}
-	maps.Copy(extra, source.Extra)
+	maps.Copy(r.mapper.extra, source.Extra)
 	if name := source.Extra[KeyClusterName]; name != "" {
 		r.mapper.subject = name
 	}
-	delete(extra, KeyClusterName)
-	extra[extraNamespace], extra[extraScan], extra[extraScanType] = source.Scan.Namespace, source.Scan.Name, source.Scan.Spec.ScanType
-	r.mapper.target, r.mapper.cluster = extrasOf(extra)
+	delete(r.mapper.extra, KeyClusterName)
+	r.mapper.extra[extraNamespace], r.mapper.extra[extraScan], r.mapper.extra[extraScanType] = source.Scan.Namespace, source.Scan.Name, source.Scan.Spec.ScanType
 	return r
 }
 

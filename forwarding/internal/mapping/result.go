@@ -31,9 +31,8 @@ var ruleKeys = []string{"rule_id", "template_id", "zap_pluginid", "vulnerability
 // mapper makes Results of the findings of one Scan.
 type mapper struct {
 	subject, assessment, scanType string
-	// target and cluster are the extra of Results: see extrasOf.
-	target, cluster     map[string]string
-	members, attributes []member
+	extra                         map[string]string
+	members, attributes           []member
 	// namespace is that of the Scan, held the exceptions that held for the Scan.
 	namespace string
 	held      *exception.Selection
@@ -272,19 +271,15 @@ const (
 	extraResourceType = "resourceType"
 )
 
-// extrasOf are the further texts of all findings of a Scan: of those about a target, and of those about an object of a cluster.
-func extrasOf(common map[string]string) (target, cluster map[string]string) {
-	target, cluster = maps.Clone(common), maps.Clone(common)
-	target[extraResourceType], cluster[extraResourceType] = "target", "cluster"
-	return target, cluster
-}
-
-// extraOf says what kind of thing the finding is about. Findings share the maps, which nobody changes.
+// extraOf adds what kind of thing the finding is about. The map is the finding's own.
 func (m *mapper) extraOf(location string, attributes []byte) map[string]string {
+	extra := make(map[string]string, len(m.extra)+1)
+	maps.Copy(extra, m.extra)
+	extra[extraResourceType] = "target"
 	if attributes != nil && isClusterObject(location, m.attributes) {
-		return m.cluster
+		extra[extraResourceType] = "cluster"
 	}
-	return m.target
+	return extra
 }
 
 // isClusterObject tells whether a scanner of clusters has found it: the attributes name kind and name of an object, and the location ends with both.

@@ -6,7 +6,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/scanyard/scanyard/forwarding/internal/mapping"
-	"github.com/scanyard/scanyard/forwarding/internal/wire"
 	"github.com/scanyard/scanyard/forwarding/sink"
 )
 
@@ -50,14 +49,13 @@ func readAhead(reader *mapping.Reader) (pieces <-chan []read, stop func()) {
 	}
 }
 
-// readPiece reads some records, or those before an error and the error. Records are encoded here, once, since their sizes bound batches.
+// readPiece reads some records, or those before an error and the error.
 func readPiece(reader *mapping.Reader) []read {
 	piece := make([]read, 0, pieceRecords)
-	var encoded []byte // of all, one behind the other
 	for bytes := 0; len(piece) < pieceRecords && bytes < pieceBytes; {
 		one := read{before: reader.Position()}
 		if one.record, one.err = reader.Next(); one.err == nil {
-			one.size, encoded = encode(&one.record, encoded)
+			one.size = proto.Size(one.record.Message)
 		}
 		piece = append(piece, one)
 		if one.err != nil {
@@ -66,14 +64,4 @@ func readPiece(reader *mapping.Reader) []read {
 		bytes += one.size
 	}
 	return piece
-}
-
-// encode encodes a record behind others, and gives its size. One that protobuf does not take stays as it is: what the sink says of that counts.
-func encode(record *sink.Record, others []byte) (size int, all []byte) {
-	all, err := wire.AppendRecord(others, record.Message)
-	if err != nil {
-		return proto.Size(record.Message), others
-	}
-	record.Encoded = all[len(others):len(all):len(all)]
-	return len(record.Encoded), all
 }

@@ -161,9 +161,8 @@ func (s *session) alive() bool {
 }
 
 // send hands a batch to the stream, as soon as the window has room.
-func (s *session) send(ctx context.Context, p *part) (*delivery, error) {
-	batch := p.message()
-	d := &delivery{session: s, records: p.records, bytes: min(int64(wire.Size(batch)), s.size), done: make(chan struct{})}
+func (s *session) send(ctx context.Context, batch *forwardingv1.Batch) (*delivery, error) {
+	d := &delivery{session: s, records: len(batch.GetRecords()), bytes: min(int64(wire.Size(batch)), s.size), done: make(chan struct{})}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := make(chan struct{})

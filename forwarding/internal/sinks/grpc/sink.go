@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	forwardingv1 "github.com/scanyard/scanyard/apis/forwarding/v1"
@@ -316,54 +315,30 @@ func mostOf(limits *forwardingv1.Limits, alone bool) int {
 	return min(int(limits.GetMaxRecordsPerBatch()), partRecords)
 }
 
-// part is a batch of the protocol, of which each holds records of one stream.
-type part struct {
-	batch   *forwardingv1.Batch
-	records int
-	// encoded are the records as the field of the batch, each encoded once: gRPC would count the sizes of all that they hold again.
-	encoded []byte
-}
-
-// add takes a record that is encoded.
-func (p *part) add(encoded []byte) {
-	p.encoded = protowire.AppendBytes(protowire.AppendTag(p.encoded, fieldRecords, protowire.BytesType), encoded)
-	p.records++
-}
-
-// message is the batch. What protobuf calls unknown in a message is written as it is, behind what is known: it is the field with the records here.
-func (p *part) message() *forwardingv1.Batch {
-	p.batch.ProtoReflect().SetUnknown(p.encoded)
-	return p.batch
-}
-
-// fieldRecords is the number of the field of a batch that holds its records.
-const fieldRecords = 3
-
-// parts are the parts of a batch. A record that the receiver would refuse for its size is refused here.
-func parts(batch sink.Batch, limits *forwardingv1.Limits, records int, outcome *sink.Outcome) (all []*part) {
+// parts are the batches of the protocol, of which each holds records of one stream. A record that the receiver would refuse for its size is refused here.
+func parts(batch sink.Batch, limits *forwardingv1.Limits, records int, outcome *sink.Outcome) (all []*forwardingv1.Batch) {
 	for _, stream := range batch.ByStream() {
 		all = append(all, partsOf(stream, limits, records, outcome)...)
 	}
 	return all
 }
 
-func partsOf(batch sink.Batch, limits *forwardingv1.Limits, records int, outcome *sink.Outcome) (list []*part) {
-	begun := func() *part { return &part{batch: &forwardingv1.Batch{Stream: batch.Stream}} }
-	now := begun()
+func partsOf(batch sink.Batch, limits *forwardingv1.Limits, records int, outcome *sink.Outcome) []*forwardingv1.Batch {
+	var list []*forwardingv1.Batch
+	part, size := &forwardingv1.Batch{Stream: batch.Stream}, uint64(0)
 	const beside = 16 << 10 // what a message needs beside its records
 	most := max(limits.GetMaxMessageBytes(), beside) - beside
-	var room []byte
-	for i := range batch.Records {
-		record := &batch.Records[i]
-		encoded, err := encode(record, room[:0])
+	for _, record := range batch.Records {
+		message, err := decisionwire.Message(record)
 		if err != nil {
 			outcome.Rejected = append(outcome.Rejected, sink.Rejection{EventID: record.EventID, Reason: "Malformed", Message: err.Error()})
 			continue
 		}
-		if record.Encoded == nil {
-			room = encoded
+		if len(message.GetDigest()) == 0 {
+			message = proto.CloneOf(message)
+			message.Schema, message.Digest = forwardingv1.Schema, forwardingv1.Digest(message)
 		}
-		length := uint64(len(encoded))
+		length := uint64(wire.Size(message))
 		if length > limits.GetMaxRecordBytes() || length > most {
 			outcome.Rejected = append(outcome.Rejected, sink.Rejection{
 				EventID: record.EventID, Reason: string(sink.TooLarge),
@@ -371,30 +346,15 @@ func partsOf(batch sink.Batch, limits *forwardingv1.Limits, records int, outcome
 			})
 			continue
 		}
-		if now.records > 0 && (uint64(len(now.encoded))+length+8 > most || now.records >= records) {
-			list = append(list, now)
-			now = begun()
+		if len(part.Records) > 0 && (size+length+8 > most || len(part.Records) >= records) {
+			list = append(list, part)
+			part, size = &forwardingv1.Batch{Stream: batch.Stream}, 0
 		}
-		now.add(encoded)
+		part.Records = append(part.Records, message)
+		size += length + 8
 	}
-	if now.records > 0 {
-		list = append(list, now)
+	if len(part.Records) > 0 {
+		list = append(list, part)
 	}
 	return list
-}
-
-// encode gives a record as protobuf, in room where it is not encoded yet. A record without a digest gets one.
-func encode(record *sink.Record, room []byte) ([]byte, error) {
-	if record.Encoded != nil {
-		return record.Encoded, nil
-	}
-	message, err := decisionwire.Message(*record)
-	if err != nil {
-		return nil, err
-	}
-	if len(message.GetDigest()) == 0 {
-		message = proto.CloneOf(message)
-		message.Schema, message.Digest = forwardingv1.Schema, forwardingv1.Digest(message)
-	}
-	return wire.AppendRecord(room, message)
 }
