@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -150,11 +151,19 @@ func (s *Session) Namespace() (string, error) {
 	return ns, nil
 }
 
-// Config returns how to reach the API server.
+// Config returns how to reach the API server. The address that clients of Kubernetes take where none is configured is not asked: what listens
+// there may be any program of this machine.
 func (s *Session) Config() (*rest.Config, error) {
 	c, err := s.ConfigFlags.ToRESTConfig()
 	if err != nil {
 		return nil, s.Explain(err)
+	}
+	raw, err := s.ConfigFlags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, s.Explain(err)
+	}
+	if len(raw.Clusters) == 0 && *s.ConfigFlags.APIServer == "" && strings.TrimPrefix(c.Host, "http://") == unconfigured {
+		return nil, errors.New(noCluster)
 	}
 	return c, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,6 +88,19 @@ func TestExplain(t *testing.T) {
 				t.Errorf("explained twice: %v", again)
 			}
 		})
+	}
+}
+
+// Where nothing is configured nobody is asked, unless an address is given.
+func TestConfigOfNothing(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	s := &Session{Program: "scanyard", ConfigFlags: genericclioptions.NewConfigFlags(false)}
+	if c, err := s.Config(); err == nil || !strings.Contains(err.Error(), "no cluster is configured") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	*s.ConfigFlags.APIServer = "http://localhost:8080"
+	if c, err := s.Config(); err != nil || c.Host != *s.ConfigFlags.APIServer {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 
