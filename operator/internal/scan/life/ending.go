@@ -92,10 +92,10 @@ func keepSettled(o *Observation, d *Decision) {
 	d.Status = s.result()
 }
 
-// NeedsMending reports whether the status of a settled Scan lacks fields, since a client
-// has replaced it, or holds zero counts.
+// NeedsMending reports whether the status of a settled Scan lacks fields, since a client has replaced it or an operator was killed before it
+// wrote them, or holds zero counts.
 func NeedsMending(s *executionv1.Scan) bool {
-	return s.Status.FinishedAt == nil || FindCondition(s.Status.Conditions, executionv1.ConditionReady) == nil ||
+	return s.Status.FinishedAt == nil || saysNoEnd(FindCondition(s.Status.Conditions, executionv1.ConditionReady)) ||
 		withoutZeros(s.Status.Findings.FindingSeverities) != s.Status.Findings.FindingSeverities
 }
 

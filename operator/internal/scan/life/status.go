@@ -157,21 +157,25 @@ func (s *Status) ended(o *Observation, r Role, phase, message string) {
 	s.setAt(o, phase, metav1.ConditionTrue, Cause{executionv1.ReasonCompleted, message}, metav1.Time{Time: at})
 }
 
-// settled restores the conditions of a settled Scan that were removed.
+// settled gives a settled Scan the conditions of its end that it lacks: a client has removed them, or an operator was killed that had recorded the
+// end and not yet written the status, so that they are of the time before.
 func (s *Status) settled(o *Observation, value metav1.ConditionStatus, reason, message string) {
-	if s.condition(executionv1.ConditionReady) == nil {
+	if saysNoEnd(s.condition(executionv1.ConditionReady)) {
 		s.setAt(o, executionv1.ConditionReady, value, Cause{reason, message}, *s.FinishedAt)
 	}
 	if value != metav1.ConditionTrue {
 		return
 	}
-	if s.condition(executionv1.ConditionScanned) == nil || s.condition(executionv1.ConditionParsed) == nil {
+	if saysNoEnd(s.condition(executionv1.ConditionScanned)) || saysNoEnd(s.condition(executionv1.ConditionParsed)) {
 		s.parsed(o)
 	}
-	if s.condition(executionv1.ConditionHooksCompleted) == nil {
+	if saysNoEnd(s.condition(executionv1.ConditionHooksCompleted)) {
 		s.setAt(o, executionv1.ConditionHooksCompleted, value, Cause{reason, hooksMessage(s.OrderedHookStatuses, nil)}, *s.FinishedAt)
 	}
 }
+
+// saysNoEnd reports whether a condition is not there, or is one of a phase in work.
+func saysNoEnd(c *metav1.Condition) bool { return c == nil || c.Status == metav1.ConditionUnknown }
 
 // result returns the built status: conditions in a fixed order, so that equal statuses
 // are equal on the wire, and the observed generation.
