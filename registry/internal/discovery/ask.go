@@ -120,7 +120,7 @@ func (r *run) isImmutable(name string) bool {
 // point asks where tags point to.
 func (r *run) point(ctx context.Context, names []string) error {
 	var mutex sync.Mutex
-	return each(ctx, r.Parallel, names, func(ctx context.Context, name string) error {
+	return Each(ctx, r.Parallel, names, func(ctx context.Context, name string) error {
 		old := r.old[name]
 		pointer, found, err := r.source.Tag(ctx, r.Repository, name, distribution.Pointer{Digest: old.Digest, MediaType: old.MediaType, ETag: old.ETag})
 		if err != nil || !found {
@@ -161,7 +161,7 @@ func (r *run) resolve(ctx context.Context, digests []string, enough func(resolve
 		if err := r.checkpoint(ctx); err != nil {
 			return err
 		}
-		err := each(ctx, r.Parallel, part, func(ctx context.Context, digest string) error {
+		err := Each(ctx, r.Parallel, part, func(ctx context.Context, digest string) error {
 			mutex.Lock()
 			document, held := r.documents[digest]
 			delete(r.documents, digest)
@@ -311,8 +311,8 @@ func (r *run) save(ctx context.Context) error {
 	return nil
 }
 
-// each does something for all items, some at once. The first error ends all.
-func each[T any](ctx context.Context, parallel int, items []T, do func(context.Context, T) error) error {
+// Each does something for all items, some at once. The first error ends all.
+func Each[T any](ctx context.Context, parallel int, items []T, do func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan T)

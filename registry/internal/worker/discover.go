@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -214,7 +213,11 @@ func (r *reading) apply(ctx context.Context, found discovery.Result, changes res
 	for _, t := range found.Tags {
 		firstSeen[t.Name] = t.FirstSeen
 	}
-	if err := r.createAll(ctx, changes.Create, firstSeen); err != nil {
+	// Each takes two requests, and nothing depends on their order.
+	err := discovery.Each(ctx, parallel, changes.Create, func(ctx context.Context, image reportsv1.Image) error {
+		return r.create(ctx, &image, firstSeen[image.Spec.Tag])
+	})
+	if err != nil {
 		return err
 	}
 	for _, change := range changes.Change {
@@ -224,32 +227,6 @@ func (r *reading) apply(ctx context.Context, found discovery.Result, changes res
 		}
 	}
 	return nil
-}
-
-// createAll makes Images, several at once: each takes two requests, and nothing depends on their order.
-func (r *reading) createAll(ctx context.Context, images []reportsv1.Image, firstSeen map[string]time.Time) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	next := make(chan *reportsv1.Image)
-	var group sync.WaitGroup
-	for range min(parallel, len(images)) {
-		group.Go(func() {
-			for image := range next {
-				if err := r.create(ctx, image, firstSeen[image.Spec.Tag]); err != nil {
-					stop(err) // the first one is the cause of what ends after it
-				}
-			}
-		})
-	}
-	for i := range images {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- &images[i]
-	}
-	close(next)
-	group.Wait()
-	return context.Cause(ctx)
 }
 
 // create makes an Image that waits for its SBOM.
