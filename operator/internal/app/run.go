@@ -31,6 +31,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/operator/internal/caches"
 	"github.com/scanyard/scanyard/operator/internal/decisions"
 	"github.com/scanyard/scanyard/operator/internal/exception"
 	"github.com/scanyard/scanyard/operator/internal/rbac"
@@ -262,15 +263,9 @@ func (o *Options) metrics() metricsserver.Options {
 
 // cache says what is read of which namespaces. Cluster-scoped kinds are read in any case.
 func (o *Options) cache() cache.Options {
-	c := cache.Options{ByObject: cacheOptions(), ReaderFailOnMissingInformer: true}
+	c := cache.Options{ByObject: cacheOptions(), DefaultNamespaces: caches.Namespaces(o.WatchNamespaces), ReaderFailOnMissingInformer: true}
 	if o.Webhook.Service != "" {
 		maps.Copy(c.ByObject, webhook.CacheOptions(o.Webhook.Configuration))
-	}
-	for _, n := range o.WatchNamespaces {
-		if c.DefaultNamespaces == nil {
-			c.DefaultNamespaces = map[string]cache.Config{}
-		}
-		c.DefaultNamespaces[n] = cache.Config{}
 	}
 	return c
 }

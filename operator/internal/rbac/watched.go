@@ -15,6 +15,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scanyard/scanyard/operator/internal/caches"
 )
 
 // watched reads the accounts that have the same name in every namespace from watches of these names, and everything else from the API server. So
@@ -68,16 +70,10 @@ func watchedKinds(mode Mode) map[string][]client.Object {
 func newNamedCache(mgr ctrl.Manager, name string, kinds []client.Object, namespaces []string) (cache.Cache, error) {
 	o := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), ByObject: map[client.Object]cache.ByObject{},
-		DefaultTransform: stripAccount,
+		DefaultNamespaces: caches.Namespaces(namespaces), DefaultTransform: stripAccount,
 	}
 	for _, kind := range kinds {
 		o.ByObject[kind] = cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}
-	}
-	for _, n := range namespaces {
-		if o.DefaultNamespaces == nil {
-			o.DefaultNamespaces = map[string]cache.Config{}
-		}
-		o.DefaultNamespaces[n] = cache.Config{}
 	}
 	c, err := cache.New(mgr.GetConfig(), o)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 
 	executionv1 "github.com/scanyard/scanyard/apis/execution/v1"
 	apioutcome "github.com/scanyard/scanyard/apis/outcome"
+	"github.com/scanyard/scanyard/operator/internal/caches"
 	"github.com/scanyard/scanyard/operator/internal/scan/life"
 	"github.com/scanyard/scanyard/operator/internal/store"
 )
@@ -35,18 +36,12 @@ import (
 func newEndedPods(ctx context.Context, mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
 	o := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		ReaderFailOnMissingInformer: true,
+		DefaultNamespaces: caches.Namespaces(namespaces), ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
 			Label:     labels.SelectorFromSet(labels.Set{executionv1.LabelManagedBy: executionv1.ManagedBy, executionv1.LabelReports: "true"}),
 			Field:     fields.OneTermEqualSelector("status.phase", string(corev1.PodSucceeded)),
 			Transform: stripEndedPod,
 		}},
-	}
-	for _, n := range namespaces {
-		if o.DefaultNamespaces == nil {
-			o.DefaultNamespaces = map[string]cache.Config{}
-		}
-		o.DefaultNamespaces[n] = cache.Config{}
 	}
 	c, err := cache.New(mgr.GetConfig(), o)
 	if err != nil {

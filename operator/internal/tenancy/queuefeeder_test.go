@@ -16,6 +16,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	settingsv1alpha2 "github.com/scanyard/scanyard/apis/settings/v1alpha2"
+	"github.com/scanyard/scanyard/operator/internal/caches"
 	"github.com/scanyard/scanyard/operator/internal/queue"
 	"github.com/scanyard/scanyard/operator/internal/queue/fair"
 	"github.com/scanyard/scanyard/operator/internal/tenancy"
@@ -45,13 +46,7 @@ func (f *fed) get() (fair.Limits, int) {
 // feed runs a Feeder until the test ends. Namespaces are the only ones that it works in.
 func (w *world) feed(namespaces ...string) *fed {
 	w.Helper()
-	o := cache.Options{ByObject: tenancy.CacheOptions(), ReaderFailOnMissingInformer: true}
-	for _, n := range namespaces {
-		if o.DefaultNamespaces == nil {
-			o.DefaultNamespaces = map[string]cache.Config{}
-		}
-		o.DefaultNamespaces[n] = cache.Config{}
-	}
+	o := cache.Options{ByObject: tenancy.CacheOptions(), DefaultNamespaces: caches.Namespaces(namespaces), ReaderFailOnMissingInformer: true}
 	mgr, err := ctrl.NewManager(rest.CopyConfig(cluster.Config), ctrl.Options{
 		Scheme: cluster.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Cache: o,
 		Controller: config.Controller{SkipNameValidation: new(true)},

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/scanyard/scanyard/operator/internal/caches"
 	"github.com/scanyard/scanyard/tests/testcluster"
 )
 
@@ -85,16 +86,10 @@ func (w *World) NewManager(m Manager) ctrl.Manager {
 	}
 	o := ctrl.Options{
 		Scheme: w.cluster.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache:  cache.Options{ByObject: m.Kinds, ReaderFailOnMissingInformer: true},
+		Cache:  cache.Options{ByObject: m.Kinds, DefaultNamespaces: caches.Namespaces(m.Namespaces), ReaderFailOnMissingInformer: true},
 		Client: client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		// Tests make several managers in one process.
 		Controller: config.Controller{SkipNameValidation: new(true)},
-	}
-	for _, n := range m.Namespaces {
-		if o.Cache.DefaultNamespaces == nil {
-			o.Cache.DefaultNamespaces = map[string]cache.Config{}
-		}
-		o.Cache.DefaultNamespaces[n] = cache.Config{}
 	}
 	if m.AtOnce {
 		o.GracefulShutdownTimeout = new(time.Duration(0))
